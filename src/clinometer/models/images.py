@@ -21,36 +21,6 @@ from typing import BinaryIO, Final, Literal
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-
-class _NoWarnings:
-    """Keeps Pillow from warning while any thread decodes: our own limit is checked, and oddities change no pixel.
-
-    What is warned of is the whole process's. So the first thread that comes in says so and the last one that leaves
-    takes it back; two that did so side by side would leave it changed for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._filters = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.filterwarnings("ignore", module=r"PIL\.")
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._filters.__exit__(None, None, None)
-
-
-no_warnings: Final = _NoWarnings()
-
-
 MAX_PIXELS = 40_000_000
 """The largest image that is decoded by default, about 6300 x 6300. A small file can unfold to fill the memory; with
 this an import stays below 1.5 GB, PyTorch included."""
@@ -101,6 +71,35 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM
 
 KEPT = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 """Formats whose files are stored as they are, and their endings: every browser shows them."""
+
+
+class _NoWarnings:
+    """Keep Pillow from warning while any thread decodes: our own limit is checked, and oddities change no pixel.
+
+    What is warned of is the whole process's. So the first thread that comes in says so and the last one that leaves
+    takes it back; two that did so side by side would leave it changed for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._filters = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_no_warnings: Final = _NoWarnings()
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def at_hand(file: Path) -> bytes | Path:
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
     """How many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
     try:
-        with _opened(source, max_pixels) as stream, no_warnings:
+        with _opened(source, max_pixels) as stream, _no_warnings:
             image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             return image.width * image.height * BYTES_A_PIXEL
@@ -213,7 +212,7 @@ def may_be_read(file: bytes | Path, max_pixels: int) -> bool:
 
 def decode_stored(data: bytes) -> Image.Image:
     """Decode what a run stores into RGB: what `encode_png` wrote, or a file that `decode_file` read and checked."""
-    with no_warnings:
+    with _no_warnings:
         image: Image.Image = Image.open(io.BytesIO(data), formats=tuple(KEPT))
         _require_sides(image)
         image.load()
@@ -319,7 +318,7 @@ def _require_pixels(image: Image.Image, max_pixels: int) -> None:
 
 def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str], str]:
     """Open, limit, take the first frame, turn upright and convert. Returns how, and the file's format."""
-    with no_warnings:
+    with _no_warnings:
         image: Image.Image = Image.open(stream, formats=FORMATS)
         _require_pixels(image, max_pixels)
         _require_sides(image)

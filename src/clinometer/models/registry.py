@@ -13,6 +13,8 @@ A spec is read in this order:
    holds ``modules.json``; or a file: of a model's weights (safetensors), or for an encoder of embeddings;
 3. for an encoder, ``ARCHITECTURE/WEIGHTS`` of open_clip: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``;
 4. a hub id ``owner/name``, with ``@revision`` where one is wanted.
+
+A preset is one name for several encoders: those that a paper used together.
 """
 
 from __future__ import annotations

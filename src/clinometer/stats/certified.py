@@ -12,6 +12,8 @@ than the rounding surely not: the exact p lies between the two counts. Only non-
 count is right to a relative n·2⁻⁵³ however small it is: p = 1e-30 is a number, as it is not by a Fourier transform,
 whose rounding is relative to the largest count (the recursion for integer scores: Pagano & Tritchler 1983, *On
 obtaining permutation distributions in polynomial time*).
+
+:func:`fixed_values_test` counts every split where it can, brackets p so beyond, and draws splits last.
 """
 
 from __future__ import annotations

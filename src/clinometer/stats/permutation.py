@@ -1,4 +1,4 @@
-"""Permutation tests of a difference of means, for fixed values and permuted labels.
+"""Permutation tests of a difference of means, for fixed values and permuted labels: of values, of signs, of ranks.
 
 The statistic is linear in the labels::
 
@@ -318,7 +318,7 @@ def sign_flip_test(
     )
 
 
-_EXACT: Final = 8
+_EXACT_RANKS: Final = 8
 """A smaller sample of so many numbers at most is told by the exact distribution, where no two numbers are equal."""
 
 _WHOLE: Final = 2.0**53
@@ -338,7 +338,7 @@ def rank_sum_p(sample: np.ndarray, others: np.ndarray) -> float:
     n, m = len(sample), len(others)
     ordered = np.sort(np.concatenate([sample, others]))
     ties = _ties(ordered)
-    if min(n, m) <= _EXACT or not ties < _WHOLE:
+    if min(n, m) <= _EXACT_RANKS or not ties < _WHOLE:
         return float(scipy.stats.mannwhitneyu(sample, others, alternative="greater").pvalue)
     below, through = (int(np.searchsorted(ordered, sample, side).sum()) for side in ("left", "right"))
     u = (below + through + n) / 2 - n * (n + 1) / 2

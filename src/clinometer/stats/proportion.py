@@ -1,4 +1,4 @@
-"""Shares of images: interval, and what a gap from parity is expected to be by chance."""
+"""Shares of images: interval, and what a gap from parity is expected to be by chance; and ratios of means."""
 
 from __future__ import annotations
 
