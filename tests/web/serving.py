@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,16 @@ HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 PASSWORD = "correct horse battery"
 HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 """Of a hasher that takes no time; a password is checked by the parameters that its hash names."""
+
+
+def serve(folder: Path, url: str, cache: Path, port: int | str = 0) -> tuple[subprocess.Popen[str], str]:
+    """Start the command in a process of its own, with its ratings at ``url``; the process, and where it listens."""
+    command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", str(port), "--cache", str(cache)]
+    server = subprocess.Popen([*command, "--database", url], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    said = re.search(r"http://[^ ]+", server.stdout.readline())
+    assert said is not None
+    return server, said[0]
 
 
 def make_runs(folder: Path) -> Path:

@@ -20,8 +20,7 @@ from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Answer
 from clinometer.web.runs_index import id_of
 from tests.web.rating import make
-from tests.web.serving import client
-from tests.web.test_ratings_database import serve
+from tests.web.serving import client, serve
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +20,7 @@ from clinometer.web.ratings.links import hash_of
 from clinometer.web.ratings.tables import Answer, Base, Rater, Task, Turn
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make
-from tests.web.serving import client
+from tests.web.serving import client, serve
 
 RATERS = 50
 
@@ -128,12 +125,6 @@ def test_a_damaged_database_is_named(tmp_path):
     place.write_bytes(b"no database at all")
     with pytest.raises(RatingsError, match=r"ratings\.sqlite: file is not a database"):
         open_database(f"sqlite:///{place}")
-
-
-def serve(folder, url, cache, port=0):
-    command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", str(port), "--cache", str(cache)]
-    server = subprocess.Popen([*command, "--database", url], stdout=subprocess.PIPE, text=True)
-    return server, re.search(r"http://[^ ]+", server.stdout.readline())[0]
 
 
 @pytest.mark.slow
