@@ -136,11 +136,11 @@ def _found(whats: tuple[str, ...], setting: str, held: np.ndarray) -> list[Found
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((a_filter, 300, {"refused": refused, "concepts": 12, "images": images})
+        *((a_filter, 100, {"refused": refused, "concepts": 12, "images": images})
           for images in (20, 60) for refused in (0.0, 0.4)),
-        *((a_cache, 200, {"different": k, "images": n}) for k, n in ((4, 20), (20, 40), (40, 200))),
-        *((few_known, 150, {"known": known, "share": share, "images": n})
+        *((a_cache, 66, {"different": k, "images": n}) for k, n in ((4, 20), (20, 40), (40, 200))),
+        *((few_known, 50, {"known": known, "share": share, "images": n})
           for known, share, n in (((20, 20), 0.5, 60), ((50, 5), 0.5, 60), ((100, 3), 0.5, 200), ((20, 20), 0.9, 200))),
-        *((third_kind, 150, {"between": share, "population": p, "images": 20})
+        *((third_kind, 50, {"between": share, "population": p, "images": 20})
           for p in (0, 2, 3) for share in (0.0, 0.4)),
     ]  # fmt: skip
