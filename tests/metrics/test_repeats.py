@@ -49,6 +49,14 @@ def test_a_study_of_pictures_that_repeat_is_that_of_the_different_ones():
     assert not any(row.n_repeated for row in once)
 
 
+def test_pictures_that_all_repeat_as_often_leave_every_verdict_as_it_is():
+    encoder = embeddings("e", seed=0)
+    twice = replace(encoder, target_images=tuple(np.repeat(x, 2, axis=0) for x in encoder.target_images))
+    once, rows = (mcas_study([x], DESIGN, **OPTIONS) for x in (encoder, twice))
+    assert [row.verdict for row in rows] == [row.verdict for row in once]
+    assert not any(row.depends_on for row in rows)
+
+
 def test_what_was_counted_by_bytes_and_what_by_vectors_add_up():
     encoder = embeddings("e", seed=0)
     drawn = tuple(np.full(len(x), 2) for x in encoder.target_images)

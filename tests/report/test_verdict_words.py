@@ -1,5 +1,6 @@
 """Verdicts in words: every verdict, side and reason has some, in the labels of the suite and the names of the runs."""
 
+from dataclasses import replace
 from math import nan
 
 import pytest
@@ -107,3 +108,18 @@ def test_verdicts_are_counted_those_with_a_side_first():
     leaning = [Row(verdict=each, side="man", value=0.1) for each in (Verdict.LEANS, Verdict.LEANS_SLIGHTLY)]
     rows = [Row(verdict=Verdict.UNDECIDED, value=0.1), *leaning, Row()]
     assert words.counted(rows, label) == "2 to men \N{MIDDLE DOT} 1 undecided \N{MIDDLE DOT} 1 not measured"
+
+
+def test_not_measured_says_why_beside_its_number():
+    row = Row(metric="mcas", component="mcas", value=0.2, verdict="not measured", reason="no encoder reads text")
+    assert words.verdict_in_full(row) == "not measured: no encoder reads text"
+    assert words.verdict_in_full(replace(row, reason="", reason_code=ReasonCode.READER)).startswith(
+        "not measured: the enco"
+    )
+
+
+def test_a_verdict_says_what_it_takes_for_granted():
+    row = Row(verdict="leans", side="men", value=0.2, n_missing=3, depends_on="missing", bound_low=-0.1, bound_high=0.4)
+    assert words.verdict_words(row) == "leans to men, if the missing pictures are like the rest"
+    assert "3 missing pictures filled in either way" in words.bounds_words(row)
+    assert words.bounds_words(replace(row, bound_low=float("nan"))) == ""

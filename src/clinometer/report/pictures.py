@@ -18,7 +18,7 @@ _CAUSES: Final = {
     "one picture a prompt": "every prompt that repeats one gave that one alone, as with a fixed seed",
     "in an order that is not of chance": "they do not come in an order of chance, so something gives them again, such "
     "as a cache",
-    "": "they come in an order of chance, as from a model that knows few pictures",
+    "": "their order does not tell chance, as of a model that knows few pictures, from a cache",
 }
 
 
@@ -29,7 +29,7 @@ def pictures_in_words(run: Run) -> list[str]:
         for concept, group, prompt, status in run.each_sample(["concept", "group", "prompt", "status"])
         if status == "ok"
     )
-    return [*_without_pictures(run.suite, present), *_assumptions(run), *_repeats(run)]
+    return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *_repeats(run)]
 
 
 def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
@@ -67,6 +67,18 @@ def _assumptions(run: Run) -> Iterator[str]:
     if names:
         many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
         yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
+
+
+def _between(run: Run) -> Iterator[str]:
+    """Say where more pictures are like neither group than chance explains."""
+    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    rows = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
+    if rows:
+        words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in rows]
+        yield (
+            f"Some pictures lie between the groups, by the spread of the groups' own pictures, and are read as one of "
+            f"them all the same: {first_and_more(words, NAMED)}."
+        )
 
 
 def _repeats(run: Run) -> Iterator[str]:

@@ -126,6 +126,13 @@ def verdict_words(row: Row, label: Label = str) -> str:
     return _PLAIN.get(row.verdict, "") + assumption(row)
 
 
+def verdict_in_full(row: Row, label: Label = str) -> str:
+    """A verdict in a cell beside its number: ``not measured`` says why."""
+    words = verdict_words(row, label)
+    why = reason_words(row) if row.verdict == Verdict.NOT_MEASURED else ""
+    return f"{words}: {why}" if why else words
+
+
 def assumption(row: Row) -> str:
     """What a verdict takes for granted of pictures that are not there, or twice: ``, if the missing are like them``."""
     clauses = {MISSING: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
@@ -213,11 +220,10 @@ def bounds_words(row: Row) -> str:
     """The interval with the missing pictures filled in either way; empty where none is missing or repeated."""
     if not isfinite(row.bound_low):
         return ""
-    of = [
-        f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n
-    ]  # fmt: skip
+    of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
     ends = interval(row.bound_low, row.bound_high, digits_for([row.value, row.low, row.high]))
-    return f"with its {' and '.join(of)} pictures filled in either way the interval is {ends}"
+    pictures = "picture" if row.n_missing + row.n_repeated == 1 else "pictures"
+    return f"with its {' and '.join(of)} {pictures} filled in either way the interval is {ends}"
 
 
 def _words_chosen(row: Row) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from clinometer import api
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
-from clinometer.report.verdict_words import verdict_group_of, verdict_words
+from clinometer.report.verdict_words import verdict_group_of, verdict_in_full
 from clinometer.web.runs_index import RunEntry
 
 
@@ -54,7 +54,7 @@ def furthest(entry: RunEntry) -> list[str]:
 def _finding(run: api.Run, row: Row, digits: int) -> Finding:
     return Finding(
         verdict_group_of(row),
-        verdict_words(row, run.suite.label_of) or "no verdict",
+        verdict_in_full(row, run.suite.label_of) or "no verdict",
         wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import MEAN, Row
-from clinometer.report.verdict_words import verdict_words
+from clinometer.report.verdict_words import not_measured, reason_words, verdict_words
 from clinometer.report.view import View
 
 IDENTITY: Final = ("concept", "metric", "component", "encoder")
@@ -53,9 +53,14 @@ def table(view: View) -> dict[str, Any]:
     }
 
 
+def _why(row: Row) -> str:
+    """The row's own reason, or why there is no verdict."""
+    return reason_words(row) if row.verdict and not_measured(row) else row.reason
+
+
 def _cell(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
     if name == "note":
-        return "; ".join(part for part in (row.flag, verdict_words(row, view.label), row.reason) if part), ""
+        return "; ".join(part for part in (row.flag, verdict_words(row, view.label), _why(row)) if part), ""
     if name == "encoder":
         return ("mean" if row.encoder == MEAN else row.encoder), ""
     value = getattr(row, name)

@@ -9,7 +9,7 @@ from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import counted, verdict_words
+from clinometer.report.verdict_words import counted, verdict_in_full
 from clinometer.studies.classification.sections import (
     choices,
     classification_gallery,
@@ -27,7 +27,7 @@ from clinometer.suites import ClassificationSuite
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.report.verdict_words import counted, verdict_words
+    from clinometer.report.verdict_words import counted, verdict_in_full
 from clinometer.suites import Suite
 
 
@@ -51,7 +51,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         wording.signed(row.value),
         wording.interval(row.low, row.high),
         wording.probability(row.q, "q"),
-        verdict_words(row),
+        verdict_in_full(row),
     )
 
 

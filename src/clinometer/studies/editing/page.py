@@ -11,7 +11,7 @@ from clinometer.report.sections.method import measured_how
 from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import counted, verdict_words
+from clinometer.report.verdict_words import counted, verdict_in_full
 from clinometer.studies.editing.sections.edits import (
     editing_masthead,
     editing_told,
@@ -27,7 +27,7 @@ from clinometer.suites import EditingSuite
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.report.verdict_words import counted, verdict_words
+    from clinometer.report.verdict_words import counted, verdict_in_full
 from clinometer.suites import Suite
 
 
@@ -55,7 +55,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         wording.signed(row.value),
         wording.interval(row.low, row.high),
         wording.probability(row.q, "q"),
-        verdict_words(row),
+        verdict_in_full(row),
     )
 
 

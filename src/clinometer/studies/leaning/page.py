@@ -10,7 +10,7 @@ from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import Label, counted, verdict_words
+from clinometer.report.verdict_words import Label, counted, verdict_in_full
 from clinometer.studies.leaning.sections.categories import categories, stages
 from clinometer.studies.leaning.sections.gallery import gallery
 from clinometer.studies.leaning.sections.internal import internal_bias
@@ -61,7 +61,7 @@ def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),
         wording.probability(row.q, "q"),
-        verdict_words(row, label),
+        verdict_in_full(row, label),
     )
 
 

@@ -10,7 +10,7 @@ from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import Label, counted, verdict_words
+from clinometer.report.verdict_words import Label, counted, verdict_in_full
 from clinometer.studies.t2iat.sections.finding import association_masthead
 from clinometer.studies.t2iat.sections.gallery import association_gallery
 from clinometer.studies.t2iat.sections.tests import (
@@ -72,7 +72,7 @@ def _test_cells(row: Row, effect: Row | None, label: Label, digits: int) -> tupl
         wording.interval(row.stimulus_low, row.stimulus_high, digits),
         wording.signed(effect.value) if effect is not None else wording.MISSING,
         wording.probability(row.q, "q"),
-        verdict_words(row, label),
+        verdict_in_full(row, label),
     )
 
 
@@ -82,7 +82,7 @@ def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),
         wording.probability(row.q, "q"),
-        verdict_words(row, label),
+        verdict_in_full(row, label),
     )
 
 

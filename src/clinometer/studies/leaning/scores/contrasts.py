@@ -98,8 +98,8 @@ def filled_inferences(
         return fillings
     if any(missing):
         fillings[MISSING] = [_of_tests(tests.filled(missing, side), stimuli, confidence) for side in (0, 1)]
-    shift = np.array([view.layout.drawn_shift(t, x) for t, x in enumerate(tests.samples)])
-    if shift.any():
+    if any(map(view.layout.repeated, range(len(tests.samples)))):
+        shift = np.array([view.layout.drawn_shift(t, x) for t, x in enumerate(tests.samples)])
         fillings[REPEATS] = [_of_tests(tests.moved(shift), stimuli, confidence)]
     return fillings
 

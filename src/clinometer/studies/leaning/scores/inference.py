@@ -136,9 +136,9 @@ def filled_tests(
             replace(tests, images=images.filled(missing, side), stimulus=stimulus.filled(missing, side))
             for side in (0, 1)
         ]
-    scores = [_image_scores(cosines, weights) for cosines in view.image_cosines]
-    shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
-    if shift.any():
+    if any(map(study.layout.repeated, study.target_numbers)):
+        scores = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+        shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
         fillings[REPEATS] = [replace(tests, images=images.moved(shift), stimulus=stimulus.moved(shift))]
     return fillings
 
