@@ -113,6 +113,8 @@ def held(joined):
     )
 
     def let_go():
+        while not waiting:  # a request is told before its route is asked
+            page.wait_for_timeout(10)
         waiting.pop().continue_()
 
     return page, let_go
