@@ -157,7 +157,8 @@ def test_an_old_run_is_told_in_a_line(cli, run):
         assert status == 0
         lines = [line for line in said.splitlines() if "format 1" in line]
         assert lines == [
-            f"clinometer: {run}: its run.json is of format 1, without checksums: what is read back cannot be verified"
+            f"clinometer: {run}: unchecked: its run.json is of format 1, without checksums: "
+            "what is read back cannot be verified"
         ]
 
 
