@@ -14,7 +14,7 @@ from clinometer.metrics.records import Score
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate
-from clinometer.studies.leaning.scores.rows import Basis, bare, target_row
+from clinometer.studies.leaning.scores.rows import Basis, bare, target_row, with_q_values
 from clinometer.studies.leaning.scores.views import EncoderView
 
 BETWEEN = "some lie between"
@@ -61,7 +61,7 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
     ȳ and s are of the attribute images of a group, none compared with itself. Beyond a limit, towards the other group,
     lies one of 20 images that are of the group; so ``null`` is 0.05, p asks whether so many lie there by chance, and
-    ``flag`` says where it is at most 0.01. Where the limits do not leave a gap, nothing is told to lie in it.
+    ``flag`` says where q is at most 0.01. Where the limits do not leave a gap, nothing is told to lie in it.
     """
     modalities = [m for m in (0, 1) if m == 0 or view.reads_text]
     a, b = study.pair
@@ -87,8 +87,9 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
             rows.append(row if row.reason else replace(row, reason=NO_GAP))
             continue
         p = float(scipy.stats.binom.sf(inside[t] - 1, row.n_target, BETWEEN_BY_CHANCE))
-        rows.append(_with_reason(replace(row, p=p, test=BETWEEN_TEST, flag=BETWEEN if p <= BETWEEN_LEVEL else "")))
-    return rows
+        rows.append(_with_reason(replace(row, p=p, test=BETWEEN_TEST)))
+    rows = with_q_values(rows, f"share: between over {len(rows)} targets")
+    return [replace(row, flag=BETWEEN) if row.q <= BETWEEN_LEVEL else row for row in rows]
 
 
 def _limit(y: np.ndarray, sign: int) -> float:
