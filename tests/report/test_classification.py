@@ -51,11 +51,16 @@ def test_headings_skip_no_level(page):
 def test_every_row_of_the_table_can_be_told_from_the_others(run, page):
     table = page.split('<table id="scores"')[1].split("</table>")[0]
     heads = [unescape(head) for head in re.findall(r"<button[^>]*>([^<]*)<", table)]
-    named = heads.index("Value")
-    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
-    assert heads[named - 1] == "Setting"
-    assert len(rows) == len(run.scores) == len({tuple(row[:named]) for row in rows})
-    assert {row[named - 1] for row in rows} == set(run.scores.setting)
+    told = [heads.index(name) - 1 for name in ("Setting", "Category", "Group") if name in heads]  # after the row's name
+    rows = table.split("<tbody>")[1].split("</tr>")[:-1]
+    names = [re.search(r'<th scope="row">(.*?)</th>', row)[1] for row in rows]
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
+    assert (
+        len(rows)
+        == len(run.scores)
+        == len({(name, *(own[i] for i in told)) for name, own in zip(names, cells, strict=True)})
+    )
+    assert {own[told[0]] for own in cells} == set(run.scores.setting)
 
 
 def test_the_finding_names_who_goes_where(run, page):

@@ -86,7 +86,7 @@ def test_runs_are_compared_axis_by_axis(finished, tmp_path):
     assert "magnitude" not in set(rows.component)
     page = (tmp_path / "comparison" / "comparison.html").read_text()
     assert "concepts counted by gender, " in page
-    assert "MCAS along the axis, positive to men" in page
+    assert "Image part along the axis, positive to men" in page
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_an_audit_asks_five_times_a_part(counts):
     """Samples and vectors are written and read, and the report shows the images of each part."""
     each, fixed = a_part(counts, "audit")
     assert each <= 5
-    assert fixed <= 80
+    assert fixed <= 85
     written, listed = (counts["more"]["audit"][kind] for kind in ("PUT", "LIST"))
     assert written <= 2 * counts["more"]["parts"] + 25
     assert listed <= 25
@@ -192,14 +192,17 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_workers_ask_twelve_times_a_part(store):
-    """A worker looks first whether another made the part; to score, each reads the vectors that its concepts have."""
+def test_workers_ask_fifteen_times_a_part(store):
+    """A worker looks first whether another made the part; to score, each reads the vectors that its concepts have.
+
+    Each also asks the samples once which of them are another one again.
+    """
     totals = {}
     for name, suite in {"fewer by workers": FEWER, "more by workers": MORE}.items():
         found = asked(store, lambda name=name, suite=suite: audit(suite, name, workers=2))
         totals[len(cm.open_run(f"s3://bucket/{name}").parts)] = found.total()
     (parts, few), (further, many) = sorted(totals.items())
-    assert (many - few) / (further - parts) <= 13  # leases are renewed by the clock
+    assert (many - few) / (further - parts) <= 16  # leases are renewed by the clock
     run = Run("s3://bucket/more by workers")
     tables = {name: checksum for name, checksum in run.ledger.files.items() if name.endswith(".parquet")}
     assert len(tables) == 2 * len(run.parts) + 4

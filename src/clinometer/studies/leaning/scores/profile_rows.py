@@ -55,6 +55,7 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
                 for some in zip(*(family.fillings[filling] for family in families), strict=True)
             ]
             for filling in families[0].fillings
+            if all(filling in family.fillings for family in families)  # not where a group has no images to tell
         }
         rows += with_bounds(_judged(kind, sides, [family.rows for family in families], margin), fillings)
     return rows + _norm_rows(study, view, [family.rows for family in of_pairs])
