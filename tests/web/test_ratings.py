@@ -455,6 +455,9 @@ def test_the_explorer_marks_what_simulated_raters_said(served):
     assert "<span>people: " not in page
     assert ">rated by people<" not in page
     assert "people-say" not in browser.get("/explore", params=asked | {"people": "rated"}).text
+    token = token_in(browser.get(f"/ratings/{task}").text)
+    browser.post(f"/ratings/{task}/export", data={"csrf_token": token})
+    assert "Pictures that simulated raters rated" in browser.get(f"/runs/{asked['run']}/people").text
     assert browser.get("/explore", params=asked | {"people": "simulated"}).text.count("<span>simulated: ") >= n
     item = next(item.name for item in session.get(Task, task).items if not item.attention)
     assert "simulated raters see" in browser.get(f"/runs/{asked['run']}/pictures/{item}").text

@@ -20,6 +20,7 @@ from clinometer import api
 from clinometer._secrets import masked
 from clinometer.report.html import environment
 from clinometer.report.inputs import ReportInput
+from clinometer.report.sections.people import HUMAN
 from clinometer.report.sections.people import people as section
 from clinometer.report.view import View
 from clinometer.runs.ratings import pooled
@@ -129,7 +130,8 @@ def people_page(request: Request, run: Identifier) -> Response:
     """The report's section on people, of a run whose ratings were scored."""
     entry = request.app.state.runs.get(run)
     content, problem = _section(entry.run, entry.stamp) if entry.listed.is_scored else ("", "")
-    return render(request, "people.html", entry=entry, content=Markup(content), problem=problem)
+    by_people = bool(content) and (entry.run.scores.metric == HUMAN).any()
+    return render(request, "people.html", entry=entry, content=Markup(content), problem=problem, by_people=by_people)
 
 
 @lru_cache(maxsize=16)

@@ -25,7 +25,7 @@ PEOPLE: Final[dict[People, str]] = {
     "rated": "rated by people",
     "alike": "seen as the encoder reads",
     "otherwise": "seen otherwise",
-    "simulated": "rated by simulated raters alone",
+    "simulated": "simulated raters alone",
 }
 STATUSES: Final[dict[Status, str]] = {
     "any": "any",

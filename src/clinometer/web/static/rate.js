@@ -33,8 +33,7 @@
     localStorage.setItem(KEPT, JSON.stringify({ place: fields.get("place"), answer: fields.get("answer"), seconds: fields.get("seconds"), tries }));
   }
 
-  function show(text) {
-    const page = new DOMParser().parseFromString(text, "text/html");
+  function show(page) {
     const next = page.getElementById("turn");
     if (!next) { location.reload(); return false; }
     turn().replaceWith(document.adoptNode(next));
@@ -55,17 +54,18 @@
     turn().setAttribute("aria-busy", "true");
     const isAnswer = fields.has("answer");
     if (isAnswer && !localStorage.getItem(KEPT)) keep(fields);
+    let undo = null;
     try {
       const answer = await send(form, fields);
       const text = await answer.text();
       if (answer.ok || answer.status === 400 || text.includes('id="turn"')) localStorage.removeItem(KEPT);
-      if (show(text)) status(!answer.ok ? "" : cameEarly ? "Saved. Your next answer came before this picture and was not taken: please answer again." : "Saved");
+      const page = new DOMParser().parseFromString(text, "text/html");
+      undo = undoNext ? page.querySelector("#turn .undo") : null; // what is taken back needs no next picture
+      if (!undo && show(page)) status(!answer.ok ? "" : cameEarly ? "Saved. Your next answer came before this picture and was not taken: please answer again." : "Saved");
     } finally {
-      busy = cameEarly = false;
+      busy = cameEarly = undoNext = false;
     }
-    const undo = turn().querySelector(".undo button");
-    if (undoNext && undo) undo.form.requestSubmit(undo);
-    undoNext = false;
+    if (undo) await submit(undo);
   }
 
   // The session may have ended meanwhile: this page has a new one, so what was kept is sent again, a few times at most.
