@@ -1,0 +1,239 @@
+"""The score tables of made-up studies stay as they were when two engines became one.
+
+``python -m tests.studies.leaning.test_golden_scores`` writes them anew, for a change that is meant to move a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clinometer.metrics.records import Score
+from clinometer.studies.leaning import (
+    EncoderEmbeddings,
+    TargetDesign,
+    crossed_study,
+    evidence_of,
+    mcas_study,
+    own_text_rows,
+    prior_rows,
+    reader_checks,
+    rows_when_stopped,
+    withheld,
+)
+from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
+from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
+from tests.metrics.studies import GROUPS, design, embeddings
+
+STORED = Path(__file__).with_name("golden_scores.parquet")
+DRAWN = ("xmcas", "xmcas_group", "profile", "category", "category_by_sign", "internal_bias_summary", "internal_bias")
+"""Metrics of which some columns rest on float32 replicates, which another processor's BLAS sums in another order."""
+FILLED = ("bound_low", "bound_high", "depends_on", "n_missing", "reason")
+"""Columns of comparisons that say what the pictures that are not there might change."""
+
+LEAN = (0.9, -0.9, 0.0, 0.5, -0.3, 0.0, 0.7, 0.1, -0.6)
+
+
+def gapped(targets: Sequence[TargetDesign]) -> tuple[TargetDesign, ...]:
+    """Of the first target three images are missing, of the third one."""
+    return tuple(replace(t, missing={0: 3, 2: 1}.get(i, 0)) for i, t in enumerate(targets))
+
+
+def repeated(encoder: EncoderEmbeddings) -> EncoderEmbeddings:
+    """The first image of the second target is there three times, and one of a group twice."""
+    second = encoder.target_images[1]
+    group = next(iter(encoder.group_images))
+    first, *rest = encoder.group_images[group]
+    return replace(
+        encoder,
+        target_images=(
+            encoder.target_images[0],
+            np.concatenate([second, second[:1], second[:1]]),
+            *encoder.target_images[2:],
+        ),
+        group_images=dict(encoder.group_images) | {group: (np.concatenate([first, first[:1]]), *rest)},
+    )
+
+
+def encoders(n: int, *, images: int = 12) -> list[EncoderEmbeddings]:
+    """Up to three encoders, of which the third reads no text."""
+    made = [
+        repeated(embeddings(f"e{seed}", seed=seed, leanings=LEAN, images=images, blank_text=np.ones(24)))
+        for seed in range(n)
+    ]
+    return made[:2] + [replace(e, target_texts=None, group_words=None, group_texts=None) for e in made[2:]]
+
+
+PAIR = design(9, margin=0.1, targets=gapped(design(9).targets))
+CROSSED = crossed_design(THREE, targets=9, margin=0.05)
+CROSSED = replace(CROSSED, targets=gapped(CROSSED.targets))
+
+
+def crossed(n: int, seed: int = 0) -> list[EncoderEmbeddings]:
+    """Encoders of crossed groups whose cells lie apart, so that the reader's check passes along some axes."""
+    made = []
+    for number in range(n):
+        encoder = crossed_embeddings(CROSSED, seed=seed + number, texts=number != 2)
+        directions = np.random.default_rng(100 + number).normal(size=(len(CROSSED.groups), 10)) * 2
+        apart = dict(zip(CROSSED.groups, directions, strict=True))
+        words = encoder.group_words
+        encoder = replace(
+            encoder,
+            encoder=f"e{number}",
+            target_images=tuple(
+                x + directions[t % len(directions)] * (t % 4) / 4 for t, x in enumerate(encoder.target_images)
+            ),
+            group_images={g: tuple(x + apart[g] for x in prompts) for g, prompts in encoder.group_images.items()},
+            group_words=None if words is None else {g: x + apart[g] for g, x in words.items()},
+        )
+        made.append(repeated(encoder))
+    return made
+
+
+def moved(encoder: EncoderEmbeddings, *, fewer: int = 0) -> EncoderEmbeddings:
+    """The same pictures a little otherwise, as of a second run; ``fewer`` of some targets."""
+    rng = np.random.default_rng(7)
+    images = [x + 0.3 * rng.normal(size=x.shape) for x in encoder.target_images]
+    return replace(
+        encoder,
+        target_images=tuple(x[: len(x) - fewer * (t % 2)] for t, x in enumerate(images)),
+        group_images={
+            g: tuple(x + 0.1 * rng.normal(size=x.shape) for x in prompts) for g, prompts in encoder.group_images.items()
+        },
+    )
+
+
+def stopped() -> list[Score]:
+    """A run that was drawn until decided."""
+    own = encoders(2, images=40)
+    own = [replace(e, target_images=tuple(x[: 40 - 3 * t] for t, x in enumerate(e.target_images))) for e in own]
+    rows = mcas_study(own, PAIR, n_resamples=200, n_permutations=99)
+    stands = {name: evidence_of(own, PAIR, component=name, ahead=True) for name in ("image_part", "mcas")}
+    return withheld(rows_when_stopped(rows, stands, PAIR), reader_checks(own, PAIR))
+
+
+def odd() -> list[Score]:
+    """A run with gaps: a target without an image, one of one image, a prompt of one image, a group of one word."""
+    (encoder,) = encoders(1)
+    images = list(encoder.target_images)
+    images[3], images[4] = images[3][:0], images[4][:1]
+    groups = dict(encoder.group_images)
+    groups["woman"] = (groups["woman"][0][:1], *groups["woman"][1:])
+    words = {g: x[: 1 if g == "woman" else None] for g, x in (encoder.group_words or {}).items()}
+    gappy = replace(encoder, target_images=tuple(images), group_images=groups, group_words=words)
+    return mcas_study([gappy], PAIR, n_resamples=200, n_permutations=99)
+
+
+def odd_axes() -> list[Score]:
+    """The same of axes, and a prompt without images."""
+    own = crossed(2)
+    changed = []
+    for encoder in own:
+        images = list(encoder.target_images)
+        images[3], images[4] = images[3][:0], images[4][:1]
+        groups = dict(encoder.group_images)
+        first, second = CROSSED.groups[1:3]
+        groups[first] = (groups[first][0][:1], groups[first][1])
+        groups[second] = (groups[second][0][:0], groups[second][1])
+        changed.append(replace(encoder, target_images=tuple(images), group_images=groups))
+    return crossed_study(changed, CROSSED)
+
+
+def own_rows() -> list[Score]:
+    """The numbers of the model's own text encoders and of its prior."""
+    (encoder,) = encoders(1)
+    nothing = np.zeros((0, 24))
+    texts = replace(
+        encoder,
+        target_images=(nothing,) * 9,
+        group_images={g: (nothing,) * 4 for g in GROUPS},
+        group_texts=None,
+        blank_text=None,
+    )
+    prior = replace(encoder, target_texts=None, group_words=None, group_texts=None, blank_text=None)
+    return [
+        *own_text_rows([texts], PAIR, n_resamples=100, n_permutations=99),
+        *prior_rows([prior], PAIR, n_resamples=100, n_permutations=99),
+    ]
+
+
+CASES: dict[str, Callable[[], list[Score]]] = {
+    "one encoder": lambda: mcas_study(encoders(1), PAIR, n_resamples=200, n_permutations=99),
+    "several encoders": lambda: mcas_study(encoders(3), PAIR, n_resamples=200, n_permutations=99),
+    "gaps": odd,
+    "axes": lambda: crossed_study(crossed(1), CROSSED),
+    "axes, several encoders": lambda: crossed_study(crossed(3), CROSSED),
+    "axes with gaps": odd_axes,
+    "stopped": stopped,
+    "own": own_rows,
+    "pairs compared": lambda: compare_leanings(
+        encoders(2), [moved(e) for e in encoders(2)], PAIR, paired=True, n_resamples=200
+    ),
+    "compared": lambda: compare_leanings(
+        encoders(2), [moved(e, fewer=2) for e in encoders(2)], PAIR, paired=False, n_resamples=200
+    ),
+    "stopped, compared": lambda: compare_leanings(
+        encoders(1), [moved(e) for e in encoders(1)], PAIR, paired=True, until_decided=True, n_resamples=200
+    ),
+    "axes, pairs compared": lambda: compare_intersections(
+        crossed(3), [moved(e) for e in crossed(3)], CROSSED, paired=True
+    ),
+    "axes compared": lambda: compare_intersections(
+        crossed(3), [moved(e, fewer=2) for e in crossed(3)], CROSSED, paired=False
+    ),
+}
+COLUMNS = [field.name for field in fields(Score)]
+
+
+def table_of(case: str) -> pa.Table:
+    """The rows of one case."""
+    rows = CASES[case]()
+    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    return pa.table({"case": [case] * len(rows)} | columns)
+
+
+def write() -> None:
+    """Write all tables anew."""
+    table = pa.concat_tables([table_of(case) for case in CASES])
+    pq.write_table(table, STORED, compression="zstd", compression_level=19)
+
+
+@pytest.fixture(scope="module")
+def stored() -> list[dict[str, object]]:
+    """The tables as they were."""
+    return list(pq.read_table(STORED).to_pylist())
+
+
+def alike(found: object, expected: object, tolerance: float) -> bool:
+    """Tell whether two cells hold the same."""
+    if not isinstance(found, float) or not isinstance(expected, float):
+        return found == expected
+    return (isnan(found) and isnan(expected)) or found == expected or abs(found - expected) <= tolerance
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scores_are_those_of_before(case: str, stored: list[dict[str, object]]) -> None:
+    expected = [row for row in stored if row["case"] == case]
+    found = table_of(case).to_pylist()
+    assert len(found) == len(expected)
+    names = [n for n in COLUMNS if "compared" not in case or n not in FILLED]
+    for row, before in zip(found, expected, strict=True):
+        loose = row["metric"] in DRAWN or row["component"] == "magnitude"
+        differ = {
+            name: (row[name], before[name])
+            for name in names
+            if not alike(row[name], before[name], 1e-5 if loose or name == "null" else 1e-12)
+        }
+        assert not differ, [row[k] for k in ("metric", "component", "concept", "group", "setting", "encoder")]
+
+
+if __name__ == "__main__":
+    write()
