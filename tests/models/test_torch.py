@@ -49,6 +49,14 @@ def test_idle_threads_sleep_in_workers_of_who_has_torch(tmp_path, way):
     assert policies(tmp_path, command, torch=True) == ["PASSIVE"] * 2
 
 
+@pytest.mark.slow
+def test_idle_threads_sleep_in_actors_of_a_cluster_that_was_there_before(tmp_path):
+    """Its processes know nothing of what the driver sets, and here the actor alone looks for torch."""
+    pytest.importorskip("ray")
+    said = policies(tmp_path, ("python", "-m", "tests.models.torch_in_workers", "ray"), torch=False)
+    assert set(said) == {"PASSIVE"}
+
+
 def test_what_the_environment_says_of_idle_threads_stays(tmp_path):
     assert set(policies(tmp_path, DOORS["a pipeline"], torch=False, OMP_WAIT_POLICY="ACTIVE")) == {"ACTIVE"}
 

@@ -1,6 +1,15 @@
-"""A program whose workers import torch; with a word, one that has imported it, and whose workers start that way."""
+"""A program whose workers import torch.
+
+With ``ray``, actors of a cluster that was started before anything of this package was imported; with another word, a
+program that has imported torch, and whose workers start that way.
+"""
 
 import sys
+
+if __name__ == "__main__" and sys.argv[1:] == ["ray"]:
+    import ray
+
+    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80 * 2**20, log_to_driver=False)
 
 from clinometer.pipeline.engines import local
 
@@ -20,10 +29,16 @@ class TorchImported:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] in (["copied"], ["spawned"]):
         from clinometer._torch import torch  # noqa: F401
 
         local._may_see_gpus = lambda: sys.argv[1] == "spawned"
-    engine = local.LocalEngine(1)
+    if sys.argv[1:] == ["ray"]:
+        from clinometer.pipeline.engines.ray import RayEngine as Engine
+    else:
+        Engine = local.LocalEngine
+    from tests.models.torch_in_workers import TorchImported  # by a name that another process can import
+
+    engine = Engine(workers=1)
     print([done.result for done in engine.map(TorchImported(), [(0,)])])  # noqa: T201
     engine.close()
