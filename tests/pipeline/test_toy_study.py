@@ -7,7 +7,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.models.protocols import Card
-from clinometer.report.from_run import report_input
+from clinometer.report.inputs import report_input
 from clinometer.studies import study_names
 from clinometer.suites import load_suite
 from tests.toy_study.study import part_name

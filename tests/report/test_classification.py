@@ -12,7 +12,7 @@ import pytest
 import clinometer as cm
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
-from clinometer.report.from_run import report_input
+from clinometer.report.inputs import report_input
 from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
 from clinometer.studies.classification.page import CLASSIFICATION
 from clinometer.studies.classification.sections import amplification_words, finding, noise, resting

@@ -12,8 +12,7 @@ import pytest
 import clinometer as cm
 from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables
 from clinometer.pipeline.side_by_side import side_by_side
-from clinometer.report.compared import compared
-from clinometer.report.comparison import run_names
+from clinometer.report.comparison import compared, run_names
 from clinometer.studies.refusals.compared import refusal_table
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from clinometer.report.from_run import _curve
+from clinometer.report.inputs import _curve
 from clinometer.studies.leaning.figures import internal_bias_figure
 from clinometer.studies.leaning.scoring import _curves
 from clinometer.studies.leaning.sections.internal import summary

@@ -9,8 +9,8 @@ import pytest
 
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import Curve, wording
-from clinometer.report.sections.gallery import all_there
-from clinometer.report.sections.masthead import image_counts
+from clinometer.report.gallery import all_there
+from clinometer.report.sections import image_counts
 from clinometer.studies.leaning.sections.masthead import caption
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite

@@ -6,7 +6,7 @@ from math import nan
 import pytest
 
 from clinometer.metrics.verdict import ReasonCode, Verdict
-from clinometer.report import verdict_words as words
+from clinometer.report import wording as words
 from clinometer.report.rows import Row
 
 LABELS = {"man": "men", "woman": "women"}

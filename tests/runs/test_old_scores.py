@@ -13,7 +13,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.pipeline.reporting import render_html
-from clinometer.report.from_run import report_input
+from clinometer.report.inputs import report_input
 from clinometer.runs.old_scores import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
 from clinometer.studies.common import scores_table
 from tests.old_runs import as_of_format_1

@@ -14,12 +14,10 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page, Section, Summary, Told, Verdicts, judged
+from clinometer.report.page import Page, Section, Summary, Told, Verdicts, View, judged
 from clinometer.report.rows import Scores
-from clinometer.report.sections.masthead import facts
-from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import counted, verdict_words
-from clinometer.report.view import View
+from clinometer.report.sections import facts, table
+from clinometer.report.wording import counted, verdict_words
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
 from clinometer.studies.common import scores_table

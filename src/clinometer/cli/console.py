@@ -164,7 +164,7 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
-    from clinometer.report.pictures import pictures_in_words
+    from clinometer.report.inputs import pictures_in_words
     from clinometer.studies import study_of
 
     console = Console()

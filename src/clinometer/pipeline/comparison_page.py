@@ -13,11 +13,10 @@ from markupsafe import Markup
 from clinometer._csv import csv_text
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report import wording
-from clinometer.report.compared import compared
-from clinometer.report.comparison import DifferenceTable, Quantity, all_runs, pair_names, run_names
+from clinometer.report.comparison import DifferenceTable, Quantity, all_runs, compared, pair_names, run_names
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row, Scores
-from clinometer.report.verdict_words import decided, difference_words, needed, not_measured, reason_words, too_few
+from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.studies import study_of

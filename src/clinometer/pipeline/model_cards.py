@@ -12,7 +12,7 @@ from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundEr
 from clinometer.models.images import MAX_PIXELS
 from clinometer.models.openai.client import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
-from clinometer.report.from_run import report_input
+from clinometer.report.inputs import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
 from clinometer.runs import Directory, Run
 from clinometer.studies import study_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 
 from clinometer.errors import DamagedRunWarning
-from clinometer.report.from_run import report_input
 from clinometer.report.html import render_page
-from clinometer.report.inputs import ReportInput
+from clinometer.report.inputs import ReportInput, report_input
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current
 from clinometer.studies import study_of

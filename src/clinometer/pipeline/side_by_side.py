@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clinometer.report.figures.models import COLOURS, SHAPE_CHARACTERS, SHAPES
-from clinometer.report.from_run import report_input
-from clinometer.report.inputs import Curve
+from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
+from clinometer.report.gallery import beside_each_other
+from clinometer.report.inputs import Curve, report_input
+from clinometer.report.page import View
 from clinometer.report.rows import MEAN, Scores
-from clinometer.report.sections.gallery import beside_each_other
-from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.studies import study_of
 

@@ -1,4 +1,4 @@
-"""What a report is made from: a plain, read-only view of a finished run.
+"""What a report is made from: a plain, read-only view of a finished run, and how it is read.
 
 The report reads this and nothing else. It sorts, filters, counts rows and formats; every estimate, interval,
 curve and verdict in it was computed when the run was scored.
@@ -6,9 +6,22 @@ curve and verdict in it was computed when the run was scored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from clinometer._messages import first_and_more
+from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.report import wording
+from clinometer.report.rows import Row, Scores
+from clinometer.runs import Run
+from clinometer.runs.fingerprint import REPORT, outdated
+from clinometer.runs.planted import planted_of, readings_of
+from clinometer.runs.ratings import pooled
+from clinometer.runs.record import is_checked
+from clinometer.runs.verification import missing_files
+from clinometer.suites import Suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,3 +98,225 @@ class ReportInput:
     unchecked: str = ""
     notices: Sequence[str] = ()
     damage: list[str] = field(default_factory=list)
+
+
+def report_input(run: Run) -> ReportInput:
+    """Read a run for its report."""
+    record = run.record
+    damage = missing_files(run, besides=(REPORT,))  # which is about to be written
+    damage += filter(None, [outdated(run), pooled(run)])
+    samples = run.samples_that_are_whole(damage)
+    return ReportInput(
+        title=f"{run.model_card['name']} × {run.suite.title}",
+        suite=run.suite,
+        model_card=run.model_card,
+        encoder_cards=run.encoder_cards,
+        settings=_settings(record, run.suite),
+        scores=run.scores,
+        samples=samples,
+        image=_image_reader(run, damage),
+        planted=planted_of(run),
+        readings=readings_of(run),
+        curve=_curve(run),
+        curves=run.curves,
+        stopped_early=record.get("until") is not None,
+        departures=(record.get("protocol") or {}).get("departures"),
+        unchecked=run.unchecked,
+        notices=_notices(run, damage),
+        damage=damage,
+    )
+
+
+def _notices(run: Run, damage: list[str]) -> list[str]:
+    """What is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
+    try:
+        return pictures_in_words(run)
+    except (RunCorruptError, RunNotFoundError) as error:
+        if not damage:  # a part that is gone or damaged is named there
+            damage.append(run.directory.without_place(error))
+        return []
+
+
+def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
+    return {
+        "seed": record["seed"],
+        "created": record["created"],
+        "images": _images_in_words(record, suite),
+        "origin": record["origin"],
+        "suite fingerprint": record["suite_fingerprint"],
+        **_changes(record),
+        **record["model"]["settings"],
+        "machine": " ".join(record["machine"].values()),
+        "versions": record["versions"],
+    }
+
+
+def _changes(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the suite that were changed after the images were drawn, each with all it has been."""
+    lines_by_option: dict[str, list[str]] = {}
+    for change in record.get("suite_options") or []:
+        line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
+        lines_by_option.setdefault(f"{change['option']}, changed after drawing", []).append(line)
+    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in lines_by_option.items()}
+    return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version, or taken out"}
+
+
+def _value(setting: Any) -> str:
+    return "none" if setting is None else str(setting)
+
+
+def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
+    """How many images, or by what rule."""
+    until, words = record.get("until"), suite.images_in_words()
+    if until is None:
+        return words
+    if until.get("of"):
+        return f"until the differences from a sweep's baseline were told, at most {words}"
+    if until["precision"] is None:
+        return f"until decided, at most {words}"
+    return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"
+
+
+def _curve(run: Run) -> Curve:
+    rows = run.curves[run.curves.curve == "delta_alpha"]
+    scores = run.scores
+    of_alpha = scores[(scores.metric == "internal_bias") & (scores.component == "bias_amplification")]
+    if len(of_alpha) and "flag" in of_alpha and (of_alpha.flag[of_alpha.encoder == "mean"] == "unstable").all():
+        return Curve(reason="no curve: \N{GREEK SMALL LETTER ALPHA} is unstable for every concept")
+    if not len(rows):
+        return Curve(reason="too few points for a curve")
+    rows = rows.sort_values("x")
+    x, y, low, high = (rows[name].tolist() for name in ("x", "y", "low", "high"))
+    method = "LOESS through every concept with both numbers, unstable ones included"
+    return Curve(x, y, low, high, method=method)
+
+
+def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
+    """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too.
+
+    Those of a part that is missing or damaged are None, and what is damaged is added to ``damage``.
+    """
+
+    @lru_cache(maxsize=2)
+    def part_images(part: int) -> dict[str, bytes | None]:
+        try:
+            return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
+        except (RunCorruptError, RunNotFoundError) as error:
+            message = run.directory.without_place(error)
+            if message not in damage:
+                damage.append(message)
+            return {}
+
+    return lambda identifier: part_images(run.sample(identifier).part).get(identifier)
+
+
+NAMED: Final = 3
+"""Concepts, or pictures, that are named before the others are counted."""
+
+_CAUSES: Final = {
+    "one picture a prompt": "every prompt that repeats one gave that one alone, as with a fixed seed",
+    "in an order that is not of chance": "they do not come in an order of chance, so something gives them again, such "
+    "as a cache",
+    "": "their order does not tell chance, as of a model that knows few pictures, from a cache",
+}
+
+
+def pictures_in_words(run: Run) -> list[str]:
+    """Say what has no picture, then what is another picture again; nothing where neither is the case."""
+    present = set(
+        (concept, group, prompt)
+        for concept, group, prompt, status in run.each_sample(["concept", "group", "prompt", "status"])
+        if status == "ok"
+    )
+    return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *_repeats(run)]
+
+
+def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
+    """Concepts first, then concepts of a group, then prompts of a group."""
+    owners = {(concept, group) for concept, group, _ in present}
+    asked: dict[str, dict[str, bool]] = {}
+    for spec in suite.prompt_specs():
+        label = suite.label_of(spec.group) if spec.group else ""
+        if spec.concept:
+            what = f"concepts have no picture{f' of {label}' if label else ''}"
+            has = (spec.concept, spec.group) in owners
+        else:
+            what, has = f"prompts of {label} have no picture", (spec.concept, spec.group, spec.prompt) in present
+        by_name = asked.setdefault(what, {})
+        name = spec.concept or spec.prompt
+        by_name[name] = by_name.get(name, False) or has
+    for what, by_name in asked.items():
+        lacking = [name for name, has in by_name.items() if not has]
+        if lacking:
+            verb = what.replace("have no", "has no", 1) if len(lacking) == 1 else what
+            names = first_and_more(lacking, NAMED)
+            yield f"{len(lacking):,} of {len(by_name):,} {verb}: {names}. Nothing below is about them."
+
+
+def _assumptions(run: Run) -> Iterator[str]:
+    """Say which verdicts would not hold whatever the pictures show that are not there."""
+    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    judged = [
+        row
+        for row in scores
+        if row.concept and "missing" in row.depends_on.split() and (row.metric, row.component) != ("mcas", "mcas")
+        and row.metric != "profile"
+    ]  # fmt: skip
+    names = list(dict.fromkeys(row.concept for row in judged))
+    if names:
+        many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
+        yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
+
+
+def _between(run: Run) -> Iterator[str]:
+    """Say where more pictures are like neither group than chance explains."""
+    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    rows = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
+    if rows:
+        words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in rows]
+        yield (
+            f"Some pictures lie between the groups, by the spread of the groups' own pictures, and are read as one of "
+            f"them all the same: {first_and_more(words, NAMED)}."
+        )
+
+
+def _repeats(run: Run) -> Iterator[str]:
+    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
+    over_all = by_bytes.pop(("", ""), None)
+    found: dict[tuple[str, str], Row] = dict(by_bytes)
+    for row in scores:  # what has the same vectors, though not the same bytes, is told by the rows of its concept
+        known = found.get((row.concept, ""))
+        if row.metric in _OF_IMAGES and row.concept and row.n_repeated > (known.n_repeated if known else 0):
+            found[row.concept, ""] = row
+    if not found:
+        return
+    repeated = sorted(found.items(), key=lambda item: -item[1].n_repeated)
+    words = [f"{_name(run.suite, owner)} ({_of(row)})" for owner, row in repeated]
+    count = wording.count(sum(row.n_repeated for row in found.values()), "picture is", "pictures are")
+    cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
+    pairs = _pairs(run.repeats()) if over_all is not None else ""
+    yield (f"{count} another one again, and each counts once: {first_and_more(words, NAMED)}.{cause}{pairs}")
+
+
+_OF_IMAGES: Final = ("mcas", "intersections", "association")
+
+
+def _of(row: Row) -> str:
+    drawn = row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
+    return f"{drawn - row.n_repeated} different of {drawn}"
+
+
+def _name(suite: Suite, owner: tuple[str, str]) -> str:
+    concept, group = owner
+    return ", ".join(part for part in (concept, suite.label_of(group) if group else "") if part)
+
+
+def _pairs(repeats: Mapping[str, str]) -> str:
+    """Name some of them, by their ids."""
+    by_first: dict[str, list[str]] = {}
+    for again, first in repeats.items():
+        by_first.setdefault(first, [first]).append(again)
+    more = [wording.ELLIPSIS]
+    shown = [" = ".join(ids[:NAMED] + (more if len(ids) > NAMED else [])) for ids in by_first.values()]
+    return f" Identical: {first_and_more(shown, NAMED)}."

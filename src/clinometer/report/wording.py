@@ -1,13 +1,21 @@
-"""Words and numbers as the page writes them. Wording only: nothing here estimates anything."""
+"""Words and numbers as pages write them: numbers first, then verdicts, their sides and their reasons.
+
+Nothing here estimates anything. A verdict is data (:mod:`clinometer.metrics.verdict`); here it is said, of a score or
+of the difference of two runs, in the labels of the suite and the names of the runs. No code reads meaning back out.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Final
+from typing import Final, Literal
 
 from clinometer._messages import first_and_more
+from clinometer.metrics.bounds import MISSING as MISSING_PICTURES
+from clinometer.metrics.bounds import REPEATS
+from clinometer.metrics.differences import FIRST, SECOND
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -184,3 +192,237 @@ def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     total = share.n_target + lost
     filled = f"; with the {lost:,} missing, {round(near):,} to {round(near) + lost:,} of {total:,}" if lost else ""
     return f"{round(near)} of {count(share.n_target, 'image reads', 'images read')} as {label}{filled}"
+
+
+VerdictGroup = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
+"""Where a page lists what it judged: the side, or why none is named."""
+
+VERDICT_GROUPS: Final[tuple[VerdictGroup, ...]] = ("a", "b", "balanced", "undecided", "few", "unmeasured")
+
+Label = Callable[[str], str]
+"""The label of a side: of a group of the suite, or whatever else a side is named."""
+
+_VERDICT_GROUP_OF: Final[dict[str, VerdictGroup]] = {
+    Verdict.BALANCED: "balanced",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.TOO_FEW: "few",
+}
+_PLAIN: Final[dict[str, str]] = {
+    Verdict.BALANCED: "shown balanced",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.TOO_FEW: "too few images to tell",
+    Verdict.NOT_MEASURED: "not measured",
+    Verdict.ALIKE: "shown to lean alike within the margin",
+}
+_AFTER_A_SUBJECT: Final[dict[str, str]] = {
+    Verdict.BALANCED: "is shown balanced",
+    Verdict.UNDECIDED: "is undecided",
+    Verdict.TOO_FEW: "has too few images to tell",
+}
+_REASONS: Final[dict[str, str]] = {
+    ReasonCode.INTERVAL: "the interval covers 0",
+    ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
+    ReasonCode.TOO_FEW_IMAGES: "too few images",
+    ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: "too few images of the groups to tell whether the encoder reads them",
+    ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to fall to 0.05",
+    ReasonCode.NO_ESTIMATE: "there is no score for it",
+    ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
+    ReasonCode.READER: "the encoder does not read its own attribute images",
+    ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
+}
+_OF_THE_ENCODER: Final = (ReasonCode.DOMAIN, ReasonCode.READER, ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES)
+HEADINGS: Final[dict[VerdictGroup, str]] = {
+    "balanced": "Shown balanced",
+    "undecided": "Undecided",
+    "few": "Too few images to tell",
+    "unmeasured": "Not measured",
+}
+NOTES: Final[dict[VerdictGroup, str]] = {
+    "undecided": "The images do not tell. Where more of them would, it says how many.",
+    "few": "Numbers, and no verdict: with so few images chance may look like certainty.",
+}
+
+
+def verdict_group_of(row: Row | None) -> VerdictGroup:
+    """Where a page lists a score: of a leaning by its side, which is the sign of the value."""
+    if row is None or not row.defined:
+        return "unmeasured"
+    if leans(row):
+        return "a" if row.value > 0 else "b"
+    return _VERDICT_GROUP_OF.get(row.verdict, "unmeasured")
+
+
+def leans(row: Row) -> bool:
+    """Whether the verdict names a side."""
+    return row.verdict in LEANING
+
+
+def slightly(row: Row) -> bool:
+    """Whether it leans, and by less than the suite's margin."""
+    return row.verdict == Verdict.LEANS_SLIGHTLY
+
+
+def too_few(row: Row) -> bool:
+    """Whether it rests on too few for a verdict."""
+    return row.verdict == Verdict.TOO_FEW
+
+
+def not_measured(row: Row) -> bool:
+    """Whether there is nothing to judge."""
+    return row.verdict in ("", Verdict.NOT_MEASURED)
+
+
+def decided(row: Row) -> bool:
+    """Whether the verdict names which of two runs does more."""
+    return row.verdict in (Verdict.MORE, Verdict.MORE_HERE)
+
+
+def of_these_prompts(row: Row) -> bool:
+    """Whether the verdict is of these prompts only, and not of others like them."""
+    return row.verdict == Verdict.MORE_HERE
+
+
+def held_back(row: Row, low: float, high: float) -> bool:
+    """Whether it is undecided although the interval leaves out 0: the test says otherwise, or the family is large."""
+    return row.verdict == Verdict.UNDECIDED and (low > 0 or high < 0)
+
+
+def without_estimate(**fields: str) -> Row:
+    """A row for what has no score at all."""
+    return Row(reason_code=ReasonCode.NO_ESTIMATE, **fields)  # type: ignore[arg-type]
+
+
+def verdict_words(row: Row, label: Label = str) -> str:
+    """A verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
+    if leans(row):
+        if row.side == OTHERS:
+            return f"leans away from {label(row.group)}{assumption(row)}"
+        return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}{assumption(row)}"
+    if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
+        return f"more often {label(row.side)}"
+    return _PLAIN.get(row.verdict, "") + assumption(row)
+
+
+def verdict_in_full(row: Row, label: Label = str) -> str:
+    """A verdict in a cell beside its number: ``not measured`` says why."""
+    words = verdict_words(row, label)
+    why = reason_words(row) if row.verdict == Verdict.NOT_MEASURED else ""
+    return f"{words}: {why}" if why else words
+
+
+def assumption(row: Row) -> str:
+    """What a verdict takes for granted of pictures that are not there, or twice: ``, if the missing are like them``."""
+    clauses = {MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
+    held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
+    return f", if {' and '.join(held)}" if held else ""
+
+
+def said_of(row: Row, label: Label = str) -> str:
+    """A verdict after its subject: ``leans to men``, ``is shown balanced``, ``is undecided``, ``has no verdict``."""
+    if not row.defined:
+        return "could not be measured"
+    if leans(row):
+        return verdict_words(row, label)
+    return _AFTER_A_SUBJECT.get(row.verdict, "has no verdict") + assumption(row)
+
+
+def counted(rows: Iterable[Row], label: Label = str) -> str:
+    """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
+    counts = Counter(
+        (
+            VERDICT_GROUPS.index(verdict_group_of(row)),
+            f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"),
+        )
+        for row in rows
+    )
+    return " \N{MIDDLE DOT} ".join(f"{n} {words}" for (_, words), n in sorted(counts.items()))
+
+
+def reason_words(row: Row) -> str:
+    """Why a verdict names no side, or why there is none; the row's own reason where it has one."""
+    return row.reason or _REASONS.get(row.reason_code, "")
+
+
+def note(row: Row, images: str = "images a concept") -> str:
+    """What stands below a verdict that names no side: why there is none, or how many images would decide."""
+    return reason_words(row) if not_measured(row) or not row.has_interval else needed(row, images)
+
+
+def withheld(rows: Iterable[Row]) -> str:
+    """What most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
+    codes = Counter(row.reason_code for row in rows if row.defined and row.reason_code in _OF_THE_ENCODER)
+    return _REASONS[codes.most_common(1)[0][0]] if codes else ""
+
+
+def needed(row: Row, images: str = "images a concept") -> str:
+    """How many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
+
+    ``images`` : what ``n_decide`` counts.
+    """
+    if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
+        return f"with so few no p can fall below {row.least_exchange_p:.2g}"
+    if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
+        return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
+    many = about(row.n_decide)
+    return f"about {many} {images} would decide, if the estimate stands" if many else ""
+
+
+def source_words(mcas: Row, image_part: Row) -> str:
+    """Which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
+    return source_of(mcas, image_part).value
+
+
+def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
+    """Count by which part concepts lean, and where the two cancel; ``rows`` are MCAS and the image part of each."""
+    known = [(mcas, source_of(mcas, image_part)) for mcas, image_part in rows if mcas.defined]
+    counts = Counter(source for _, source in known)
+    words = {Source.PICTURES: "by their pictures", Source.TEXT: "by their text", Source.BOTH: "by both"}
+    by_part = listed([f"{counts[source]} {phrase}" for source, phrase in words.items() if counts[source]])
+    leaning = count(sum(leans(mcas) for mcas, _ in known), "concept leans", "concepts lean")
+    said = [f"By MCAS {leaning}{f': {by_part}' if by_part else ''}."]
+    if cancelled := counts[Source.CANCEL]:
+        said.append(f"For {count(cancelled, 'concept that does', 'concepts that do')} not lean {Source.CANCEL}.")
+    return " ".join(said) if known else ""
+
+
+def qualification(row: Row) -> str:
+    """What else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
+
+    It withholds no verdict.
+    """
+    return "; ".join(part for part in (_words_chosen(row), bounds_words(row)) if part)
+
+
+def bounds_words(row: Row) -> str:
+    """The interval with the missing pictures filled in either way; empty where none is missing or repeated."""
+    if not isfinite(row.bound_low):
+        return ""
+    of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
+    ends = interval(row.bound_low, row.bound_high, digits_for([row.value, row.low, row.high]))
+    pictures = "picture" if row.n_missing + row.n_repeated == 1 else "pictures"
+    return f"with its {' and '.join(of)} {pictures} filled in either way the interval is {ends}"
+
+
+def _words_chosen(row: Row) -> str:
+    if not leans(row):
+        return ""
+    covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high
+    return "with other words it might not show" if covers or row.p_labels > LEVEL else ""
+
+
+def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> str:
+    """The verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
+    runs = {FIRST: names[0], SECOND: names[1]}
+    refuses = row.component.startswith("refusal")
+    if row.verdict == Verdict.MORE_HERE:
+        return f"{runs[row.side]} refuses more of these prompts"
+    if row.verdict != Verdict.MORE:
+        return _PLAIN.get(row.verdict, "")
+    if row.side in runs:
+        return f"{runs[row.side]} {'refuses' if refuses else 'leans'} more"
+    if refuses:
+        whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
+        return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
+    if row.side == OTHERS:
+        return f"{names[1]} leans less to {label(row.group)}"
+    return f"{names[1]} leans more to {label(row.side)}"

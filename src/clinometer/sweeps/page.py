@@ -14,11 +14,11 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
 )
 from clinometer.report import wording
-from clinometer.report.figures.bands import Line, Step, bands_figure
+from clinometer.report.figures.lines import Line, Step, bands_figure
 from clinometer.report.figures.svg import Figure
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import decided, difference_words
+from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
 from clinometer.sweeps.outcome import Setting, SweepOutcome

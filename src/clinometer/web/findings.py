@@ -9,7 +9,7 @@ from functools import lru_cache
 from clinometer import api
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
-from clinometer.report.verdict_words import verdict_group_of, verdict_in_full
+from clinometer.report.wording import verdict_group_of, verdict_in_full
 from clinometer.web.runs_index import RunEntry
 
 

@@ -20,9 +20,9 @@ from clinometer import api
 from clinometer._secrets import masked
 from clinometer.report.html import environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.sections.people import HUMAN
-from clinometer.report.sections.people import people as section
-from clinometer.report.view import View
+from clinometer.report.page import View
+from clinometer.report.sections import HUMAN
+from clinometer.report.sections import people as section
 from clinometer.runs.ratings import pooled
 from clinometer.runs.ratings.store import has_ratings, ratings_of
 from clinometer.web.database import reading

@@ -16,10 +16,10 @@ from clinometer import api
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
-from clinometer.report.figures.trend import TrendPoint, trend_figure
+from clinometer.report.figures.lines import Step, trend_figure
 from clinometer.report.html import asset, policy
 from clinometer.report.rows import MEAN, Row, Scores
-from clinometer.report.verdict_words import verdict_words
+from clinometer.report.wording import verdict_words
 from clinometer.web.explorer import MOST_RUNS
 from clinometer.web.findings import judged
 from clinometer.web.pages import render
@@ -89,7 +89,7 @@ class TrendsPage:
     encoders: tuple[str, ...]
     quantity: TrendQuantity
     concept: str
-    points: tuple[TrendPoint, ...]
+    points: tuple[Step, ...]
 
 
 @router.get("/trends")
@@ -144,16 +144,14 @@ def _scores(run: api.Run, stamp: str) -> Scores:
     return Scores.from_frame(run.scores)
 
 
-def _points(
-    entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery
-) -> Iterator[TrendPoint]:
+def _points(entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery) -> Iterator[Step]:
     """Each run's number, from left to right."""
     place = _places(entries, query.over)
     for entry in sorted(entries, key=lambda run: place(run)[0]):
         for row in scores_of(entry):
             is_it = TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
             if is_it and row.encoder == query.encoder:
-                yield TrendPoint(*place(entry), entry.listed.name, row)
+                yield Step(*place(entry), row, entry.listed.name)
 
 
 def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:

@@ -5,22 +5,23 @@ All words and numbers are the report's own. Nothing is worded here but headings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from html.parser import HTMLParser
 from typing import Any, Final
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from clinometer._messages import printable
 from clinometer.report import wording
+from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.model_card.limits import limits_of
-from clinometer.report.model_card.markdown import environment, fenced, one_line
-from clinometer.report.page import Judged, Page, Told, Verdicts, unmeasured
-from clinometer.report.sections.masthead import facts
-from clinometer.report.sections.method import measured_how
-from clinometer.report.sections.refusals import refusal_words
-from clinometer.report.verdict_words import VERDICT_GROUPS, counted, leans, verdict_group_of
-from clinometer.report.view import PairView, View
+from clinometer.report.page import Judged, Page, PairView, Told, Verdicts, View, unmeasured
+from clinometer.report.sections import facts, measured_how, refusal_words
+from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
 from clinometer.runs.protocol import Departure
 from clinometer.suites import Suite
 
@@ -143,3 +144,132 @@ def _warnings(view: View, told: Told) -> list[str]:
     damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in view.report.damage]
     lacking = [f"Not measured: {reasons}." for reasons in dict.fromkeys(missing) if reasons]
     return [*damage, *lacking, *([refusals] if refusals else [])]
+
+
+METHOD = "method"
+"""The id of the section that has the limits, in a list of the class ``limits``."""
+
+
+def limits_of(page: Page, view: View) -> list[tuple[str, str]]:
+    """The limits in the order and the words of the page: what stands out of each, and the rest.
+
+    None of a study whose page has no such section.
+    """
+    section = next((section for section in page.sections if section.id == METHOD), None)
+    values = section.build(view) if section is not None else None
+    if section is None or values is None:
+        return []
+    names = [f"{section.template}.html", f"sections/{section.template}.html"]
+    reader = _Limits()
+    reader.feed(page_environment(page.package).select_template(names).render(s=values))
+    reader.close()
+    return [(" ".join(lead.split()), " ".join(rest.split())) for lead, rest in reader.limits]
+
+
+class _Limits(HTMLParser):
+    """Reads the list: what is strong leads an item, all else follows it."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.limits: list[list[str]] = []
+        self._inside = self._is_item = self._is_lead = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "ul":
+            self._inside = ("class", "limits") in attrs
+        elif tag == "li" and self._inside:
+            self.limits.append(["", ""])
+            self._is_item = True
+        elif tag == "strong":
+            self._is_lead = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "ul":
+            self._inside = False
+        elif tag == "li":
+            self._is_item = False
+        elif tag == "strong":
+            self._is_lead = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_item:
+            self.limits[-1][0 if self._is_lead else 1] += data
+
+
+_ENTITIES: Final = {ord(character): f"&#{ord(character)};" for character in "|$\\`~"} | {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+}
+_BACKSLASHED: Final = re.compile(r"[*\[\]]|(?<![^\W_])_|_(?![^\W_])")
+"""What begins emphasis or a link; an underscore between letters begins nothing."""
+
+_LEADING: Final = re.compile(r"^([+=-]+)(?=\s|$|[=-])|(?<!\S)(#+)|^(\d{1,9})([.)])(?=\s|$)")
+"""What would begin a heading, a list or a rule, were it the first word of a line; or end a heading."""
+
+
+def escaped(text: object) -> str:
+    r"""Text on one line in which Markdown and HTML find nothing, in a table's cell too.
+
+    Entities stand for what HTML, tables, code and mathematics are written with: CommonMark reads no structure in them,
+    and readers differ in what they make of a backslash.
+
+    >>> escaped("a_b _c | <b>`x`\n# y")
+    'a_b \\_c &#124; &lt;b&gt;&#96;x&#96; &#35; y'
+    >>> escaped("# a"), escaped("1. a"), escaped("+0.30"), escaped("- ")
+    ('&#35; a', '1&#46; a', '+0.30', '&#45;')
+    """
+    line = one_line(text).translate(_ENTITIES)
+    return _LEADING.sub(_as_entities, _BACKSLASHED.sub(r"\\\g<0>", line))
+
+
+def _as_entities(found: re.Match[str]) -> str:
+    if found[3]:
+        return f"{found[3]}&#{ord(found[4])};"
+    return "".join(f"&#{ord(character)};" for character in found[0])
+
+
+def one_line(text: object) -> str:
+    r"""Text without characters that are not shown, its white space as single spaces.
+
+    >>> one_line("a\n\n b\x07")
+    'a b\ufffd'
+    """
+    return printable(" ".join(str(text).split()))
+
+
+def fenced(text: str, language: str = "") -> Markup:
+    """A block of code that its text cannot end.
+
+    >>> print(fenced("a ``` b", "sh"))
+    ````sh
+    a ``` b
+    ````
+    """
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Markup(f"{fence}{language}\n{text}\n{fence}")
+
+
+@cache
+def environment() -> Environment:
+    """The templates of Markdown; whatever is put into them is escaped, unless it is Markdown already."""
+
+    def finalize(value: Any) -> Any:
+        return value if isinstance(value, Markup) else escaped(value)
+
+    environment = Environment(
+        loader=PackageLoader("clinometer.report"),
+        autoescape=False,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cells"] = cells
+    return environment
+
+
+def cells(texts: Iterable[object]) -> Markup:
+    """A row of a table, of texts and of what is Markdown already."""
+    return Markup(f"| {' | '.join(text if isinstance(text, Markup) else escaped(text) for text in texts)} |")

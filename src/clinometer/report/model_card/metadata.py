@@ -14,10 +14,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
-from clinometer.report.model_card.content import CardInput, listed_first
-from clinometer.report.model_card.markdown import one_line
+from clinometer.report.model_card.content import CardInput, listed_first, one_line
 from clinometer.report.page import Judged, Told, Verdicts
-from clinometer.report.verdict_words import not_measured, too_few
+from clinometer.report.wording import not_measured, too_few
 
 if TYPE_CHECKING:
     import huggingface_hub

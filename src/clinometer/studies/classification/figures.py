@@ -17,12 +17,12 @@ from clinometer.report.figures.marks import (
     folded,
     label_rows,
     place,
+    rows_figure,
     span,
 )
-from clinometer.report.figures.models import rows_figure
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import verdict_group_of
+from clinometer.report.wording import verdict_group_of
 from clinometer.studies.classification.view import ClassificationView
 
 CELL: Final = 100

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections.protocol import protocol
-from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import counted, verdict_in_full
+from clinometer.report.sections import protocol, table
+from clinometer.report.wording import counted, verdict_in_full
 from clinometer.studies.classification.sections import (
     choices,
     classification_gallery,
@@ -27,7 +26,7 @@ from clinometer.suites import ClassificationSuite
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.report.verdict_words import counted, verdict_in_full
+    from clinometer.report.wording import counted, verdict_in_full
 from clinometer.suites import Suite
 
 

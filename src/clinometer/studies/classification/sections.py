@@ -7,21 +7,19 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
-from clinometer.report.page import Judged, Told, Verdicts, judged
-from clinometer.report.rows import Row
-from clinometer.report.samples import Samples
-from clinometer.report.sections.gallery import (
+from clinometer.report.gallery import (
     MOST_PER_PROMPT,
+    Samples,
     Strip,
     all_there,
     counts_in_words,
     losses,
     sample_tile,
 )
-from clinometer.report.sections.masthead import facts, nothing_judged
-from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import leans, needed, said_of, verdict_group_of
-from clinometer.report.view import View
+from clinometer.report.page import Judged, Told, Verdicts, View, judged
+from clinometer.report.rows import Row
+from clinometer.report.sections import facts, measured_how, nothing_judged
+from clinometer.report.wording import leans, needed, said_of, verdict_group_of
 from clinometer.studies.classification.figures import (
     LINE_WIDTH,
     association_figure,

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections.method import measured_how
-from clinometer.report.sections.people import people
-from clinometer.report.sections.protocol import protocol
-from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import counted, verdict_in_full
+from clinometer.report.sections import measured_how, people, protocol, table
+from clinometer.report.wording import counted, verdict_in_full
 from clinometer.studies.editing.sections.edits import (
     editing_masthead,
     editing_told,
@@ -27,7 +24,7 @@ from clinometer.suites import EditingSuite
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.report.verdict_words import counted, verdict_in_full
+    from clinometer.report.wording import counted, verdict_in_full
 from clinometer.suites import Suite
 
 

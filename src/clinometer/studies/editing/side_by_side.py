@@ -7,7 +7,7 @@ from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
-from clinometer.report.figures.models import rows_figure
+from clinometer.report.figures.marks import rows_figure
 from clinometer.report.figures.svg import Figure
 from clinometer.report.rows import Row
 from clinometer.studies.editing.sections.edits import average_faces

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
+from clinometer.report.page import View
 from clinometer.report.rows import Row
-from clinometer.report.view import View
 from clinometer.suites import EditingSuite
 
 PIXELS: Final = "pixels"

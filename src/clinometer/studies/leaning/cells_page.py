@@ -8,7 +8,7 @@ from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections.table import table
+from clinometer.report.sections import table
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import axis_counts, interaction_counts, interaction_name, verdict_words
 from clinometer.studies.leaning.sections.cells import (

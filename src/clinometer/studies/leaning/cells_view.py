@@ -8,7 +8,7 @@ from itertools import product
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import VerdictGroup, verdict_group_of
+from clinometer.report.wording import VerdictGroup, verdict_group_of
 from clinometer.studies.leaning.cells_wording import verdict_words
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites.axes import CrossedAxis

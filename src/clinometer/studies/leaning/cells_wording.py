@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import verdict_group_of
+from clinometer.report.wording import verdict_group_of
 
 if TYPE_CHECKING:
     from clinometer.studies.leaning.cells_view import CellsView

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, digits_of, unmeasured
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections.people import people
-from clinometer.report.sections.protocol import protocol
-from clinometer.report.sections.table import table
-from clinometer.report.verdict_words import Label, counted, verdict_in_full
+from clinometer.report.sections import people, protocol, table
+from clinometer.report.wording import Label, counted, verdict_in_full
 from clinometer.studies.leaning.sections.categories import categories, stages
 from clinometer.studies.leaning.sections.gallery import gallery
 from clinometer.studies.leaning.sections.internal import internal_bias

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
-from clinometer.report import verdict_words, wording
+from clinometer.report import wording
+from clinometer.report.page import PairView
 from clinometer.report.rows import Row
-from clinometer.report.view import PairView
 from clinometer.suites import LeaningSuite
 
 
@@ -116,19 +116,19 @@ class LeaningView(PairView):
         ]
         return sorted(concepts, key=lambda concept: -rows[concept.name].value)
 
-    def said_of(self, concept: Concept) -> tuple[verdict_words.VerdictGroup, str, str]:
+    def said_of(self, concept: Concept) -> tuple[wording.VerdictGroup, str, str]:
         """The list, the verdict and the number of a concept, for its pictures."""
         row = self.pictures.get(concept.name)
-        words = verdict_words.said_of(row, self.label) if row else "not measured"
+        words = wording.said_of(row, self.label) if row else "not measured"
         return (
             self.verdict_group(concept.name),
             words,
             wording.signed(row.value, self.digits) if row and row.defined else "",
         )
 
-    def verdict_group(self, concept: str) -> verdict_words.VerdictGroup:
+    def verdict_group(self, concept: str) -> wording.VerdictGroup:
         """Say where a concept's verdict is listed."""
-        return verdict_words.verdict_group_of(self.pictures.get(concept))
+        return wording.verdict_group_of(self.pictures.get(concept))
 
     @property
     def holds_few(self) -> bool:

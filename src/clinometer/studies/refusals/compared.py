@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clinometer.report import wording
 from clinometer.report.comparison import DifferenceTable
 from clinometer.report.rows import Row, Scores
-from clinometer.report.verdict_words import decided, difference_words, not_measured, of_these_prompts
+from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
 from clinometer.runs.comparison import Comparison
 from clinometer.studies import study_of
 from clinometer.suites import Suite

@@ -11,7 +11,7 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import MARKS, draw_cut, drawable, label_rows, place, span, within
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import verdict_group_of
+from clinometer.report.wording import verdict_group_of
 from clinometer.studies.t2iat.view import AssociationView
 
 _LEFT: Final = 168

@@ -6,8 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import draw_cut, draw_mark, drawable, label_rows, place, span, within
-from clinometer.report.figures.models import HALO, LANE, model_mark, model_tip, shade_alternate
+from clinometer.report.figures.marks import (
+    HALO,
+    LANE,
+    draw_cut,
+    draw_mark,
+    drawable,
+    label_rows,
+    model_mark,
+    model_tip,
+    place,
+    shade_alternate,
+    span,
+    within,
+)
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 from clinometer.studies.t2iat.figures import (

@@ -8,12 +8,11 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
 from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row, is_empty
-from clinometer.report.sections.gallery import is_flagged
-from clinometer.report.sections.masthead import facts
-from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.verdict_words import leans, needed, verdict_group_of, verdict_words
+from clinometer.report.sections import facts
+from clinometer.report.wording import leans, needed, verdict_group_of, verdict_words
 from clinometer.studies.editing.figures.edits import flip_matrix, skin_arrows
 from clinometer.studies.editing.view import EditingView
 

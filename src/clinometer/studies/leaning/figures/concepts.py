@@ -21,7 +21,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import verdict_group_of
+from clinometer.report.wording import verdict_group_of
 from clinometer.studies.leaning.view import Concept, LeaningView
 
 SWEEP: Final = 72

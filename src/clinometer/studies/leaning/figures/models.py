@@ -7,15 +7,20 @@ from math import isfinite
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import Mark, draw_mark, drawable, label_rows, place, span
-from clinometer.report.figures.models import (
+from clinometer.report.figures.marks import (
     LEFT,
+    Mark,
+    draw_mark,
     draw_model,
+    drawable,
+    label_rows,
     lane_offset,
     model_mark,
     model_tip,
+    place,
     row_height,
     shade_alternate,
+    span,
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.studies.leaning.figures.concepts import finish_lean_axis

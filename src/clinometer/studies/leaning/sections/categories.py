@@ -7,10 +7,9 @@ from math import isfinite
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import ENCODER_SHAPES
-from clinometer.report.figures.models import SHAPE_CHARACTERS
+from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import source_words, sources_counted, too_few, verdict_group_of, verdict_words
+from clinometer.report.wording import source_words, sources_counted, too_few, verdict_group_of, verdict_words
 from clinometer.studies.leaning.figures import category_figure, component_figure, encoder_figure
 from clinometer.studies.leaning.figures.concepts import lean_limits
 from clinometer.studies.leaning.view import Concept, LeaningView

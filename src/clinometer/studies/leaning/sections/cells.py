@@ -8,9 +8,8 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told
-from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import not_measured, note, verdict_group_of, without_estimate
+from clinometer.report.sections import facts, measured_how, nothing_judged, nothing_told
+from clinometer.report.wording import not_measured, note, verdict_group_of, without_estimate
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
     axis_finding,

@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from clinometer.report.samples import Samples, by_owner
-from clinometer.report.sections.gallery import (
+from clinometer.report.gallery import (
     FEWEST_PER_PROMPT,
     MOST_IMAGES,
     MOST_PER_PROMPT,
+    Samples,
     Strip,
     Tile,
     all_there,
+    by_owner,
     counts_in_words,
     losses,
     sample_tile,
 )
-from clinometer.report.sections.refusals import refusal_words
+from clinometer.report.sections import refusal_words
 from clinometer.studies.leaning.view import LeaningView
 
 Prompts = Mapping[tuple[str, ...], Samples]

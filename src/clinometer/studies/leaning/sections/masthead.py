@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told, rest_in_words
+from clinometer.report.sections import facts, nothing_judged, nothing_told, rest_in_words
 from clinometer.studies.leaning.figures import overview_figure
 from clinometer.studies.leaning.view import LeaningView
 

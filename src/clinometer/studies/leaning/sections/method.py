@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clinometer.report.sections.method import measured_how
-from clinometer.report.view import View
+from clinometer.report.page import View
+from clinometer.report.sections import measured_how
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import LeaningSuite
 

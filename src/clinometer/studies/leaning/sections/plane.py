@@ -6,7 +6,7 @@ from math import degrees, pi
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.models import SHAPE_CHARACTERS
+from clinometer.report.figures.marks import SHAPE_CHARACTERS
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.figures import plane_figure, profile_figure
 from clinometer.studies.leaning.figures.plane import group_mark, group_places, profile_of, prompt_places

@@ -8,7 +8,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import (
+from clinometer.report.wording import (
     HEADINGS,
     NOTES,
     VERDICT_GROUPS,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told, rest_in_words
-from clinometer.report.verdict_words import leans, slightly, verdict_group_of
+from clinometer.report.sections import facts, nothing_judged, nothing_told, rest_in_words
+from clinometer.report.wording import leans, slightly, verdict_group_of
 from clinometer.studies.t2iat.figures import effect_figure
 from clinometer.studies.t2iat.view import AssociationView
 from clinometer.suites import DifferentialTest

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.samples import Samples
-from clinometer.report.sections.gallery import (
+from clinometer.report.gallery import (
     FEWEST_PER_PROMPT,
     MOST_IMAGES,
     MOST_PER_PROMPT,
+    Samples,
     Strip,
     all_there,
     counts_in_words,
     losses,
     sample_tile,
 )
-from clinometer.report.sections.refusals import refusal_words
-from clinometer.report.verdict_words import said_of, verdict_group_of
+from clinometer.report.sections import refusal_words
+from clinometer.report.wording import said_of, verdict_group_of
 from clinometer.studies.t2iat.view import AssociationView
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
-from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import (
+from clinometer.report.sections import measured_how
+from clinometer.report.wording import (
     HEADINGS,
     NOTES,
     VERDICT_GROUPS,

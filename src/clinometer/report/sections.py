@@ -1,0 +1,366 @@
+"""Sections and sentences that every study's page has: facts, protocol, method, people, refusals, all numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.page import PairView, View
+from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.wording import decided, not_measured, reason_words, verdict_words, withheld
+
+
+def nothing_told(counts: Mapping[str, int]) -> str:
+    """The beginning of a sentence where all that was measured is of one kind that tells nothing; else empty."""
+    verdict_groups = {verdict_group for verdict_group, n in counts.items() if n and verdict_group != "unmeasured"}
+    if verdict_groups == {"few"}:
+        return "There are too few images to tell"
+    return "The images do not tell" if verdict_groups == {"undecided"} else ""
+
+
+def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
+    """The verdicts that name no side, counted: ``three are shown balanced and for ten the images do not tell``.
+
+    What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
+    """
+    wordings = (
+        ("balanced", "{} is shown balanced", "{} are shown balanced"),
+        ("undecided", "for {} the images do not tell", "for {} the images do not tell"),
+        ("few", "{} has too few images to tell", "{} have too few images to tell"),
+    )
+    clauses = [
+        (singular if counts[verdict_group] == 1 else plural).format(
+            wording.count(counts[verdict_group], one, words=True) if one else wording.numeral(counts[verdict_group])
+        )
+        for verdict_group, singular, plural in wordings
+        if counts.get(verdict_group)
+    ]
+    return wording.listed(clauses)
+
+
+def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
+    """Say that there is no score, or that there are some and none with what a verdict needs."""
+    rows = tuple(rows)
+    why = withheld(rows)
+    if why:
+        return f"Nothing could be judged for {model}: {why}."
+    if len(reasons := {row.reason for row in rows if row.defined}) == 1 and reasons != {""}:
+        return f"Nothing could be judged for {model}: {reasons.pop()}."
+    if any(row.defined for row in rows):
+        return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q for {model}."
+    return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
+
+
+def facts(view: View) -> list[tuple[str, str]]:
+    """List the facts under the title: a name and a value each."""
+    report = view.report
+    settings = report.settings
+    pairs = [
+        ("Model", str(report.model_card.get("name", "unnamed"))),
+        ("Suite", report.suite.title),
+        ("Protocol", protocol_in_short(report.departures)),
+        ("Images", image_counts(view)),
+        (
+            "Encoder" if len(report.encoder_cards) == 1 else "Encoders",
+            ", ".join(report.encoder_cards) or "none",
+        ),
+        ("Seed", str(settings.get("seed", ""))),
+        ("Date", str(settings.get("created", settings.get("date", "")))[:10]),
+    ]
+    return [(name, value) for name, value in pairs if value]
+
+
+def image_counts(view: View) -> str:
+    """How many images were drawn or imported, and what became of the others."""
+    samples = view.report.samples
+    statuses = Counter(samples["status"]) if "status" in samples else Counter()
+    if not statuses:
+        return "none"
+    others = [f"{statuses[status]:,} {status}" for status in ("refused", "failed", "blank") if statuses[status]]
+    came, lost = (
+        ("imported", "failed") if view.report.settings.get("origin") == "imported" else ("drawn", "refused or failed")
+    )
+    return ", ".join([f"{statuses['ok']:,} {came}", *(others or [f"none {lost}"])])
+
+
+def protocol(view: View) -> dict[str, Any] | None:
+    """The prescription and the departures; None of a run that was not put under a protocol."""
+    prescription, departures = view.report.suite.protocol, view.report.departures
+    if prescription is None or departures is None:
+        return None
+    return {
+        "paper": prescription.paper,
+        "prescribed": prescription.lines(),
+        "departures": departures,
+        "open": [(choice.option, choice.taken) for choice in prescription.unsaid],
+        "decisions": prescription.decisions,
+    }
+
+
+def protocol_in_short(departures: Sequence[Mapping[str, str]] | None) -> str:
+    """``"the paper's, with 2 departures: steps, encoder"``; empty of a run without a protocol."""
+    if departures is None:
+        return ""
+    options = ", ".join(departure["option"] for departure in departures)
+    return (
+        f"the paper\u2019s, with {wording.count(len(departures), 'departure')}: {options}"
+        if options
+        else ("the paper\u2019s, without departures")
+    )
+
+
+_CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
+_LONGEST: Final = 240
+"""Characters of a setting or a note that are shown: a vocabulary has thousands. ``run.json`` has all."""
+
+_OF_IMAGES: Final = ("folder", "dataset")
+"""Families of finished images: what their cards have a hash of is these."""
+
+
+def measured_how(view: View) -> dict[str, Any]:
+    """What the section says of every study: cards, settings, the suite, the tests."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(encoder_card) for encoder_card in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": report.suite,
+        "planted": report.planted is not None,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "one_encoder": len(view.encoders) < 2,
+    }
+
+
+def card(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a card in lists of (name, value): identity, settings, notes."""
+    hashed = "images" if fields.get("family") in _OF_IMAGES else "weights"
+    labels = {"weights_sha256": f"{hashed} (SHA-256)"}
+    identity = {labels.get(name, name): fields.get(name) for name in _CARD_FIELDS}
+    return {
+        "name": str(fields.get("name", "unnamed")),
+        "identity": [(name, _value_text(value)) for name, value in identity.items() if value],
+        "settings": list(flat(fields.get("settings") or {}).items()),
+        "notes": list(flat(fields.get("notes") or {}).items()),
+    }
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as one list of names and values."""
+    lines: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            lines |= flat(value, f"{prefix}{name}.")
+        else:
+            lines[f"{prefix}{name}"] = _value_text(value)
+    return lines
+
+
+def _value_text(value: Any) -> str:
+    if value is None or value == "":
+        return wording.MISSING
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return wording.shortened(str(value), _LONGEST)
+
+
+HUMAN: Final = "human"
+SIMULATED: Final = "simulated"
+RATES: Final = (
+    ("alpha", "Krippendorff\N{RIGHT SINGLE QUOTATION MARK}s α (1 full agreement, 0 as by chance)", "item"),
+    ("self_consistency", "The same answer when asked again", "repeated item"),
+    ("attention", "Right where the answer was known", "item"),
+)
+
+
+def people(view: View) -> dict[str, Any] | None:
+    """Tables of agreement, of encoders and of concepts, by people and apart from them by simulated raters.
+
+    None where neither rated.
+    """
+    parts = [part for metric in (HUMAN, SIMULATED) if (part := _part(view, metric)) is not None]
+    return {"parts": parts} if parts else None
+
+
+def _part(view: View, metric: str) -> dict[str, Any] | None:
+    alpha = view.scores.first(metric, "alpha", encoder="")
+    if alpha is None:
+        return None
+    encoders = _encoders(view, metric)
+    shares = view.scores.select(metric, "share", encoder="")
+    concepts = [_concept(view, row, encoders[0] if encoders else "") for row in shares]
+    return {
+        "simulated": metric == SIMULATED,
+        "raters": wording.count(alpha.n_a, "simulated rater" if metric == SIMULATED else "rater"),
+        "rated_items": wording.count(alpha.n_b, "item"),
+        "label_a": view.label(shares[0].group) if shares else "",
+        "agreement": [_rate(view, metric, *rate) for rate in RATES],
+        "encoders": [_encoder(view, metric, name) for name in encoders],
+        "lead": encoders[0] if encoders else "",
+        "concepts": concepts,
+        "has_read": any(row["raw"] != wording.MISSING for row in concepts),
+        "correlations": _correlations(view, metric),
+        "missing": wording.reasons(_missing_reasons(view, metric)),
+        "one": any("one rater" in row.reason for row in shares),
+    }
+
+
+def _encoders(view: View, metric: str) -> list[str]:
+    """Encoders whose readings were held against people's; the average where there are several."""
+    rows = view.scores.select(metric, "corrected_share", encoder="*")
+    names = list(dict.fromkeys(row.encoder for row in rows))
+    return names[1:] if len(names) == 2 and names[0] == MEAN else names
+
+
+def _rate(view: View, metric: str, component: str, label: str, unit: str) -> dict[str, str]:
+    row = view.scores.first(metric, component, encoder="")
+    is_known = row is not None and row.defined
+    return {
+        "label": label,
+        "value": _value(row),
+        "of": wording.count(row.n_target, unit) if row is not None and is_known else "",
+    }
+
+
+def _encoder(view: View, metric: str, name: str) -> dict[str, Any]:
+    rows = [view.scores.first(metric, rate, encoder=name) for rate in ("sensitivity", "specificity")]
+    return {
+        "name": "average over encoders" if name == MEAN else name,
+        "rates": [
+            {
+                "value": _value(row),
+                "of": f"{wording.count(row.n_target, 'image')} of {view.label(row.group)}" if row is not None else "",
+            }
+            for row in rows
+        ],
+    }
+
+
+def _concept(view: View, row: Row, encoder: str) -> dict[str, str]:
+    raw = view.scores.by_concept("share", "share", encoder=encoder or MEAN).get(row.concept)
+    corrected = view.scores.by_concept(row.metric, "corrected_share", encoder=encoder).get(row.concept)
+    more = view.scores.by_concept(row.metric, "more_ratings", encoder=encoder).get(row.concept)
+    return {
+        "name": row.concept,
+        "raw": _value(raw),
+        "people": _value(row),
+        "rated": str(row.n_target),
+        "corrected": _value(corrected),
+        "more": f"{more.value:,.0f}" if more is not None and more.defined else wording.MISSING,
+    }
+
+
+def _correlations(view: View, metric: str) -> list[dict[str, str]]:
+    rows = view.scores.select(metric, "tau", encoder="*")
+    several = len({row.encoder for row in rows}) > 2
+    return [
+        {
+            "score": row.setting,
+            "encoder": "average" if row.encoder == MEAN else row.encoder,
+            "tau": _value(row),
+            "n": str(row.n_target),
+        }
+        for row in rows
+        if row.n_target and (several or row.encoder == MEAN)
+    ]
+
+
+def _value(row: Row | None) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    interval = f" {wording.interval(row.low, row.high)}" if row.has_interval else ""
+    return f"{wording.number(row.value)}{interval}"
+
+
+def _missing_reasons(view: View, metric: str) -> list[tuple[str, str]]:
+    rows = [row for row in view.scores if row.metric == metric and row.component in ("share", "alpha", "tau")]
+    return [(row.concept or row.setting or "agreement", row.reason) for row in rows if not row.defined and row.reason]
+
+
+_MISSING: Final = "are missing (refused or of one colour)"
+
+
+def refusal_words(view: PairView) -> str:
+    """The difference between the rates of the suite's two groups, the one that lost more named first.
+
+    It says "more often" where interval and p both do. Empty where no picture was refused.
+    """
+    if not len(view.report.scores):
+        return ""
+    rows = Scores.from_frame(view.report.scores).select("refusal", "difference", encoder="")
+    if not rows:
+        return ""
+    row = min(rows, key=lambda candidate: candidate.p if candidate.has_interval else 2.0)  # of crossed axes, one each
+    names, ends = view.labels_of(row.group), (row.low, row.high)
+    if row.value < 0:  # the row is a less b
+        names, ends = names[::-1], (-row.high, -row.low)
+    difference = f"{wording.signed(abs(row.value))} {wording.interval(*ends, 2)}"
+    why = f"; {row.reason}" if row.reason else f", {wording.probability(row.p, 'p')} ({row.test})"
+    if decided(row):
+        return f"Pictures of {names[0]}, against those of {names[1]}, {_MISSING} more often by {difference}{why}."
+    return f"The shares of pictures that {_MISSING} for {names[0]} and for {names[1]} differ by {difference}{why}."
+
+
+IDENTITY: Final = ("concept", "metric", "component", "encoder")
+"""What a row is a number of: the head of its row, which stays in view while the numbers scroll."""
+
+COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("value", "Value", "number"),
+    ("low", "Low", "number"),
+    ("high", "High", "number"),
+    ("p", "p", "number"),
+    ("q", "q", "number"),
+    ("n_target", "n", "number"),
+    ("group", "Group", "text"),
+    ("stimulus_low", "Stimulus low", "number"),
+    ("stimulus_high", "Stimulus high", "number"),
+    ("null", "Null", "number"),
+    ("category", "Category", "text"),
+    ("setting", "Setting", "text"),
+    ("note", "Note", "text"),
+)
+
+
+def table(view: View) -> dict[str, Any]:
+    """Columns and rows; a cell is (text, key to sort by). What no row has is left out."""
+    identities = [[_cell(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
+    named = [name for name, texts in zip(IDENTITY, zip(*identities, strict=True), strict=False) if any(texts)]
+    cells = [[_cell(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    filled = [any(text for text, _ in column) for column in zip(*cells, strict=True)]
+    columns = [column for column, there in zip(COLUMNS, filled, strict=False) if there]
+    return {
+        "identity": named,
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in columns],
+        "rows": [
+            {
+                "identity": [text for name, text in zip(IDENTITY, identity, strict=True) if name in named],
+                "cells": [cell for cell, there in zip(of_row, filled, strict=True) if there],
+            }
+            for identity, of_row in zip(identities, cells, strict=True)
+        ],
+        "csv": view.report.csv_name,
+        "unit": view.unit,
+        "metrics": list(dict.fromkeys(row.metric for row in view.scores)),
+    }
+
+
+def _why(row: Row) -> str:
+    """The row's own reason, or why there is no verdict."""
+    return reason_words(row) if row.verdict and not_measured(row) else row.reason
+
+
+def _cell(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
+    if name == "note":
+        return "; ".join(part for part in (row.flag, verdict_words(row, view.label), _why(row)) if part), ""
+    if name == "encoder":
+        return ("mean" if row.encoder == MEAN else row.encoder), ""
+    value = getattr(row, name)
+    if kind == "text":
+        return str(value).replace("_", " ") if name in ("metric", "component") else str(value), ""
+    if name == "n_target":
+        return (str(value), str(value)) if value else ("", "")
+    if not isfinite(value):
+        return (wording.MISSING, "") if name == "value" else ("", "")
+    return wording.number(value, 4), f"{value:.9g}"

@@ -1,1 +1,0 @@
-"""What each section of a page says, as plain values for its template."""
