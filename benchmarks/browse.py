@@ -25,7 +25,7 @@ from PIL import Image
 
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Card
-from clinometer.runs.places import samples_name, vectors_name
+from clinometer.runs.ledger import samples_name, vectors_name
 from clinometer.runs.plan import build_plan, parts_of
 from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.sample_table import SAMPLE_SCHEMA

@@ -19,7 +19,7 @@ from PIL import Image
 
 from benchmarks.browse import ENCODER, GENERATOR, rows
 from clinometer.models.images import encode_png
-from clinometer.runs.places import classifications_name, samples_name
+from clinometer.runs.ledger import classifications_name, samples_name
 from clinometer.runs.plan import build_plan, parts_of
 from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.sample_table import SAMPLE_SCHEMA

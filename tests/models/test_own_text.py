@@ -12,7 +12,7 @@ from clinometer.errors import RunNotFoundError
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.runs import NoProgress
-from clinometer.runs.places import embeddings_name
+from clinometer.runs.ledger import embeddings_name
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")

@@ -20,7 +20,7 @@ from clinometer.errors import RunMismatchError, RunNotFoundError, RunStorageErro
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
 from clinometer.pipeline.side_by_side import side_by_side
-from clinometer.runs.comparison import shared_encoders
+from clinometer.runs.together import shared_encoders
 from tests.docs.pages import ROOT
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer

@@ -17,9 +17,9 @@ from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
-from clinometer.runs import NoProgress, file_stamps, fingerprint
+from clinometer.runs import NoProgress, fingerprint
 from clinometer.runs.drawn_run import DrawnRun
-from clinometer.runs.places import vectors_name
+from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run
 from tests.builders import tiny_clip, tiny_stable_diffusion
@@ -82,7 +82,7 @@ def test_a_finished_audit_that_is_repeated_computes_nothing(run):
     assert not listener.scored
     assert listener.notes[-1].startswith(NOTHING_TO_DO)
     after = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", file_stamps.NAME}
+    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", fingerprint.STAMPS}
 
 
 def test_a_repeated_score_computes_nothing_and_returns_the_same(run):
@@ -311,7 +311,7 @@ def test_the_default_place_of_a_run_is_found_without_its_model(folders, loads, m
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])
 def test_stamps_that_say_nothing_are_passed_over(run, content):
-    (run / file_stamps.NAME).write_bytes(content)
+    (run / fingerprint.STAMPS).write_bytes(content)
     assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
 
 

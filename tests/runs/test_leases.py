@@ -158,7 +158,7 @@ def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
 
 def test_a_holder_that_wakes_looks_before_it_writes(tmp_path, monkeypatch):
     """Its thread that gives signs may wake after the one that writes."""
-    monkeypatch.setattr("clinometer.runs.holding.LIFETIME", 0.3)
+    monkeypatch.setattr("clinometer.runs.leases.LIFETIME", 0.3)
     monkeypatch.setattr(Lease, "_give_signs", lambda self: None)  # asleep
     directory = Directory(f"memory://wakes{tmp_path}")
     with directory.locked():
@@ -225,7 +225,7 @@ def test_a_second_driver_on_an_object_store_is_told(tmp_path):
 
 
 def test_who_was_taken_over_writes_nothing_more(tmp_path, monkeypatch):
-    monkeypatch.setattr("clinometer.runs.holding.LIFETIME", 0.3)
+    monkeypatch.setattr("clinometer.runs.leases.LIFETIME", 0.3)
     directory, successor = Directory(tmp_path), lease(Directory(tmp_path), is_dead=lambda holder: True)
     with directory.locked():
         directory.write_bytes("x", b"first")

@@ -33,8 +33,7 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.runs.asked_run import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
-from clinometer.runs.seals import read_sealed, seal_of, sealed
-from clinometer.runs.storage import REDO, Directory
+from clinometer.runs.storage import REDO, Directory, read_sealed, seal_of, sealed
 from clinometer.runs.store import Run, create_run
 from tests.old_runs import as_of_format_1
 from tests.runs.counting import count_up

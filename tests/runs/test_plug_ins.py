@@ -12,7 +12,7 @@ import clinometer as cm
 from clinometer.errors import ClinometerError
 from clinometer.models import Card, GenerationResult, registry
 from clinometer.models.registry import load_encoder, load_generator
-from clinometer.runs.places import embeddings_name
+from clinometer.runs.ledger import embeddings_name
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter, toy_suite
 

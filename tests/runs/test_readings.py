@@ -7,7 +7,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics import association_scores
-from clinometer.runs.readings import Reader, compared_words, part_numbers, piece_of
+from clinometer.runs.browse import Reader, compared_words, part_numbers, piece_of
 from tests.toys import Eye, Painter, toy_suite
 
 

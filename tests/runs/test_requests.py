@@ -7,10 +7,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import RunCorruptError
-from clinometer.runs.holding import hold
-from clinometer.runs.inventory import INVENTORIES
+from clinometer.runs.leases import hold
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
+from clinometer.runs.stores import INVENTORIES
 from tests.runs.s3_server import bucket
 from tests.toys import Eye, Painter, toy_suite
 
@@ -101,8 +101,8 @@ def test_a_table_of_samples_asks_once_a_part(counts):
 
 def test_a_large_part_is_fetched_without_its_pixels_and_once(run, store, monkeypatch):
     here, parts = run.samples, len(run.parts)
-    monkeypatch.setattr("clinometer.runs.store_file._SMALL", 0)
-    monkeypatch.setattr("clinometer.runs.seals._TAIL", 2**13)
+    monkeypatch.setattr("clinometer.runs.stores._SMALL", 0)
+    monkeypatch.setattr("clinometer.runs.storage._TAIL", 2**13)
     found = asked(store, lambda: Run(run.url).samples)
     assert parts + 3 < found["GET"] <= 2 * parts + 3  # run.json twice, the plan, and two ranges of all but small parts
     assert found.keys() == {"GET", "LIST"}
@@ -125,8 +125,8 @@ def rewritten(url, part, **changes):
 
 def test_a_part_that_another_writes_after_the_listing_is_read_as_it_is(run, monkeypatch):
     """By the size that the listing holds, its end is looked for in the wrong place."""
-    monkeypatch.setattr("clinometer.runs.store_file._SMALL", 0)
-    monkeypatch.setattr("clinometer.runs.seals._TAIL", 2**13)
+    monkeypatch.setattr("clinometer.runs.stores._SMALL", 0)
+    monkeypatch.setattr("clinometer.runs.storage._TAIL", 2**13)
     with run.directory.listed_once():
         assert run.has_samples(0)
         rewritten(run.url, 0, reason="written again, at a greater length than before" * 9)

@@ -18,8 +18,8 @@ import clinometer as cm
 from clinometer.cli.sweep import print_sweep
 from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, SweepError
 from clinometer.runs.browse import found_below
-from clinometer.runs.pooled import pooled
 from clinometer.runs.storage import Directory
+from clinometer.runs.together import pooled
 from clinometer.sweeps.sweep import require_finished
 from tests.sweeps.sweep_by_workers import sweep_by_workers
 from tests.sweeps.toy_sweeps import AXES, SUITE, Broken, Shifted, contents, painters, record, swept

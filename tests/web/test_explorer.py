@@ -11,7 +11,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.models.protocols import Card
-from clinometer.runs.readings import Reader, part_numbers, piece_of
+from clinometer.runs.browse import Reader, part_numbers, piece_of
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures

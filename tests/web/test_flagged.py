@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 import clinometer as cm
-from clinometer.runs.places import samples_name
+from clinometer.runs.ledger import samples_name
 from clinometer.runs.ratings.sampling import draw_items
 from clinometer.web.database import reading
 from clinometer.web.ratings.tables import Item

@@ -24,8 +24,8 @@ from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.score import require_same_scores
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, NoProgress, Progress, store
-from clinometer.runs.comparison import Comparison
 from clinometer.runs.protocol import refresh_protocol
+from clinometer.runs.together import Comparison
 from clinometer.runs.verification import verify
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
 
     Returns
     -------
-    A :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a row a concept
+    A :class:`clinometer.runs.together.Comparison` for each run after the first. Its ``scores`` has a row a concept
     (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict; and
     rows of refusals, where either run has any.
 

@@ -19,7 +19,7 @@ from clinometer.pipeline.comparison_page import (
 from clinometer.report.comparison import DifferenceTable, all_runs, pair_names
 
 if TYPE_CHECKING:
-    from clinometer.runs.comparison import Comparison
+    from clinometer.runs.together import Comparison
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:

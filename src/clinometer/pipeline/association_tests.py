@@ -25,9 +25,9 @@ from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, of
 from clinometer.models.files.folder import image_files
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
+from clinometer.runs.encoding import PROBED, require_same, shaped_vectors
 from clinometer.runs.failures import named
 from clinometer.runs.record import card_record
-from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.splits import Alternative
 from clinometer.studies.fit import unfit_stimuli

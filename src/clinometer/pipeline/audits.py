@@ -32,9 +32,9 @@ from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
-from clinometer.runs.budget import price_of
+from clinometer.runs.drawing import price_of
 from clinometer.runs.failures import named
-from clinometer.runs.file_stamps import recalled, remember
+from clinometer.runs.fingerprint import recalled, remember
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan

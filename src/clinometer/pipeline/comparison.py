@@ -10,10 +10,10 @@ from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.score import RESAMPLES
-from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
+from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import compared_refusals

@@ -17,8 +17,8 @@ from clinometer.report.comparison import DifferenceTable, Quantity, all_runs, co
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
-from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
+from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.refusals.compared import refusal_table, refusals_in_words
 from clinometer.suites import Suite

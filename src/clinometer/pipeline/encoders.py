@@ -8,7 +8,7 @@ from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.abilities import ReadsTexts, SeesImages, offers
 from clinometer.models.protocols import Encoder
-from clinometer.runs.places import embeddings_name
+from clinometer.runs.ledger import embeddings_name
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 

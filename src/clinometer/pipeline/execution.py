@@ -10,11 +10,17 @@ from typing import Any, Protocol
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.rounds import Rounds
 from clinometer.pipeline.score import RESAMPLES, score
-from clinometer.runs.budget import price_of, require_budget
-from clinometer.runs.drawing import generate
+from clinometer.runs.drawing import generate, price_of, require_budget
 from clinometer.runs.encoding import encode
-from clinometer.runs.file_stamps import has_stamps, recalled, remember
-from clinometer.runs.fingerprint import SCORES, fingerprint_of_scores, is_current, lost_images
+from clinometer.runs.fingerprint import (
+    SCORES,
+    fingerprint_of_scores,
+    has_stamps,
+    is_current,
+    lost_images,
+    recalled,
+    remember,
+)
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress

@@ -17,8 +17,7 @@ from clinometer.pipeline.execution import Serial
 from clinometer.pipeline.finished_units import finished
 from clinometer.pipeline.recipes import Recipe
 from clinometer.pipeline.stage_work import StageFunction, StageWork, WorkOutcome, threads_of_a_worker
-from clinometer.runs.budget import price_of
-from clinometer.runs.drawing import generate, tell_conversions
+from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample

@@ -11,8 +11,8 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
-from clinometer.runs.budget import cost
-from clinometer.runs.places import samples_name
+from clinometer.runs.drawing import cost
+from clinometer.runs.ledger import samples_name
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of

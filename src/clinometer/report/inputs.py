@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.models import reference
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import REPORT, outdated
-from clinometer.runs.planted import planted_of, readings_of
 from clinometer.runs.ratings import pooled
 from clinometer.runs.record import is_checked
 from clinometer.runs.verification import missing_files
@@ -115,8 +115,8 @@ def report_input(run: Run) -> ReportInput:
         scores=run.scores,
         samples=samples,
         image=_image_reader(run, damage),
-        planted=planted_of(run),
-        readings=readings_of(run),
+        planted=reference.planted_in(run.model_card),
+        readings=reference.readings_in(run.model_card, run.encoder_cards),
         curve=_curve(run),
         curves=run.curves,
         stopped_early=record.get("until") is not None,

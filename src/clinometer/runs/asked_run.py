@@ -14,11 +14,9 @@ from typing import Any, Final
 import yaml
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError, SuiteError
-from clinometer.runs.ledger import UNCHECKED, Ledger
-from clinometer.runs.places import samples_name
+from clinometer.runs.ledger import UNCHECKED, Ledger, always, samples_name
 from clinometer.runs.plan import PLAN_SCHEMA, Plan, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import difference_between, is_checked, question_of
-from clinometer.runs.shapes import always
 from clinometer.runs.storage import Directory
 from clinometer.suites import Suite, suite_from_mapping
 

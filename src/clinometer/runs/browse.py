@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Final
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from clinometer._parquet import require_bounded
-from clinometer.errors import RunCorruptError
+from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models.images import sha256
 from clinometer.runs.asked_run import PLAN_LOST
-from clinometer.runs.places import samples_name
+from clinometer.runs.ledger import samples_name, vectors_name
+from clinometer.runs.sample_table import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run
+from clinometer.stats.association import unit_vectors
+from clinometer.suites import LeaningSuite
 
 RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
@@ -185,3 +191,162 @@ def _rows_around(file: pq.ParquetFile, row: int) -> tuple[int, list[dict[str, An
             return start, batch.to_pylist()
         start += batch.num_rows
     raise IndexError("it has fewer rows than it had")
+
+
+# --- What an encoder sees in single images ---------------------------------------------------------------------------
+#
+# As which group each reads, by how much, and how typical each is of its own.
+#
+# Of an image x and the words W_g of each group that a suite compares::
+#
+#     r_g(x) = mean_{w∈W_g} cos(x, w)        reads as argmax_g r_g,   margin = largest − second largest
+#
+# Of two groups the margin is |s(x, A, B)|, the association that the share of a target's images is counted from, so
+# that as many images read as A as the report says. And among the images I of the same concept, or of the same group::
+#
+#     typicality(x) = cos(x, mean_{i∈I} î)   in [−1, 1]
+#
+# A part of a run is read at a time: what is held grows with concepts and groups.
+
+
+Owner = tuple[str, str]
+"""Whose image it is: its role, and its concept; of a role without concepts its group."""
+
+_PART: Final = re.compile(r"samples/part-(\d{5,9})\.parquet")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an encoder sees in one image.
+
+    Attributes
+    ----------
+    group : as which it reads; empty where the encoder or the suite has no words to read by.
+    margin : by how much, from 0; NaN without a group.
+    typicality : cosine with the mean of its owner's images.
+    """
+
+    group: str
+    margin: float
+    typicality: float
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a run: its number, and the columns of its samples."""
+
+    part: int
+    columns: dict[str, list[Any]]
+
+    @property
+    def owners(self) -> list[Owner]:
+        """Whose image each is."""
+        roles, concepts, groups = (self.columns[name] for name in ("role", "concept", "group"))
+        return [(str(r or ""), str(c or g or "")) for r, c, g in zip(roles, concepts, groups, strict=True)]
+
+
+def part_numbers(run: Run) -> list[int]:
+    """Numbers of the parts whose images are there."""
+    matches = map(_PART.fullmatch, run.directory.names("samples", ".parquet"))
+    return [int(match[1]) for match in matches if match is not None]
+
+
+def piece_of(run: Run, part: int) -> Piece:
+    """One part's samples without their pixels.
+
+    Raises
+    ------
+    RunCorruptError, RunNotFoundError
+        It is not what was written, or is there no more.
+    """
+    table = run.ledger.read_table(samples_name(part), WITHOUT_PIXELS, like=SAMPLE_SHAPE, added=ADDED)
+    return Piece(part, {name: table[name].to_pylist() for name in WITHOUT_PIXELS})
+
+
+class Reader:
+    """One encoder's readings of a run, in two passes: ``learn`` every part, then ``read`` them in any order."""
+
+    def __init__(self, run: Run, encoder: str) -> None:
+        self._run = run
+        self.encoder = encoder
+        self.groups, self._words = _word_means(run, encoder)
+        self._sums: dict[Owner, np.ndarray] = {}
+
+    def learn(self, piece: Piece) -> None:
+        """Add a part's images to the means of their owners."""
+        rows, units = self._vectors(piece)
+        for owner, own in _by_owner(piece, rows):
+            self._sums[owner] = self._sums.get(owner, 0.0) + units[own].sum(axis=0)
+
+    def read(self, piece: Piece) -> Iterator[tuple[int, Reading]]:
+        """What it sees in the images of a part, each with its row; those that it did not see are left out."""
+        rows, units = self._vectors(piece)
+        if not len(rows):
+            return
+        groups, margins = self._sides(units)
+        typicality = np.full(len(rows), nan)
+        for owner, own in _by_owner(piece, rows):
+            if owner in self._sums:  # else its images were embedded since
+                typicality[own] = _cosines(units[own], self._sums[owner])
+        for row, *cells in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
+            yield row, Reading(*cells)
+
+    def _sides(self, units: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """As which group each reads, and by how much."""
+        if not self.groups:
+            return [""] * len(units), np.full(len(units), nan)
+        cosines = units @ self._words.T
+        ranked = np.sort(cosines, axis=1)
+        return [self.groups[g] for g in cosines.argmax(axis=1)], ranked[:, -1] - ranked[:, -2]
+
+    def _vectors(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of a part's images that the encoder saw, and their unit vectors."""
+        name = vectors_name(self.encoder, piece.part)
+        if not self._run.directory.exists(name):
+            return np.zeros(0, int), np.zeros((0, 1))
+        by_id = self._run.part_vectors(self.encoder, piece.part)
+        vectors = np.stack([*by_id.values()]) if by_id else np.zeros((0, 1), np.float32)
+        row_of = {identifier: row for row, identifier in enumerate(piece.columns["id"])}
+        rows = np.array([row_of.get(identifier, -1) for identifier in by_id], int)
+        whole = (rows >= 0) & np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)  # others have no direction
+        units = unit_vectors(vectors[whole], name="vector") if whole.any() else np.zeros((0, vectors.shape[1]))
+        return rows[whole], units
+
+
+def _by_owner(piece: Piece, rows: np.ndarray) -> Iterator[tuple[Owner, np.ndarray]]:
+    """Each owner among some rows of a part, and which of the rows are its own."""
+    owners = piece.owners
+    codes = {owner: code for code, owner in enumerate(dict.fromkeys(owners))}
+    row_codes = np.array([codes[owner] for owner in owners], int)[rows]
+    for owner, code in codes.items():
+        own = np.flatnonzero(row_codes == code)
+        if len(own):
+            yield owner, own
+
+
+def _cosines(units: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Cosines of unit vectors with a vector; NaN where it has no direction."""
+    length = float(np.linalg.norm(mean))
+    return units @ mean / length if length else np.full(len(units), nan)
+
+
+def _word_means(run: Run, encoder: str) -> tuple[tuple[str, ...], np.ndarray]:
+    """The groups that images are read as, and the mean unit vector of each group's words."""
+    words = compared_words(run)
+    try:
+        texts = run.texts(encoder) if words else {}
+    except RunNotFoundError:  # the encoder has not come to them
+        texts = {}
+    if not words or any(word not in texts for group in words.values() for word in group):
+        return (), np.zeros((0, 0))
+    means = [unit_vectors(np.stack([texts[word] for word in group])).mean(axis=0) for group in words.values()]
+    return tuple(words), np.stack(means)
+
+
+def compared_words(run: Run) -> Mapping[str, Sequence[str]]:
+    """The words of the groups that the suite compares: of the pair; with axes, of every cell; of other studies none."""
+    suite = run.suite
+    if not isinstance(suite, LeaningSuite):
+        return {}
+    names = (suite.compared.a, suite.compared.b) if suite.axes is None else tuple(suite.groups)
+    return {name: suite.groups[name].words for name in names}

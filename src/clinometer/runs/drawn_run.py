@@ -16,7 +16,7 @@ from clinometer.errors import RunCorruptError
 from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.asked_run import AskedRun
 from clinometer.runs.columns import gathered
-from clinometer.runs.places import classifications_name, samples_name, unfinished_name, vectors_name
+from clinometer.runs.ledger import classifications_name, samples_name, unfinished_name, vectors_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.sample_table import (
     ADDED,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
-from clinometer.errors import RunNotFoundError
-from clinometer.models.protocols import Encoder
+import numpy as np
+
+from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.abilities import BeginsPrepared, PreparesImages, ReadsTexts, offers
+from clinometer.models.protocols import Card, Encoder
 from clinometer.runs.failures import named
-from clinometer.runs.part_encoder import PartEncoder
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import NoVectorsError
 from clinometer.runs.workers import WORKERS, give_back, one_behind
 
 AT_ONCE = 8
@@ -111,3 +112,174 @@ def _read_images(
     items = list(chain.from_iterable(decoders.map(prepared, chunks)))
     give_back(n_bytes)
     return ids, items
+
+
+# --- An encoder at work on part after part of a run: the device has one part while another is fetched and written ----
+
+
+Embed = Callable[[list[Any]], Callable[[], np.ndarray]]
+"""Begins to embed what was prepared; the vectors are there when what it returns is called."""
+
+
+class PartEncoder:
+    """Embeds parts and hands their vectors on to be written.
+
+    Parameters
+    ----------
+    write : called with a function and its arguments, as of :func:`clinometer.runs.workers.one_behind`.
+    done : told of each part whose vectors are handed on.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        encoder: Encoder,
+        write: Callable[..., None],
+        done: Callable[[int], None] = lambda part: None,
+    ) -> None:
+        self.prepare, self._embed = _halves(encoder)
+        self.name = encoder.card.name
+        self._run, self._encoder, self._write, self._done = run, encoder, write, done
+        self._width: int | None = None
+        self._begun: deque[tuple[int, Sequence[str], Callable[[], Any]]] = deque()
+        self._at_once = 1 if offers(encoder, BeginsPrepared) else 0
+
+    def read_texts(self) -> None:
+        """Embed the texts of the suite unless they are; images are then to have vectors as long as theirs."""
+        with named("encoder", self.name):
+            _encode_texts(self._run, self._encoder)
+        self._width = next((len(vector) for vector in self._run.texts(self.name).values()), None)
+
+    def embed(self, part: int, ids: Sequence[str], prepared: list[Any], *, probe: bool) -> None:
+        """Begin with a part, and hand on what is no longer awaited.
+
+        Raises
+        ------
+        NoVectorsError
+            What it gives cannot be used. ``probe`` : or is not the same twice.
+        """
+        with named("encoder", self.name):
+            vectors = self._embed(prepared) if prepared else list
+            if probe and prepared:
+                self._require_steady(ids, prepared, vectors())
+        self._begun.append((part, ids, vectors))
+        if len(self._begun) > self._at_once:  # the next one is in the device's hands while this one is fetched
+            self._hand_on()
+
+    def finish(self) -> None:
+        """Hand on all that was begun."""
+        while self._begun:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        part, ids, vectors = self._begun.popleft()
+        with named("encoder", self.name):
+            embeddings = require_vectors(vectors(), self.name, ids, self._width) if ids else NO_VECTORS
+        self._width = embeddings.shape[1] if ids else self._width
+        self._write(self._run.write_embeddings, self.name, part, ids, embeddings)
+        self._done(part)
+
+    def _require_steady(self, ids: Sequence[str], prepared: list[Any], output: Any) -> None:
+        """Refuse an encoder that gives the first images other vectors when it is asked again."""
+        first = require_vectors(output, self.name, ids, self._width)
+        again = require_vectors(self._embed(prepared[:PROBED])(), self.name, ids[:PROBED], first.shape[1])
+        require_same(first[:PROBED], again, self._encoder.card, "image")
+
+
+def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
+    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
+    prepares = offers(encoder, PreparesImages)
+    prepare = encoder.prepare_images if prepares else list
+    if prepares and offers(encoder, BeginsPrepared):
+        return prepare, encoder.begin_prepared
+    encode = encoder.encode_prepared if prepares else encoder.encode_images
+
+    def begin(images: list[Any]) -> Callable[[], np.ndarray]:
+        vectors = encode(images)
+        return lambda: vectors
+
+    return prepare, begin
+
+
+def _encode_texts(run: Run, encoder: Encoder) -> None:
+    if run.has_texts(encoder.card.name):
+        return
+    reads_text = offers(encoder, ReadsTexts)
+    texts = run.suite.texts() if reads_text else []
+    name = encoder.card.name
+    vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
+    if texts:
+        again = require_vectors(encoder.encode_texts(texts[:PROBED]), name, texts[:PROBED], vectors.shape[1])
+        require_same(vectors[:PROBED], again, encoder.card, "text")
+    run.write_texts(name, texts, vectors)
+
+
+# --- What an encoder gives, checked before it is stored --------------------------------------------------------------
+
+
+NO_VECTORS: Final = np.zeros((0, 1), np.float32)
+"""Parquet has no vectors of no length."""
+
+
+PROBED: Final = 4
+"""Images, and texts, that are embedded a second time."""
+
+EPSILON: Final = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next number."""
+
+
+class NoVectorsError(ModelError):
+    """What an encoder gave is not what it was asked for."""
+
+
+def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
+
+    A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
+    before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
+    """
+    vectors = shaped_vectors(output, encoder, names, width)
+    not_finite = ~np.isfinite(vectors).all(axis=1)
+    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
+    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
+        if bad.any():
+            raise NoVectorsError(
+                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
+                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
+            )
+    return vectors
+
+
+def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) -> None:
+    """Refuse an encoder that gives other vectors the second time, but for rounding: scores of it would mean nothing.
+
+    ::
+
+        |first − again| / |first| ≤ √ε        of the card's dtype, float32 where it names none
+    """
+    epsilon = EPSILON.get(str(card.settings.get("dtype")), EPSILON["float32"])
+    first, again = np.nan_to_num(first), np.nan_to_num(again)
+    lengths = np.maximum(np.linalg.norm(first, axis=1), np.finfo(np.float32).tiny)
+    apart = float((np.linalg.norm(first.astype(float) - again, axis=1) / lengths).max(initial=0.0))
+    if not apart <= epsilon**0.5:
+        raise NoVectorsError(
+            f"encoder {card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
+            "apart: they are random in part"
+        )
+
+
+def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
+    try:
+        vectors = np.asarray(output)
+        with np.errstate(over="ignore"):  # named below
+            vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
+    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
+        vectors = np.zeros(())
+    if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
+        shape = f" of {output.dtype}, {tuple(output.shape)}" if hasattr(output, "shape") else ""
+        raise NoVectorsError(
+            f"encoder {encoder}: found {type(output).__name__}{shape}, expected an array of numbers, "
+            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
+        )
+    return vectors

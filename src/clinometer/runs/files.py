@@ -16,11 +16,26 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.runs.disk import create_file, not_writable, settle, write_file
-from clinometer.runs.holding import require_held
-from clinometer.runs.inventory import INVENTORIES, Entry, Inventory, listing
-from clinometer.runs.store_file import StoreFile, is_there
-from clinometer.runs.stores import READ_ONLY, STORES, answering, be_patient, is_of_client, no_answer, options_for
+from clinometer.runs.leases import require_held
+from clinometer.runs.stores import (
+    INVENTORIES,
+    READ_ONLY,
+    STORES,
+    Entry,
+    Inventory,
+    StoreFile,
+    answering,
+    be_patient,
+    create_file,
+    is_of_client,
+    is_there,
+    listing,
+    no_answer,
+    not_writable,
+    options_for,
+    settle,
+    write_file,
+)
 
 _LOCAL = LocalFileSystem()
 

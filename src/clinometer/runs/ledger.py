@@ -11,19 +11,21 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, UncheckedRunWarning
-from clinometer.runs.disk import not_writable
+from clinometer.metrics.records import Score
 from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
-from clinometer.runs.shapes import require_shape
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
+from clinometer.runs.stores import not_writable
 
 RECORD: Final = "run.json"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
@@ -313,3 +315,100 @@ class Ledger:
 
 def _files(record: Mapping[str, Any]) -> Collection[tuple[str, str]]:
     return (record.get("files") or {}).items()
+
+
+# --- The shape of tables that are read back --------------------------------------------------------------------------
+#
+# Seals tell a table that was changed from the one that was written. Of a run without seals, or one that somebody made
+# to be opened, they say nothing: its tables are held against a shape before anything is made of them.
+
+
+_TEXTS: Final = frozenset(field.name for field in fields(Score) if isinstance(field.default, str)) | {"curve"}
+_NUMBERS: Final = frozenset(field.name for field in fields(Score) if isinstance(field.default, int | float)) | {
+    "x",
+    "y",
+}
+
+
+def always(schema: pa.Schema, empty: Collection[str] = ()) -> pa.Schema:
+    """A schema whose columns have a cell in every row, but for some."""
+    return pa.schema([pa.field(field.name, field.type, nullable=field.name in empty) for field in schema])
+
+
+def require_shape(table: pa.Table, like: pa.Schema) -> None:
+    """Refuse a table one of whose columns holds something else, or lacks a cell that it must have.
+
+    Raises
+    ------
+    ArrowInvalid
+        The message names the column.
+    """
+    for field in table.schema:
+        prototype = like.field(field.name)
+        if field.type != prototype.type:
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected {prototype.type}")
+        lacking = 0 if prototype.nullable else table[field.name].null_count
+        if lacking:
+            raise pa.ArrowInvalid(f"its column {field.name!r} is empty in {lacking} of {len(table)} rows")
+
+
+def require_numbers(table: pa.Table) -> None:
+    """Refuse a table of scores or curves whose columns have wrong types; unknown columns are those of newer versions.
+
+    Raises
+    ------
+    ArrowInvalid
+        The message names the column.
+    """
+    for field in table.schema:
+        if field.name in _TEXTS and not _is_text(table[field.name]):
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected texts")
+        if field.name in _NUMBERS and not _is_number(field.type):
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected numbers")
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds texts, or nothing: an empty one that was read from CSV is one of numbers that are none."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return not np.isfinite(column.to_numpy()).any()
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    is_one = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return bool(is_one or pa.types.is_null(kind))
+
+
+# --- Names of the files of a run within its directory ----------------------------------------------------------------
+
+
+def samples_name(part: int) -> str:
+    """Where a part's samples lie."""
+    return f"samples/part-{part:05d}.parquet"
+
+
+def unfinished_name(part: int) -> str:
+    """Where those of a part's samples lie that were drawn before it was stopped."""
+    return f"unfinished/part-{part:05d}.parquet"
+
+
+def classifications_name(part: int) -> str:
+    """Where the denoising errors of a part's samples lie."""
+    return f"classifications/part-{part:05d}.parquet"
+
+
+def embeddings_name(encoder: str) -> str:
+    """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
+    place = re.sub(r"[^A-Za-z0-9._-]+", "-", encoder)
+    return f"embeddings/{place if place.strip('.') else '-' * len(place) or '-'}"  # ".." is another folder
+
+
+def same_place(encoder: str, other: str) -> bool:
+    """Whether two encoders' embeddings would share a folder: on many systems names that differ in case do."""
+    return embeddings_name(encoder).lower() == embeddings_name(other).lower()
+
+
+def vectors_name(encoder: str, part: int) -> str:
+    """Where an encoder's embeddings of a part's images lie."""
+    return f"{embeddings_name(encoder)}/part-{part:05d}.parquet"

@@ -6,8 +6,8 @@ import json
 
 import pyarrow as pa
 
+from clinometer.runs.ledger import always
 from clinometer.runs.plan import PLAN_SCHEMA
-from clinometer.runs.shapes import always
 
 IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 SAMPLE_FIELDS = {

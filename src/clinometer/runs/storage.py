@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clinometer._memory import memory
 from clinometer._parquet import require_bounded
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.files import Files
-from clinometer.runs.holding import hold
-from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
+from clinometer.runs.leases import hold
 
 Check = Callable[[str | None], None]
 """Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
@@ -190,3 +192,179 @@ def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> p
     for field in new:
         table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(columns) if new and columns else table
+
+
+# --- Seals: a Parquet file that carries the checksum of what it held when it was written -----------------------------
+#
+# A part is renamed into place at once, so its checksum cannot lie elsewhere without a moment in which a kill parts the
+# two. It lies in the file's own footer, as a key-value pair::
+#
+#     clinometer.seal = "sha256 <64 hexadecimal digits> apart <first byte>-<byte after the last> <64 digits>"
+#
+#     checksum = SHA-256(name in the run directory, 0x00, the file's bytes but for those apart, its digits as zeros)
+#
+# The bytes apart are the pixels of a part of samples, so that scoring need not read them. The seal ends with their own
+# SHA-256, which the checksum covers. The name is part of it, so that one encoder's file is not taken for another's.
+
+
+IMAGE: Final = "image"
+
+
+def writing_options(schema: pa.Schema) -> dict[str, Any]:
+    """Arguments of ``pyarrow.parquet.write_table`` for a table's columns.
+
+    A PNG is compressed already. To try again, to look for the same image twice and to note the smallest one takes twice
+    the time and holds five more copies of a part.
+    """
+    if IMAGE not in schema.names:
+        return {"compression": "zstd"}
+    others = [name for name in schema.names if name != IMAGE]
+    return {
+        "compression": {f"{IMAGE}.bytes": "none", f"{IMAGE}.path": "zstd"} | dict.fromkeys(others, "zstd"),
+        "use_dictionary": others,
+        "write_statistics": others,
+    }
+
+
+KEY: Final = "clinometer.seal"
+PIXELS: Final = "image.bytes"
+"""The column that lies apart, as Parquet names it."""
+
+_BLANK: Final = b"0" * 64
+_FORM: Final = re.compile(rb"sha256 ([0-9a-f]{64}) apart (\d{20})-(\d{20}) ([0-9a-f]{64})")
+_TAIL: Final = 1 << 16
+"""Bytes read first, from the end: of most files that is the whole footer, of many the whole file."""
+
+_LARGE: Final = 1 << 28
+"""Bytes that are read without asking what they are."""
+
+
+class _File(Protocol):
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A sealed file as it was read.
+
+    Attributes
+    ----------
+    buffer : its bytes; zeros in place of the pixels where those were not asked for.
+    seal : the checksum that it carries; of its pixels, where they alone are others.
+    checksum : that it has, likewise.
+    pixels : where they lie, first byte and the byte after the last; nowhere in a file without pixels.
+    """
+
+    buffer: pa.Buffer
+    seal: str
+    checksum: str
+    pixels: tuple[int, int]
+
+
+def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
+    """A table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **writing_options(table.schema)) as writer:
+        writer.write_table(table)
+        # of a fixed length: the places are filled in when they are known
+        writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d} {_BLANK.decode()}"})
+    content = memoryview(bytearray(sink.getvalue()))
+    low, high = _apart(content)
+    at = _seal_in(content)
+    assert at is not None  # just written
+    pixels = hashlib.sha256(content[low:high]).hexdigest()
+    content[at.start(2) : at.end(4)] = b"%020d-%020d %b" % (low, high, pixels.encode())
+    checksum = _checksum(name, content, low, high, at.start(1))
+    content[at.start(1) : at.end(1)] = checksum.encode()
+    return content, checksum
+
+
+def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
+    """Read a file once and hash what is read; None where it bears no seal. Nothing of it is interpreted before."""
+    size = file.seek(0, 2)
+    tail_at = max(0, size - _TAIL)
+    file.seek(tail_at)
+    tail = file.read(size - tail_at)
+    at = _seal_in(memoryview(tail))
+    if at is None:
+        return None
+    low, high = min(int(at[2]), size), min(int(at[3]), size)
+    if size - (0 if pixels else max(0, high - low)) > _LARGE:
+        _require_room(file, size)
+    content = memoryview(bytearray(size))  # zeros take no memory until they are written over
+    content[tail_at:] = tail
+    for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
+        _fill(content[start:stop], file, start)
+    seal, checksum = at[1].decode(), _checksum(name, content, low, max(low, high), tail_at + at.start(1))
+    if pixels and seal == checksum:
+        pixels_checksum = hashlib.sha256(content[low:high]).hexdigest()
+        if pixels_checksum != at[4].decode():
+            seal, checksum = at[4].decode(), pixels_checksum
+    return Contents(pa.py_buffer(content), seal, checksum, (low, max(low, high)))
+
+
+def _require_room(file: _File, size: int) -> None:
+    """Refuse a large file of which the columns are but a part, such as one with a hole, or that memory cannot hold."""
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
+    if size - columns - metadata.serialized_size > _LARGE // 64:
+        raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
+    if size > (there := memory().available):
+        raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
+
+
+def seal_of(file: _File) -> str | None:
+    """The checksum that a file carries, without a look at the rest of it."""
+    size = file.seek(0, 2)
+    tail_at = max(0, size - _TAIL)
+    file.seek(tail_at)
+    at = _seal_in(memoryview(file.read(size - tail_at)))
+    return at[1].decode() if at is not None else None
+
+
+def unsealed(table: pa.Table) -> pa.Table:
+    """A table without the seal among its metadata: what is made of it is another."""
+    metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != KEY.encode()}
+    return table.replace_schema_metadata(metadata or None)
+
+
+def _seal_in(tail: memoryview) -> re.Match[bytes] | None:
+    """The seal among a file's last bytes. The last of them counts: what the table says stands before it."""
+    return next(reversed(list(_FORM.finditer(tail))), None)
+
+
+def _checksum(name: str, content: memoryview, low: int, high: int, digits: int) -> str:
+    hasher = hashlib.sha256(name.encode() + b"\0")
+    for piece in (content[:low], content[high:digits], _BLANK, content[digits + len(_BLANK) :]):
+        hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _apart(content: memoryview) -> tuple[int, int]:
+    """Where the pixels lie, first byte and the byte after the last; nowhere where they are not in one piece."""
+    metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
+    places = list(_places(metadata)) if metadata.num_row_groups == 1 else []
+    return places[0] if places else (0, 0)
+
+
+def _places(metadata: Any) -> Iterator[tuple[int, int]]:
+    group = metadata.row_group(0)
+    for order in range(group.num_columns):
+        column = group.column(order)
+        if column.path_in_schema == PIXELS:
+            start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+            yield start, start + column.total_compressed_size
+
+
+def _fill(place: memoryview, file: _File, start: int) -> None:
+    """Read bytes of a file into their place."""
+    file.seek(start)
+    done = 0
+    while done < len(place):
+        piece = file.read(len(place) - done)
+        if not piece:
+            raise EOFError("it ends early")
+        place[done : done + len(piece)] = piece
+        done += len(piece)

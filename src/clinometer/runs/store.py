@@ -32,11 +32,10 @@ from clinometer._csv import csv_text
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.protocols import Card
 from clinometer.runs.drawn_run import DrawnRun
-from clinometer.runs.old_scores import with_parts, with_verdicts_as_data
-from clinometer.runs.places import embeddings_name, same_place, vectors_name
+from clinometer.runs.ledger import embeddings_name, require_numbers, same_place, vectors_name
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, plan_to_table
 from clinometer.runs.record import card_record, difference_between, with_checksum
-from clinometer.runs.shapes import require_numbers
+from clinometer.runs.scores import with_parts, with_verdicts_as_data
 from clinometer.runs.storage import REDO, Directory
 
 SCORE_AGAIN = "Score the run again: clinometer score RUN"

@@ -1,12 +1,21 @@
-"""Object stores: how they differ from a disk, and how their clients' errors are worded."""
+"""Where files lie: how object stores differ from a disk, what their listings tell, and how a disk is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import RLock
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
 from clinometer.errors import ClinometerError, RunStorageError
+from clinometer.stats.scratch import Kept, Scratch
 
 STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci"})
 """Kinds of filesystems where a file appears when its last byte has come, so that nothing has to be renamed."""
@@ -79,3 +88,278 @@ def answering(path: str) -> Iterator[None]:
         raise no_answer(path, error) from error
     except Exception as error:
         raise no_answer(path, error) from error
+
+
+# --- A file of an object store, read in as few requests as can be ----------------------------------------------------
+
+
+_SMALL: Final = 2**20
+"""Bytes of a file that is fetched whole: a request takes as long as a megabyte."""
+
+
+class StoreFile:
+    """A file that is fetched in ranges as it is read.
+
+    Parameters
+    ----------
+    size : its bytes, where a listing told them; else the store is asked, if anybody asks for the end.
+    whole : all of it will be read, so it is fetched at once.
+    """
+
+    def __init__(self, fs: Any, path: str, *, size: int | None = None, whole: bool = False) -> None:
+        self._fs, self._path, self._size, self._at = fs, path, size, 0
+        self._content: bytes | None = None
+        if whole or (size is not None and size <= _SMALL):
+            self._content = self._fetched(0, None)
+            self._size = len(self._content)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place, counted from the beginning, from here or from the end."""
+        if whence == 2 and self._size is None:
+            self._size = int(self._fs.size(self._path))
+        self._at = max(0, offset + (0, self._at, self._size or 0)[whence])
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes from here on, or as many as there are."""
+        stop = None if size < 0 else self._at + size
+        if self._size is not None:
+            stop = self._size if stop is None else min(stop, self._size)
+        if stop is not None and stop <= self._at:
+            return b""
+        if self._content is not None:
+            chunk = self._content[self._at : stop]
+        else:
+            chunk = self._fetched(self._at, stop)
+            if self._size is None and (stop is None or len(chunk) < stop - self._at):
+                self._size = self._at + len(chunk)  # it ended there
+        self._at += len(chunk)
+        return chunk
+
+    def _fetched(self, start: int, stop: int | None) -> bytes:
+        try:
+            return bytes(self._fs.cat_file(self._path, start=start, end=stop))  # with a start it asks for no size first
+        except FileNotFoundError:
+            raise
+        except Exception:  # each client has its own
+            if self._fs.size(self._path) <= start:  # a range that begins behind the end is refused
+                return b""
+            raise
+
+
+def is_there(fs: Any, path: str) -> bool:
+    """Whether a file is there, in one request: fsspec's own look is followed by a listing where it finds nothing."""
+    try:
+        fs.cat_file(path, start=0, end=1)
+    except FileNotFoundError:
+        return False
+    except Exception:  # an empty file has no first byte, and each client its own error for that
+        return bool(fs.exists(path))
+    return True
+
+
+# --- What lies in a directory of an object store, as its listings told -----------------------------------------------
+#
+# So it is not asked for file by file: a listing names a thousand files a request. It holds for as long as nobody else
+# writes: while a process holds the run, between two stages, or while one table is read. What this process writes and
+# removes is noted. Others may always write hidden files, such as leases, and ratings; those are never taken from
+# here.
+
+
+_STAMPS: Final = ("ETag", "etag", "generation", "md5Hash", "LastModified", "updated", "last_modified")
+"""What stores say of a file that differs once it is written again."""
+_OTHERS_WRITE: Final = re.compile(r"(.*/)?\..*|ratings(/.*)?")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a listing says of a file or folder.
+
+    Attributes
+    ----------
+    stamp : a text that is another one once the file is written again; empty where the store says nothing, and of what
+        this process wrote since the listing.
+    """
+
+    size: int
+    stamp: str
+    is_folder: bool = False
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A file without its pixels: what lies before and behind them."""
+
+    entry: Entry
+    head: Kept
+    rest: Kept
+
+
+class Inventory:
+    """The files of a directory, listed folder by folder when they are asked for."""
+
+    def __init__(self, fs: Any, root: str) -> None:
+        self._fs, self._root = fs, root
+        self._folders: dict[str, dict[str, Entry]] = {}
+        self._doubted: set[str] = set()
+        self._pieces: dict[str, _Piece] = {}
+        self._scratch = Scratch()
+        self._lock = RLock()
+
+    def knows(self, name: str) -> bool:
+        """Whether it can say of a file whether it is there."""
+        return bool(name) and name not in self._doubted and not _OTHERS_WRITE.fullmatch(name)
+
+    def entry(self, name: str) -> Entry | None:
+        """What is known of a file or folder; None where it is not there."""
+        folder, _, base = name.rpartition("/")
+        return self.folder(folder).get(base)
+
+    def folder(self, folder: str) -> Mapping[str, Entry]:
+        """What a folder holds, by name; nothing where it is missing."""
+        with self._lock:
+            if folder not in self._folders:
+                self._folders[folder] = self._listed(folder)
+            return self._folders[folder]
+
+    def _listed(self, folder: str) -> dict[str, Entry]:
+        if folder:
+            above = self.entry(folder)
+            if above is None or not above.is_folder:
+                return {}
+        return listing(self._fs, f"{self._root}/{folder}".rstrip("/"))
+
+    def look_again(self) -> None:
+        """Have everything listed anew when it is asked for: workers may have written, or this process has."""
+        with self._lock:
+            self._folders.clear()
+            self._doubted.clear()
+
+    def doubt(self, name: str) -> bool:
+        """Ask the store itself about a file from now on. Whether anything was known that may have been wrong."""
+        with self._lock:
+            is_known = self.knows(name)
+            self._doubted.add(name)
+            self._pieces.pop(name, None)
+            return is_known
+
+    def note_written(self, name: str, size: int) -> None:
+        """Take note of a file that this process wrote."""
+        self._note(name, Entry(size, ""))
+
+    def note_removed(self, name: str) -> None:
+        """Take note of a file that this process removed."""
+        self._note(name, None)
+
+    def _note(self, name: str, entry: Entry | None) -> None:
+        with self._lock:
+            self._pieces.pop(name, None)
+            self._doubted.discard(name)
+            folder, _, base = name.rpartition("/")
+            if entry is None:
+                self._folders.get(folder, {}).pop(base, None)
+                return
+            while True:
+                if folder in self._folders:
+                    self._folders[folder][base] = entry
+                if not folder:
+                    return
+                entry = Entry(0, "", is_folder=True)
+                folder, _, base = folder.rpartition("/")
+
+    # --- files without their pixels ------------------------------------------------------------------------------
+
+    def keep(self, name: str, content: pa.Buffer, pixels: tuple[int, int]) -> None:
+        """Keep a file that was read, but for its pixels, outside memory: it is read again in the same stage."""
+        with self._lock:
+            entry = self.entry(name) if self.knows(name) else None
+            if entry is None or not entry.stamp or entry.size != content.size:
+                return
+            view, (low, high) = np.frombuffer(content, np.uint8), pixels
+            self._pieces[name] = _Piece(entry, self._scratch.keep(view[:low]), self._scratch.keep(view[high:]))
+
+    def kept(self, name: str) -> pa.NativeFile | None:
+        """A file that was kept, with zeros in the place of its pixels; None where it was not, or is another by now."""
+        with self._lock:
+            piece = self._pieces.get(name)
+            if piece is None or not self.knows(name) or self.entry(name) != piece.entry:
+                return None
+            content = bytearray(piece.entry.size)  # zeros take no memory until they are written over
+            head, rest = piece.head.read(), piece.rest.read()
+            content[: len(head)] = head.data
+            content[len(content) - len(rest) :] = rest.data
+        return pa.BufferReader(pa.py_buffer(content))
+
+
+def listing(fs: Any, path: str) -> dict[str, Entry]:
+    """What a folder of a store holds, by name; nothing where it is missing."""
+    try:
+        with answering(path):
+            infos = fs.ls(path, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return dict(_entry(info) for info in infos if info["name"].rstrip("/") != path)
+
+
+def _entry(info: Mapping[str, Any]) -> tuple[str, Entry]:
+    stamp = " ".join(str(info[key]) for key in _STAMPS if info.get(key))
+    name = info["name"].rstrip("/").rsplit("/", 1)[-1]
+    return name, Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
+
+
+INVENTORIES: Final[dict[str, Inventory]] = {}
+"""Of the directories that this process holds, by place."""
+
+
+# --- Files of this machine's own filesystems, written so that a power cut finds them whole ---------------------------
+
+
+def not_writable(place: str, error: OSError) -> RunStorageError:
+    """What a command says that must write in a place and may not."""
+    return RunStorageError(
+        f"{place}: cannot be written: {error.strerror or error}; give another --out, or copy the run to a place where "
+        "you may write"
+    )
+
+
+def write_file(path: str, content: bytes | memoryview) -> None:
+    """Write a file, and the folders it takes, and have the disk hold it."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def create_file(path: str, temporary: str, content: bytes | memoryview) -> None:
+    """Write under a temporary name, and link it: a link is made only where there is no file yet.
+
+    Raises
+    ------
+    FileExistsError
+        There is one.
+    """
+    try:
+        write_file(temporary, content)
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+            if os.path.lexists(path):  # a filesystem without links: what is between here and
+                raise FileExistsError(path) from error
+            os.replace(temporary, path)  # here is all that two writers can fall into
+        settle(os.path.dirname(path))
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def settle(folder: str) -> None:
+    """Have the disk note a new name: a power cut may else take back the renaming of a file that is on it."""
+    with suppress(OSError):  # some systems open no directories
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,78 +1,150 @@
-"""What an encoder gives, checked before it is stored."""
+"""The vectors of a whole run, refused while any is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from clinometer.errors import ModelError
-from clinometer.models.protocols import Card
-
-NO_VECTORS: Final = np.zeros((0, 1), np.float32)
-"""Parquet has no vectors of no length."""
+from clinometer.errors import RunNotFoundError
+from clinometer.runs.store import Run
+from clinometer.runs.vector_file import VectorFile
 
 
-PROBED: Final = 4
-"""Images, and texts, that are embedded a second time."""
+def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The vectors of images by sample id, and of texts by text.
 
-EPSILON: Final = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The distance from 1 to the next number."""
-
-
-class NoVectorsError(ModelError):
-    """What an encoder gave is not what it was asked for."""
-
-
-def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
-    """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
-
-    A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
-    before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
+    Raises
+    ------
+    RunNotFoundError
+        The encoder has not finished.
+    RunCorruptError
+        A file is damaged, or lacks an image or a text.
     """
-    vectors = shaped_vectors(output, encoder, names, width)
-    not_finite = ~np.isfinite(vectors).all(axis=1)
-    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
-    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
-        if bad.any():
-            raise NoVectorsError(
-                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
-                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
-            )
-    return vectors
+    with run.directory.listed_once():
+        require_finished(run, encoder)
+        vectors = run.embeddings(encoder)
+        run.require_embedded(encoder, vectors)
+        return vectors, run.texts(encoder)
 
 
-def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) -> None:
-    """Refuse an encoder that gives other vectors the second time, but for rounding: scores of it would mean nothing.
+def embedded_rows(run: Run, encoder: str, ids: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The vectors of some images as the rows of one array, and those of texts by text; raises as :func:`embedded`.
 
-    ::
-
-        |first − again| / |first| ≤ √ε        of the card's dtype, float32 where it names none
+    ``ids`` : whose, row by row; that of an image without a vector, or of an empty id, is NaN.
     """
-    epsilon = EPSILON.get(str(card.settings.get("dtype")), EPSILON["float32"])
-    first, again = np.nan_to_num(first), np.nan_to_num(again)
-    lengths = np.maximum(np.linalg.norm(first, axis=1), np.finfo(np.float32).tiny)
-    apart = float((np.linalg.norm(first.astype(float) - again, axis=1) / lengths).max(initial=0.0))
-    if not apart <= epsilon**0.5:
-        raise NoVectorsError(
-            f"encoder {card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
-            "apart: they are random in part"
+    with run.directory.listed_once():
+        require_finished(run, encoder)
+        texts, rows = run.texts(encoder), {key: row for row, key in enumerate(ids) if key}
+        vectors = _no_vectors(len(ids), next(map(len, texts.values()), 1))
+        for part, by_id in run.embedding_parts(encoder):
+            run.require_embedded(encoder, by_id, [part])
+            for key in by_id.keys() & rows.keys():
+                if vectors.shape[1] != len(by_id[key]):  # the first of all
+                    vectors = _no_vectors(len(ids), len(by_id[key]))
+                vectors[rows[key]] = by_id[key]
+        return vectors, texts
+
+
+def _no_vectors(n: int, width: int) -> np.ndarray:
+    return np.full((n, width), np.nan, np.float32)
+
+
+def require_finished(run: Run, encoder: str) -> None:
+    """Refuse an encoder that has not embedded every part and the texts.
+
+    Raises
+    ------
+    RunNotFoundError
+        The message names the way out.
+    """
+    unfinished = len(run.parts) - len(run.embedded_parts(encoder))
+    if unfinished or not run.has_texts(encoder):
+        raise RunNotFoundError(
+            f"{run.url}: encoder {encoder} has not finished (parts to go: {unfinished}); give: clinometer score "
+            f"{run.url} --encoder {encoder}"
         )
 
 
-def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
-    """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
-    try:
-        vectors = np.asarray(output)
-        with np.errstate(over="ignore"):  # named below
-            vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
-    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
-        vectors = np.zeros(())
-    if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
-        shape = f" of {output.dtype}, {tuple(output.shape)}" if hasattr(output, "shape") else ""
-        raise NoVectorsError(
-            f"encoder {encoder}: found {type(output).__name__}{shape}, expected an array of numbers, "
-            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
-        )
-    return vectors
+# --- The vectors of a run's images by what these were drawn for, outside memory --------------------------------------
+
+
+Owner = tuple[str, str]
+"""The concept and the group of an image, as the plan has them."""
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class ImageVectors:
+    """The vectors of one encoder, of images by concept and group. Those that were read wait in a temporary file.
+
+    Parameters
+    ----------
+    keep : seeds of the images that are looked at; all by default. Then an image that is, byte for byte, another one of
+        its owner again is left out, and counted in ``repeats``.
+    """
+
+    def __init__(self, run: Run, encoder: str, keep: Collection[int] | None = None) -> None:
+        require_finished(run, encoder)
+        self._run, self._encoder, self._keep = run, encoder, keep
+        self._repeats = run.repeats() if keep is None else {}
+        self.repeats = Counter[Owner]()
+        self._file, self._were_read = VectorFile(), set[int]()
+        self._parts: dict[Owner, dict[int, None]] = {}
+        for identifier, part, concept, group in run.plan.rows("id", "part", "concept", "group"):
+            self._parts.setdefault((concept, group), {})[part] = None
+            self.repeats[concept, group] += identifier in self._repeats
+
+    def read(self, owners: Collection[Owner] | None = None) -> None:
+        """Read the parts that hold images of some owners, or all parts, once.
+
+        Raises
+        ------
+        RunCorruptError
+            A file is damaged, or lacks an image.
+        """
+        wanted = {part for owner in (self._parts if owners is None else owners) for part in self._parts.get(owner, ())}
+        missing = [part for part in self._run.parts if part in wanted - self._were_read]
+        if not missing:
+            return
+        with self._run.directory.listed_once():
+            for part, vectors in self._run.embedding_parts(self._encoder, missing, self._file.width):
+                self._run.require_embedded(self._encoder, vectors, [part])
+                self._add(part, vectors)
+        self._were_read.update(missing)
+
+    def _add(self, part: int, vectors: Mapping[str, np.ndarray]) -> None:
+        rows = [
+            (((concept, group), part), vectors[identifier])
+            for identifier, seed, concept, group in self._run.parts[part].rows("id", "seed", "concept", "group")
+            if identifier in vectors and identifier not in self._repeats and (self._keep is None or seed in self._keep)
+        ]
+        if rows:
+            keys, own = zip(*rows, strict=True)
+            self._file.add(keys, np.stack(own))
+
+    def of(self, owner: Owner) -> np.ndarray:
+        """Those of an owner whose parts were read, (n × dim) in the plan's order; n may be 0."""
+        return self._file.rows([(owner, part) for part in self._parts.get(owner, ())], max(self._file.width, 1))
+
+    def named(self, owners: Mapping[Name, Owner]) -> NamedVectors[Name]:
+        """The same by other names, read from the file whenever one is asked for."""
+        return NamedVectors(self, owners)
+
+
+class NamedVectors(Mapping[Name, np.ndarray]):
+    """Vectors by name, of which those asked for are in memory."""
+
+    def __init__(self, vectors: ImageVectors, owners: Mapping[Name, Owner]) -> None:
+        self._vectors, self._owners = vectors, owners
+
+    def __getitem__(self, name: Name) -> np.ndarray:
+        return self._vectors.of(self._owners[name])
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)

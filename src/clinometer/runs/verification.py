@@ -8,12 +8,11 @@ from functools import partial
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.asked_run import PLAN_LOST
-from clinometer.runs.embedded import require_finished
-from clinometer.runs.ledger import RATINGS, TABLES
-from clinometer.runs.places import embeddings_name, samples_name
+from clinometer.runs.ledger import RATINGS, TABLES, embeddings_name, samples_name
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO, REDO_MISSING
 from clinometer.runs.store import SCORE_AGAIN, Run
+from clinometer.runs.vectors import require_finished
 
 WRITE_AGAIN = "Write it again: clinometer report RUN"
 RATE_AGAIN = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"

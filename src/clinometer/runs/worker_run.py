@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from clinometer.models.protocols import Card, Status
-from clinometer.runs.ledger import Ledger
-from clinometer.runs.places import samples_name, unfinished_name
+from clinometer.runs.ledger import Ledger, samples_name, unfinished_name
 from clinometer.runs.plan import Plan
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run

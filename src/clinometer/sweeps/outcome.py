@@ -21,8 +21,7 @@ from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
-from clinometer.runs.comparison import Comparison
-from clinometer.runs.pooled import pooled
+from clinometer.runs.together import Comparison, pooled
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import with_refusals

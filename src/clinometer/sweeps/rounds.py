@@ -20,7 +20,7 @@ from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import evidence_between
 from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.pooled import pooled
+from clinometer.runs.together import pooled
 from clinometer.sweeps.grid import Cell, Grid, Value
 from clinometer.sweeps.record import SuiteRounds, SweepRecord, cell_place
 

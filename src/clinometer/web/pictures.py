@@ -25,7 +25,7 @@ from clinometer.errors import RunCorruptError
 from clinometer.models.images import decode_image, sha256
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, read_through, stored_images
-from clinometer.runs.places import samples_name
+from clinometer.runs.ledger import samples_name
 from clinometer.runs.storage import REDO
 from clinometer.web.samples import IndexedSample, Samples
 

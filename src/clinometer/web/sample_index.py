@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from clinometer import api
 from clinometer.errors import RunStorageError
-from clinometer.runs.readings import Owner, Piece, Reader, part_numbers, piece_of
+from clinometer.runs.browse import Owner, Piece, Reader, part_numbers, piece_of
 from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 2

@@ -20,7 +20,18 @@ from typing import Any, Final
 
 import yaml
 
-__all__ = ["card", "clip_path", "domain", "pipeline_path", "planted", "portraits_path", "readings", "vocabulary"]
+__all__ = [
+    "card",
+    "clip_path",
+    "domain",
+    "pipeline_path",
+    "planted",
+    "planted_in",
+    "portraits_path",
+    "readings",
+    "readings_in",
+    "vocabulary",
+]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -71,6 +82,31 @@ def readings() -> Mapping[str, Mapping[str, float]]:
     Measured by `python -m benchmarks.judged_truth` on the weights as shipped, at their own settings.
     """
     return MappingProxyType({name: MappingProxyType(row) for name, row in _read("readings.yaml").items()})
+
+
+def planted_in(model_card: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]] | None:
+    """Return what was planted in the model of a run: concept → group → probability; None where nothing was.
+
+    Only the weights that were planted have a planted truth, as they were: a name alone is not enough.
+    """
+    is_planted = model_card["weights_sha256"] == card()["weights_sha256"] and not model_card["settings"].get("lora")
+    return planted() if is_planted else None
+
+
+def readings_in(
+    model_card: Mapping[str, Any], encoder_cards: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Mapping[str, float]] | None:
+    """Return how the CLIP and the independent judge read the images of a planted run that the CLIP read.
+
+    None for any other model or encoder, and for other settings than those the images were drawn with: guidance moves
+    what a model draws.
+    """
+    is_read = any(encoder["name"] == "reference" for encoder in encoder_cards.values())
+    if not is_read or planted_in(model_card) is None:
+        return None
+    settings, defaults = model_card["settings"], card()["defaults"]
+    drawn_so = (settings["steps"], settings["guidance_scale"]) == (defaults["steps"], defaults["guidance"])
+    return readings() if drawn_so else None
 
 
 _TAUGHT_BESIDES: Final = ("and", "elderly")

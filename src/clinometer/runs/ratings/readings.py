@@ -10,8 +10,8 @@ import pandas as pd
 
 from clinometer.metrics.human import MachineScores
 from clinometer.metrics.records import MEAN
-from clinometer.runs.embedded import embedded
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import embedded
 from clinometer.stats.association import association_scores
 from clinometer.suites import AssociationSuite, EditingSuite, LeaningSuite
 from clinometer.suites.editing import EDIT

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from clinometer._messages import quoted
 from clinometer.errors import RunCorruptError
-from clinometer.runs.ledger import RATINGS
-from clinometer.runs.shapes import always, require_shape
+from clinometer.runs.ledger import RATINGS, always, require_shape
 from clinometer.runs.store import Run
 
 SCHEMA: Final = pa.schema(

@@ -21,7 +21,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.abilities import Denoises, offers
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.failures import named
-from clinometer.runs.places import classifications_name
+from clinometer.runs.ledger import classifications_name
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run

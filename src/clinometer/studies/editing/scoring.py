@@ -11,16 +11,15 @@ import numpy as np
 
 from clinometer.errors import ModelError
 from clinometer.metrics.records import Score
+from clinometer.models import reference
 from clinometer.models.abilities import Edits, NamesStrength, offers
 from clinometer.models.protocols import Editor, EditRequest, GenerationResult, Generator
-from clinometer.runs.budget import price_of
-from clinometer.runs.drawing import draw_parts, remind
-from clinometer.runs.embedded import embedded_rows
+from clinometer.runs.drawing import draw_parts, price_of, remind
 from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample, noise_seed, sample_id
-from clinometer.runs.planted import planted_of
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import embedded_rows
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
@@ -121,7 +120,7 @@ def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
         n_permutations=2 * resamples - 1,
     )  # fmt: skip
-    planted = planted_of(run)
+    planted = reference.planted_in(run.model_card)
     if planted is not None:
         rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
     return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))

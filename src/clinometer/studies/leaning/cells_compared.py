@@ -10,7 +10,7 @@ from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import difference_words
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.suites import LeaningSuite, Suite
 from clinometer.suites.axes import CrossedAxis

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import require_finished
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.stacks import (

@@ -10,10 +10,10 @@ import numpy as np
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.models.abilities import ShowsPipeline, offers
 from clinometer.models.protocols import Generator
+from clinometer.runs.encoding import require_vectors
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import require_vectors
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.suites import LeaningSuite
 

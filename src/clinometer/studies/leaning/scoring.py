@@ -9,8 +9,8 @@ import pandas as pd
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.rows import MEAN, Scores
-from clinometer.runs.pooled import PooledRun
 from clinometer.runs.store import Run
+from clinometer.runs.together import PooledRun
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Evidence,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import require_finished
 from clinometer.studies.common import suite_of
 from clinometer.studies.leaning.embeddings import lazy_embeddings, study_design
 from clinometer.studies.leaning.scores import (

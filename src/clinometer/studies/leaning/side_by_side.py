@@ -9,7 +9,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
 from clinometer.report.rows import Row, Scores
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.figures.models import (
     category_models_figure,
     internal_models_figure,

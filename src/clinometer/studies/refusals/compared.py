@@ -9,7 +9,7 @@ from clinometer.report import wording
 from clinometer.report.comparison import DifferenceTable
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.together import Comparison
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 

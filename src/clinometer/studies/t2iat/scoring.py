@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
-from clinometer.runs.embedded import require_finished
-from clinometer.runs.image_vectors import ImageVectors
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import ImageVectors, require_finished
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool, Scored

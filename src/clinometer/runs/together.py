@@ -1,5 +1,6 @@
-"""Runs of one question and several seeds as one: their images are one sample that was drawn in several runs.
+"""Several runs together: pooled as one, or held against each other.
 
+Runs of one question and several seeds are read as one: their images are one sample that was drawn in several runs.
 Nothing is copied. A pooled run numbers the parts of its runs one after another and reads each where it lies, so all
 that reads a run reads it: scores, comparisons, figures. It is not written to.
 """
@@ -10,10 +11,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
+import pandas as pd
 import pyarrow as pa
 
 from clinometer.errors import RunMismatchError
@@ -166,3 +169,44 @@ def _identity(run: Run) -> dict[str, Any]:
         "rule of stopping": record.get("until"),
         "set of encoders": cards,
     }
+
+
+# --- Two finished runs of one suite beside each other, as data -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run held against another.
+
+    Attributes
+    ----------
+    first, second : the runs.
+    unpaired : what keeps images from being paired, in words; empty where they are.
+    pairs : images that both runs have; 0 where they are not paired.
+    dropped : images of either run that have no partner, because the other run could not make it.
+    identical : pairs of which both images are one and the same.
+    scores : rows of metric ``comparison``, second against first; of refusals where either run has any.
+    """
+
+    first: Run
+    second: Run
+    unpaired: str
+    pairs: int
+    dropped: int
+    identical: int
+    scores: pd.DataFrame
+
+    @property
+    def paired(self) -> bool:
+        """Whether images of one prompt and one noise were compared in pairs."""
+        return not self.unpaired
+
+
+def shared_encoders(runs: Sequence[Run]) -> list[str]:
+    """Names of the encoders that all runs have, the same in each: one of that name may be another."""
+    cards = [run.encoder_cards for run in runs]
+    return [
+        name
+        for name, card in cards[0].items()
+        if all(name in other and other[name]["fingerprint"] == card["fingerprint"] for other in cards[1:])
+    ]
