@@ -24,7 +24,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.compare import compare_leanings, difference_family, measured_runs
-from clinometer.studies.leaning.scores.context import DrawSettings
+from clinometer.studies.leaning.scores.design import DrawSettings
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
 """How two runs are drawn, by the share of images that show what their partner shows; None without partners."""

@@ -18,11 +18,9 @@ from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.leaning import Design, EncoderEmbeddings, counted_once
-from clinometer.studies.leaning.scores.composite_rows import mcas_rows
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.relabelling import pools_of
-from clinometer.studies.leaning.scores.share_rows import BETWEEN, between_rows
+from clinometer.studies.leaning.scores.components import mcas_rows
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.shares import BETWEEN, between_rows
 from clinometer.studies.leaning.scores.views import views_of
 
 KIND = "pictures"
@@ -32,8 +30,8 @@ LEVEL = 0.05
 def picture_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
     """The rows of the image part and of what lies between, as ``mcas_study`` makes them of counted pictures."""
     layout = layout_of([embeddings], design)
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95), pools_of(design, layout))
-    view = views_of([embeddings], study, labels=False)[0]
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
+    view = views_of([embeddings], study)[0]
     rows = [row for row in mcas_rows(study, view) if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
     return [*rows, *between_rows(study, view)]
 

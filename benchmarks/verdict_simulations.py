@@ -23,10 +23,8 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import LEANING, LEVEL
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.composite_rows import mcas_rows
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.components import mcas_rows
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.stopping import evidence_of
 from clinometer.studies.leaning.scores.views import views_of
 
@@ -201,8 +199,8 @@ def verdict_rows(
 ) -> list[Score]:
     """The rows of these components that carry verdicts, as ``mcas_study`` makes them, and nothing else of it."""
     layout = layout_of([embeddings], design)
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95), pools_of(design, layout))
-    rows = mcas_rows(study, views_of([embeddings], study, labels=False)[0])
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
+    rows = mcas_rows(study, views_of([embeddings], study)[0])
     return [row for row in rows if row.component in components and row.encoder == "mean"]
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from clinometer.metrics import Score
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
+from clinometer.studies.leaning.scores.cosines import Cosines
+from clinometer.studies.leaning.scores.design import Layout
 
 GROUPS = ("man", "woman", "nonbinary")
 AGES = ("adult", "child", "old", "teenager")
@@ -115,3 +117,24 @@ def slow_component(encoder: EncoderEmbeddings, t: int, name: str, a: str = "man"
 def decreasing(numbers: list[float]) -> bool:
     """Whether no number is larger than the one before."""
     return all(x >= y for x, y in pairwise(numbers))
+
+
+def target_cosines(encoder: EncoderEmbeddings, layout: Layout) -> Cosines:
+    """All cosines of the targets' images and texts, of an encoder that reads text."""
+    assert encoder.target_texts is not None
+    assert encoder.group_words is not None
+    images = unit(np.concatenate([x for group in layout.groups for x in encoder.group_images[group]]))
+    words = unit(np.concatenate([encoder.group_words[group] for group in layout.groups]))
+    targets, texts = [unit(x) for x in encoder.target_images], unit(encoder.target_texts)
+    return Cosines([x @ images.T for x in targets], texts @ images.T, [x @ words.T for x in targets], texts @ words.T)
+
+
+def item_means(cosines: Cosines) -> tuple[np.ndarray, np.ndarray]:
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (ita, tt)."""
+    images, words = (np.stack([x.mean(axis=0) for x in of]) for of in (cosines.image_image, cosines.image_word))
+    return np.stack([images, cosines.text_image]), np.stack([words, cosines.text_word])
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))

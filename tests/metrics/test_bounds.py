@@ -11,10 +11,10 @@ from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import crossed_study, mcas_study
-from clinometer.studies.leaning.scores.cosines import group_poles, group_scores
+from clinometer.studies.leaning.scores.cosines import group_scores
 from clinometer.studies.leaning.scores.design import layout_of
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
-from tests.metrics.studies import design, embeddings
+from tests.metrics.studies import design, embeddings, unit
 
 OPTIONS = {"n_resamples": 50, "n_permutations": 0}
 IMAGED = ("ii", "ita", "image_part", "mcas")
@@ -116,11 +116,22 @@ def test_what_qualifies_a_verdict_of_repeats_is_the_mean_over_all_as_drawn():
     assert {row.depends_on for row in rows_of(rows, "image_part")} <= {"", REPEATS}
 
 
-def test_a_group_s_own_images_score_their_poles_on_average():
+def test_what_a_group_s_own_images_score_is_the_mean_of_all_cosines_but_those_with_themselves():
     encoder, of = embeddings("e", attribute_images=7), design()
-    layout = layout_of([encoder], of)
-    means = np.stack([x.mean(axis=0) for x in group_scores(encoder, layout)])
-    assert means == pytest.approx(group_poles(encoder, layout))
+    scores = group_scores(encoder, layout_of([encoder], of))
+    images = {g: [unit(x) for x in prompts] for g, prompts in encoder.group_images.items()}
+    for own, group in zip(scores, of.groups, strict=True):
+        for h, other in enumerate(of.groups):
+            held = []
+            for p, prompt in enumerate(images[group]):
+                for i, image in enumerate(prompt):
+                    cosines = [x @ image for x in images[other]]
+                    if other == group:
+                        cosines[p][i] = np.delete(cosines[p], i).mean()
+                    held.append(np.concatenate(cosines).mean())
+            np.testing.assert_allclose(own[:, 0, h], held)
+            words = np.concatenate(images[group]) @ unit(encoder.group_words[other]).T
+            np.testing.assert_allclose(own[:, 1, h], words.mean(axis=1))
 
 
 def test_pictures_halfway_are_told_and_two_clean_kinds_are_not():

@@ -12,9 +12,8 @@ from scipy import stats
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores.cosines import target_cosines
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, layout_of
-from tests.metrics.studies import AGES, design, embeddings, one, study
+from tests.metrics.studies import AGES, design, embeddings, one, study, target_cosines
 
 LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.metrics import Score
-from clinometer.studies.leaning.scores.fidelity_rows import fidelity_differences
+from clinometer.studies.leaning.scores.shares import fidelity_differences
 from tests.metrics.studies import DIM, cosine, design, embeddings, one, study
 
 TARGETS = 6

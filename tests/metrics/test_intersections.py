@@ -14,19 +14,18 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import OTHERS, ReasonCode
 from clinometer.studies.leaning import Design, TargetDesign, mcas_study
-from clinometer.studies.leaning.scores.contrasts import contrast_inference, joint_contrast_inference, joint_inference
-from clinometer.studies.leaning.scores.cosines import target_cosines
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.effects import effects_of
-from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.studies.leaning.scores.axes import effects_of
+from clinometer.studies.leaning.scores.contrasts import (
+    contrast_weights,
+    difference_contrast,
+    joint_inference,
+    joint_tests,
+)
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.views import linear_views
 from tests.metrics.crossed import THREE, TWO, crossed_design, crossed_embeddings
 
 EIGHT = {"gender": ("man", "woman"), "tone": ("light", "dark"), "age": ("young", "old")}
-
-
-def view_of(design, embeddings):
-    layout = layout_of([embeddings], design)
-    return CellView("e", True, target_cosines(embeddings, layout), layout)
 
 
 def rows_of(design, *embeddings, **options) -> dict[tuple[str, str, str, str, str], Score]:
@@ -128,11 +127,13 @@ def test_p_is_dual_to_the_interval():
 def test_the_joint_test_of_one_contrast_is_nearly_its_own_test():
     """Both moderate the variance; the single test also lets it follow the hypothesis."""
     design = crossed_design(targets=12)
-    view = view_of(design, crossed_embeddings(design))
+    embeddings = crossed_embeddings(design)
+    study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
+    view = linear_views([embeddings], study)[0]
     effect = effects_of(design)[0]
-    single = contrast_inference(view, effect.weights[0], confidence=0.95)
-    joint = joint_contrast_inference(view, effect.basis, confidence=0.95)
-    np.testing.assert_allclose(joint.p, single.p, rtol=0.1)
+    single = difference_contrast(study, view, contrast_weights(("ii", "ita"), effect.weights[0]))
+    joint = joint_tests(study, view, effect.basis)
+    np.testing.assert_allclose(joint.p, single.p_value, rtol=0.1)
 
 
 def test_the_joint_test_does_not_depend_on_the_basis():

@@ -8,12 +8,11 @@ import pytest
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.blocks import Blocks
-from clinometer.studies.leaning.scores import cell_measurer_of, crossed_study, mcas_study, measurer_of
-from clinometer.studies.leaning.scores.cosines import average_cosines, target_cosines
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.measured_cells import gathered_cells
+from clinometer.studies.leaning.scores import crossed_study, mcas_study, measurer_of
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.views import linear_views
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
-from tests.metrics.studies import design, embeddings
+from tests.metrics.studies import design, embeddings, target_cosines
 
 DESIGN = design()
 TARGETS = range(len(DESIGN.targets))
@@ -75,28 +74,29 @@ CROSSED_ENCODERS = [crossed_embeddings(CROSSED, seed=seed, texts=seed != 1) for 
 def test_targets_of_crossed_axes_are_measured_apart_too(n):
     """The second of the encoders reads no text; of three, two are averaged."""
     those = CROSSED_ENCODERS[:n]
-    measure = cell_measurer_of(those, CROSSED)
+    measure = measurer_of(those, CROSSED)
     measured = [(t, pickle.loads(pickle.dumps(measure(t)))) for t in (3, 0, 5, 1, 4, 2)]
     elsewhere = [unread(each) for each in those]
     found = crossed_study(elsewhere, CROSSED, measured=iter(measured))
     assert list(map(repr, found)) == list(map(repr, crossed_study(those, CROSSED)))
-    with pytest.raises(InvalidInputError, match="measured: 0 images of target 't4', expected 12"):
+    with pytest.raises(InvalidInputError, match="measured: nothing of target 't4'"):
         crossed_study(elsewhere, CROSSED, measured=[pair for pair in measured if pair[0] != 4])
 
 
 def test_what_is_measured_of_crossed_axes_are_the_means_of_all_cosines():
     layout = layout_of(CROSSED_ENCODERS, CROSSED)
-    cosines = [target_cosines(encoder, layout) for encoder in CROSSED_ENCODERS]
-    cosines.append(average_cosines([cosines[0], cosines[2]]))
-    measure = cell_measurer_of(CROSSED_ENCODERS, CROSSED)
-    for view, means in zip(cosines, gathered_cells(layout, ((t, measure(t)) for t in range(6))), strict=True):
-        for t, (gram, words) in enumerate(zip(view.image_image, view.image_word, strict=True)):
-            np.testing.assert_array_equal(means.attributes[t], gram.mean(axis=0))
-            np.testing.assert_array_equal(means.words[t], words.mean(axis=0))
+    reads = [target_cosines(CROSSED_ENCODERS[i], layout) for i in (0, 2)]
+    mean, first, *_ = linear_views(CROSSED_ENCODERS, LeaningStudy(CROSSED, layout, DrawSettings(1, 0, 0, 0.95)))
+    for view, cosines in ((mean, reads), (first, reads[:1])):
+        for t in range(6):
+            gram, words = (np.mean([c[t] for c in of], axis=0) for of in (
+                [c.image_image for c in cosines], [c.image_word for c in cosines]))  # fmt: skip
+            np.testing.assert_allclose(view.items.images[0, t], gram.mean(axis=0))
+            np.testing.assert_allclose(view.items.words[0, t], words.mean(axis=0))
             for g, columns in enumerate(layout.image_slices):
-                np.testing.assert_array_equal(means.images[t][:, 0, g], gram[:, columns].mean(axis=1))
+                np.testing.assert_allclose(view.image_cosines[t][:, 0, g], gram[:, columns].mean(axis=1))
             for g, columns in enumerate(layout.word_slices):
-                np.testing.assert_array_equal(means.images[t][:, 1, g], words[:, columns].mean(axis=1))
+                np.testing.assert_allclose(view.image_cosines[t][:, 1, g], words[:, columns].mean(axis=1))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,5 @@ def test_what_is_measured_of_crossed_axes_are_the_means_of_all_cosines():
 def test_vectors_that_no_cosine_can_take_are_named_when_they_are_measured(images, message):
     (encoder,) = encoders(1)
     odd = [replace(encoder, target_images=(images, *encoder.target_images[1:]))]
-    for measure in (measurer_of(odd, DESIGN), cell_measurer_of(odd, DESIGN)):
-        with pytest.raises(InvalidInputError, match=message):
-            measure(0)
+    with pytest.raises(InvalidInputError, match=message):
+        measurer_of(odd, DESIGN)(0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clinometer.metrics import UNBIASED_ANGLE, delta_alpha_curve, diffusion_bias, xmcas
-from clinometer.studies.leaning.scores.summary_rows import STD_DDOF
+from clinometer.studies.leaning.scores.derived import STD_DDOF
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PAPER_OFFSET = 0.0227

@@ -9,7 +9,7 @@ from clinometer.metrics.bounds import without_bounds
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study
-from clinometer.studies.leaning.scores.repeats import counted_once
+from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.t2iat import association_study
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings

@@ -13,7 +13,7 @@ from clinometer.runs.vector_file import VectorFile
 from clinometer.stats import scratch
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
 from clinometer.stats.scratch import Scratch
-from clinometer.studies.leaning.scores import estimates, mcas_study, measuring
+from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
 from tests.metrics.studies import design, embeddings
 
 DESIGN = design()
@@ -46,7 +46,7 @@ def test_vectors_that_are_read_when_needed_give_the_same_numbers(n):
 def test_replicates_that_wait_in_a_file_and_are_read_by_twos_give_the_same_bits(monkeypatch, n):
     encoders = [embeddings(f"e{seed}", seed=seed) for seed in range(n)]
     whole = scored(encoders)
-    monkeypatch.setattr(estimates, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(cosines, "NUMBERS_AT_ONCE", 1)
     monkeypatch.setattr(scratch, "IN_MEMORY", 0)
     assert same(whole, scored(encoders))
 
@@ -69,7 +69,7 @@ def test_targets_that_threads_measure_side_by_side_give_the_same_bits(monkeypatc
 @pytest.mark.parametrize("total", range(1, 12))
 @pytest.mark.parametrize("at_once", [2, 3, 5])
 def test_parts_hold_every_position_once_and_none_is_alone(total, at_once):
-    parts = [range(total)[part] for part in estimates.parts_of(total, at_once)]
+    parts = [range(total)[part] for part in cosines.parts_of(total, at_once)]
     assert [place for part in parts for place in part] == list(range(total))
     assert all(2 <= len(part) <= at_once + 1 for part in parts) or total == 1
 

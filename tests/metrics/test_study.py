@@ -14,10 +14,8 @@ from scipy.stats import t as student
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.views import views_of
 from tests.metrics.studies import (
     AGES,
@@ -525,8 +523,8 @@ def test_holm_stands_beside_q_in_the_family_that_is_named():
 def test_signed_delta_and_alpha_say_what_their_parts_say(rows, two):
     """Over images TT is fixed: δ has the magnitudes of II's interval, and α the interval of ITP + ITA, divided."""
     measured = layout_of(two, design()), design()
-    study_of = LeaningStudy(measured[1], measured[0], DrawSettings(9, 0, 0, 0.95), pools_of(measured[1], measured[0]))
-    view = views_of(two, study_of, labels=False)[0]
+    study_of = LeaningStudy(measured[1], measured[0], DrawSettings(9, 0, 0, 0.95))
+    view = views_of(two, study_of)[0]
     tops = contrast_tests(study_of, view, pair_weights(study_of, ("itp", "ita"), *study_of.pair)).estimate
     for t, target in enumerate(design().targets):
         ii, tt = (one(rows, "mcas", name, concept=target.name) for name in ("ii", "tt"))

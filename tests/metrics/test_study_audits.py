@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clinometer.metrics import entropy_bias, gender_gap, mean_absolute_deviation
-from clinometer.studies.leaning.scores.audit_rows import NO_BLANK
+from clinometer.studies.leaning.scores.shares import NO_BLANK
 from tests.metrics.studies import DIM, embeddings, one, study
 
 COMPONENTS = ("gender_gap", "mean_absolute_deviation", "entropy_bias", "distribution_bias", "miss_rate")

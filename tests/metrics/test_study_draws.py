@@ -15,27 +15,34 @@ from clinometer.metrics import mcas
 from clinometer.metrics.mcas import composite
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.studies.leaning import EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
     group_cosines,
-    item_means,
     mean_cosines,
-    target_cosines,
     uniform_weights,
 )
-from clinometer.studies.leaning.scores.design import layout_of
-from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of, pools_of
 from clinometer.studies.leaning.scores.views import views_of
-from tests.metrics.studies import AGES, DIM, GROUPS, design, embeddings, one, slow_mean_cosine, study
+from tests.metrics.studies import (
+    AGES,
+    DIM,
+    GROUPS,
+    design,
+    embeddings,
+    item_means,
+    one,
+    slow_mean_cosine,
+    study,
+    target_cosines,
+)
 
 LAYOUT = layout_of([embeddings()], design())
 
 
 def small_study(*encoders: EncoderEmbeddings, n_resamples: int = 2000) -> LeaningStudy:
     layout = layout_of(encoders, design())
-    return LeaningStudy(design(), layout, DrawSettings(n_resamples, 500, 0, 0.95), pools_of(design(), layout))
+    return LeaningStudy(design(), layout, DrawSettings(n_resamples, 500, 0, 0.95))
 
 
 def counts(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

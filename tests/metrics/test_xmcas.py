@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import CENTROID, UNBIASED_ANGLE, xmcas
-from clinometer.studies.leaning.scores.estimates import Estimate
-from clinometer.studies.leaning.scores.plane_rows import place
+from clinometer.studies.leaning.scores.cosines import Estimate
+from clinometer.studies.leaning.scores.plane import place
 
 inside = {"m": st.floats(-0.99, 0.99), "c": st.floats(-1, 1), "k": st.floats(-0.005, 0.5)}
 

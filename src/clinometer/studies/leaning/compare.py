@@ -20,14 +20,7 @@ from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
 from clinometer.stats.bounded_means import BoundedMeans
 from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
-from clinometer.studies.leaning.scores.estimates import (
-    TargetReplicates,
-    all_targets,
-    variance,
-)
-from clinometer.studies.leaning.scores.inference import (
+from clinometer.studies.leaning.scores.contrasts import (
     ContrastDifferences,
     ContrastTests,
     pair_weights,
@@ -35,10 +28,18 @@ from clinometer.studies.leaning.scores.inference import (
     paired_tests,
     unpaired_differences,
 )
-from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_evidence
+from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    DrawSettings,
+    EncoderEmbeddings,
+    Layout,
+    LeaningStudy,
+    layout_of,
+)
+from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
-from clinometer.studies.leaning.scores.relabelling import pools_of
-from clinometer.studies.leaning.scores.repeats import counted_once, pairs_counted_once
+from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
 from clinometer.studies.leaning.scores.views import EncoderView, views_of
 
 JUDGED = (IMAGE_PART, "mcas")
@@ -87,7 +88,7 @@ def compare_leanings(
     towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
     ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then told: intervals, p
     and verdicts of the image part and MCAS, by bets on the pairs
-    (:mod:`~clinometer.studies.leaning.scores.paired_stopping`).
+    (:mod:`~clinometer.studies.leaning.scores.stopping`).
 
     Returns
     -------
@@ -188,11 +189,11 @@ def measured_runs(
 ) -> list[_Run]:
     """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
     studies = [
-        _study(design, layout_of(run, design), replace(settings, image_seed=image_seed))
+        LeaningStudy(design, layout_of(run, design), replace(settings, image_seed=image_seed))
         for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
     ]
     return [
-        (study, {view.encoder: view for view in views_of(run, study, labels=False)})
+        (study, {view.encoder: view for view in views_of(run, study)})
         for run, study in zip((first, second), studies, strict=True)
     ]
 
@@ -214,10 +215,6 @@ def _levelled(
 
     pairs = list(zip(first, second, strict=True))
     return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
-
-
-def _study(design: Design, layout: Layout, settings: DrawSettings) -> LeaningStudy:
-    return LeaningStudy(design, layout, settings, pools_of(design, layout))
 
 
 def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:

@@ -29,9 +29,9 @@ from clinometer.studies.leaning.embeddings import encoder_embeddings, study_desi
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
-from clinometer.studies.leaning.scores.fidelity_rows import FIDELITY, fidelity_differences
+from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
-from clinometer.studies.leaning.scores.repeats import pairs_counted_once
+from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.shared import measured_by
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import LeaningSuite

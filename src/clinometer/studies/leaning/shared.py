@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
@@ -17,13 +16,11 @@ from clinometer.studies.common import suite_of
 from clinometer.studies.leaning.embeddings import lazy_embeddings, study_design
 from clinometer.studies.leaning.scores import (
     EncoderEmbeddings,
-    MeasuredCells,
     MeasuredTarget,
-    cell_measurer_of,
     counted_once,
     measurer_of,
 )
-from clinometer.studies.leaning.scores.repeats import Found, pictures_that_count
+from clinometer.studies.leaning.scores.measuring import Found, pictures_that_count
 from clinometer.studies.leaning.stacks import target_sizes
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool
@@ -45,26 +42,19 @@ class Measuring(RunWork):
     found: Found
     resamples: int
 
-    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, Any]]]:
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
         """Read what all targets need, and return what measures some."""
         suite = suite_of(run, LeaningSuite)
         design = study_design(suite)
         embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.found)
-        measure: Callable[[int], MeasuredTarget | MeasuredCells] = (
-            cell_measurer_of(embeddings, design)
-            if design.axes
-            else measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
-        )
+        measure = measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
         return lambda unit: [(target, measure(target)) for target in unit]
 
 
 def measured_by(
     pool: Pool, run: Run, suite: LeaningSuite, resamples: int
-) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, Any]]]:
-    """The embeddings of a run, no vector of a target among them read yet, and its targets as a pool measures them.
-
-    These are :class:`MeasuredTarget`, and :data:`MeasuredCells` of a suite with axes.
-    """
+) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
+    """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.repeats())
     for encoder in encoders:
         require_finished(run, encoder)

@@ -15,7 +15,7 @@ from clinometer.studies.leaning.figures.models import (
     internal_models_figure,
     plane_models_figure,
 )
-from clinometer.studies.leaning.scores.fidelity_rows import FIDELITY, OWN_FIDELITY, OWN_UNSHOWN, RUNS
+from clinometer.studies.leaning.scores.shares import FIDELITY, OWN_FIDELITY, OWN_UNSHOWN, RUNS
 from clinometer.studies.leaning.sections.categories import category_statistics
 from clinometer.studies.leaning.sections.internal import summary
 from clinometer.studies.leaning.view import LeaningView

@@ -6,45 +6,56 @@ from collections.abc import Iterable, Sequence
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule
-from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
-from clinometer.studies.leaning.scores.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
-from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
-from clinometer.studies.leaning.scores.context import LeaningStudy, checked_settings
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
-from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
-from clinometer.studies.leaning.scores.gathering import GatheredTargets, gather
-from clinometer.studies.leaning.scores.intersection_rows import cell_measurer_of, intersection_study
-from clinometer.studies.leaning.scores.measured_cells import CellMeasurer, MeasuredCells
-from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, measured_by_threads, pooled_encoders
-from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
-from clinometer.studies.leaning.scores.paired_stopping import paired_evidence
-from clinometer.studies.leaning.scores.plane_rows import xmcas_group_rows, xmcas_rows
-from clinometer.studies.leaning.scores.profile_rows import profile_rows
+from clinometer.studies.leaning.scores.axes import axis_rows
+from clinometer.studies.leaning.scores.components import mcas_rows, own_text_rows, prior_rows, sensitivity_rows
+from clinometer.studies.leaning.scores.derived import (
+    category_rows,
+    internal_bias_rows,
+    internal_bias_summary_rows,
+    sign_rows,
+)
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    DrawSettings,
+    EncoderEmbeddings,
+    LeaningStudy,
+    TargetDesign,
+    checked_settings,
+    layout_of,
+    pooled_encoders,
+)
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
+from clinometer.studies.leaning.scores.plane import profile_rows, xmcas_group_rows, xmcas_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
-from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader_rows
-from clinometer.studies.leaning.scores.relabelling import pools_of
-from clinometer.studies.leaning.scores.repeats import counted_once
-from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
-from clinometer.studies.leaning.scores.share_rows import between_rows, share_rows
-from clinometer.studies.leaning.scores.stopping import evidence_of, rows_when_stopped
-from clinometer.studies.leaning.scores.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
-from clinometer.studies.leaning.scores.views import draw_weights, views_of_gathered
+from clinometer.studies.leaning.scores.reader_rows import (
+    axis_checks,
+    axis_reader_rows,
+    corrected_rows,
+    reader_rows,
+    withheld_from_axes,
+)
+from clinometer.studies.leaning.scores.rows import as_encoder
+from clinometer.studies.leaning.scores.shares import (
+    between_rows,
+    fidelity_rows,
+    mark_unshown,
+    other_audit_rows,
+    share_rows,
+)
+from clinometer.studies.leaning.scores.stopping import evidence_of, paired_evidence, rows_when_stopped
+from clinometer.studies.leaning.scores.views import EncoderView, draw_weights, gather
 
 __all__ = [
-    "CellMeasurer",
     "Design",
     "EncoderEmbeddings",
     "Evidence",
-    "MeasuredCells",
     "MeasuredTarget",
     "ReaderCheck",
     "StoppingRule",
     "TargetDesign",
-    "cell_measurer_of",
     "counted_once",
     "crossed_study",
     "evidence_of",
-    "intersection_study",
     "mcas_study",
     "measurer_of",
     "own_text_rows",
@@ -93,21 +104,20 @@ def mcas_study(
 
     ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
     is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
-    :mod:`clinometer.studies.leaning.scores.inference`, everything else percentiles of bootstrap replicates. A verdict
+    :mod:`clinometer.studies.leaning.scores.contrasts`, everything else percentiles of bootstrap replicates. A verdict
     rests on MCAS of the mean over encoders, and in the profile on every group and pair, from ten images of a target
     on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same
     arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own attribute
     images gives no verdict: ``not measured``, with the reason.
 
-    Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
+    Where the groups are cells of axes, the rows are those of :func:`crossed_study` instead: there is no pair of
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
-    A picture that is there more than once counts once (:mod:`~clinometer.studies.leaning.scores.repeats`):
+    A picture that is there more than once counts once (:mod:`~clinometer.studies.leaning.scores.measuring`):
     ``n_target`` counts different ones, ``n_repeated`` the others.
 
     ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
-    target is read here, but there must be as many, of embeddings that count each once. Not of axes: see
-    :func:`crossed_study`.
+    target is read here, but there must be as many, of embeddings that count each once.
 
     Raises
     ------
@@ -116,29 +126,29 @@ def mcas_study(
     """
     settings = checked_settings(n_resamples, n_permutations, seed, confidence)
     if design.axes:
-        return crossed_study(encoders, design, confidence=confidence)
+        return crossed_study(encoders, design, confidence=confidence, measured=measured)
     if measured is None:
         encoders = counted_once(encoders, design)
-    layout = layout_of(encoders, design, targets=False)
-    study = LeaningStudy(design, layout, settings, pools_of(design, layout))
+    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
     draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
     if measured is None:
-        measured = measured_by_threads(Measurer(encoders, layout, draws), layout, draws)
-    targets = gather(encoders, layout, draws, measured)
-    views = views_of_gathered(encoders, study, draws, targets)
-    rows = [
-        row
-        for view in views
-        for make in (mcas_rows, internal_bias_rows, share_rows, between_rows)
-        for row in make(study, view)
-    ]
-    summaries = (
-        internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
-    )  # fmt: skip
-    rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
-    rows += other_audit_rows(study, views[0], targets.blanks)
-    rows += [row for make in summaries for row in make(study, views[0])]
-    return _with_readers(rows, study, encoders, targets)
+        measured = measure_by_threads(Measurer(encoders, study.layout, draws), study.layout, draws)
+    gathered = gather(encoders, study, draws, measured)
+    mean, *others = gathered.views
+    rows = _rows_of_a_view(study, mean)
+    if len(others) == 1:  # the average of one is that one
+        rows += as_encoder(rows, others[0].encoder)
+    else:
+        rows += [row for view in others for row in _rows_of_a_view(study, view)]
+    rows += sensitivity_rows(rows, [view.encoder for view in others])
+    rows += other_audit_rows(study, mean, gathered.blanks)
+    summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
+    rows += [row for make in summaries for row in make(study, mean)]
+    return _with_readers(rows, study, encoders, gathered.views)
+
+
+def _rows_of_a_view(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    return [row for make in (mcas_rows, internal_bias_rows, share_rows, between_rows) for row in make(study, view)]
 
 
 def measurer_of(
@@ -149,17 +159,19 @@ def measurer_of(
     The images of a target are looked at when it is measured.
     """
     settings = checked_settings(n_resamples, 0, seed, 0.95)
-    layout = layout_of(encoders, design, targets=False)
-    study = LeaningStudy(design, layout, settings, pools_of(design, layout))
-    return Measurer(encoders, layout, draw_weights(study, n_encoders=len(pooled_encoders(encoders))), check=design)
+    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
+    if design.axes:
+        return Measurer(encoders, study.layout, own_texts=False, check=design)
+    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+    return Measurer(encoders, study.layout, draws, check=design)
 
 
 def _with_readers(
-    rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], targets: GatheredTargets
+    rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
 ) -> list[Score]:
     """The rows with how well the encoders read, and without what one that cannot read would have said."""
     checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
-    fidelity = fidelity_rows(study, encoders, targets)
+    fidelity = fidelity_rows(study, encoders, views)
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], fidelity)
     return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *fidelity]
@@ -170,14 +182,38 @@ def crossed_study(
     design: Design,
     *,
     confidence: float = 0.95,
-    measured: Iterable[tuple[int, MeasuredCells]] | None = None,
+    measured: Iterable[tuple[int, MeasuredTarget]] | None = None,
 ) -> list[Score]:
     """Every number of a run whose groups are cells of axes, and how well the encoders read along each axis.
 
-    ``measured`` : see :func:`intersection_study`.
+    All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
+    of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.
+
+    ============================ ======================================================================
+    component                    value
+    ============================ ======================================================================
+    ``axis:A``                   of two levels, the image part along the axis, every cell of a level weighing
+                                 alike; ``group`` is the level that positive leans to, ``setting`` see above
+    ``axis:A``, ``group`` a      of more levels, the deviation of each from their mean; without ``group`` the
+    level                        length of all deviations, tested against uniform
+    ``cells``                    length of the cells' deviations, tested against all cells being as near
+    ``cell:C``                   deviation of a cell from the mean of all; sums to 0 over the cells
+    ``interaction:A×B``          share of images at the cell ``group`` beyond what its levels alone give; with
+                                 more than one free cell, one row each, and their length without ``group``
+    ``residual:A×B``             the double-centred cosine of the cell ``group``: not neutral, carries no verdict
+    ============================ ======================================================================
+
+    Tests are corrected over the targets, those of cells and levels over both. Verdicts stand in the rows of single
+    axes, cells and interactions, averaged over encoders.
+
+    ``measured`` : as of :func:`mcas_study`.
     """
     if measured is None:
         encoders = counted_once(encoders, design)
-    rows = intersection_study(encoders, design, confidence=confidence, measured=measured)
+    layout = layout_of(encoders, design, targets=False)
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, confidence))
+    if measured is None:
+        measured = measure_by_threads(Measurer(encoders, layout, own_texts=False), layout, None)
+    rows = axis_rows(study, gather(encoders, study, None, measured).views)
     checks = axis_checks(encoders, design, confidence=confidence)
     return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]

@@ -1,52 +1,363 @@
-"""Contrasts of mean cosines: value, interval and p from one variance, images of targets and of attributes alike.
+"""Tests and intervals of the numbers that are linear in the mean cosines: components, MCAS, profiles, contrasts.
 
-A contrast of groups is linear in the mean cosines, and these are means over images, so it is a mean over target images
-of one score an image, ``y_i``, and the same number is a weighted sum of means over attribute images::
+A contrast weighs modalities and groups, ``θ_t = Σ_mg w_mg C[t, m, g]``. The cosines of target t enter it through four
+samples, each of which is a source of chance with a variance of its own::
 
-    θ_t = Σ_m Σ_g w_g C[t, m, g] = mean_i y_i + text_t            Σ_g w_g = 0
+    θ_t = mean_x y(x) + constant           y(x) = Σ_g ( w_ii,g mean_a cos(x, a) + w_ita,g mean_w cos(x, w) )
 
-    y_i    = Σ_g w_g (mean_j cos(x_i, a_gj) + mean_k cos(x_i, v_gk))       a: images of group g, v: its words
-    v      = Σ_g w_g² v_g                                                 v_g = Σ_p (n_p / n_g)² s²_p / n_p over prompts
+- the target's images x: those that were drawn, and one at the furthest that images of a group's own score
+  (:mod:`clinometer.stats.bounded_means`). Differences of two runs have no such bound: the variance of y is theirs,
+  moderated over the targets where the runs are not paired (:mod:`clinometer.stats.moderation`);
+- the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
+- the words, in the same way, and the encoders where there are several: over stimuli only.
 
-Eight images that happen to be alike do not know their own variance, so one is added at the furthest that images of a
-cell's own score, and v is the variance from elsewhere (:mod:`clinometer.stats.bounded_means`). Interval and p are of
-one test, so p < 1 − confidence exactly where the interval leaves out 0. Differences of two runs have no such bound;
-theirs is Student's t, with a variance s̃² moderated over the targets (:mod:`clinometer.stats.moderation`).
-Several contrasts at once are tested by Hotelling's F, with covariances moderated over the targets
-(:mod:`clinometer.stats.variances`). Words are fixed; ``stimulus_low`` and
-``stimulus_high`` let them, and the encoders, vary as well.
+What holds no image of a target does not vary with what is drawn. Of the text part ITP + TT the words and the attribute
+prompts are the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
+covariances moderated over the targets (:mod:`clinometer.stats.variances`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 import scipy
 
 from clinometer.metrics.bounds import MISSING, REPEATS
-from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
-from clinometer.stats.bounded_means import BoundedMeans, bounded_means
-from clinometer.stats.moderation import MeanTests, mean_tests
-from clinometer.stats.variances import moderated, prior_of
-from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
+from clinometer.stats.variances import moderated as moderate
+from clinometer.stats.variances import prior_of
+from clinometer.studies.leaning.scores.cosines import Estimate
+from clinometer.studies.leaning.scores.design import Layout, LeaningStudy, pools_of
+from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans
 
-Part = tuple[np.ndarray, np.ndarray]
-"""A variance of each target's number and its degrees of freedom."""
+II, ITP, ITA, TT = range(4)
+ROUNDING = 1e-12
+"""Weights smaller than this are 0."""
+MODERATED_T = "Student's t over images, moderated over the targets, two-sided"
+UNVARYING = np.zeros(2)
+"""The sample of a target whose images do not enter a number."""
+
+
+def contrast_weights(modalities: Collection[str], groups: np.ndarray) -> np.ndarray:
+    """Weigh groups alike in these modalities, and in no other: (4 × groups)."""
+    return np.outer([float(name in modalities) for name in MODALITIES], groups)
+
+
+def pair_weights(study: LeaningStudy, modalities: Collection[str], a: int, b: int) -> np.ndarray:
+    """Weights (4 × groups) of the sum of these components between two groups, positive towards the first."""
+    groups = np.zeros(len(study.design.groups))
+    groups[a], groups[b] = 1.0, -1.0
+    return contrast_weights(modalities, groups)
 
 
 @dataclass(frozen=True)
-class Inference:
-    """A number of each target: (T,) each, with intervals and a two-sided p that is dual to ``low`` and ``high``."""
+class Tested:
+    """A number of each target with its intervals and a two-sided p, (T,) each, and what p takes for chance."""
 
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    estimate: Estimate
     p: np.ndarray
-    stimulus_low: np.ndarray
-    stimulus_high: np.ndarray
+    test: str
+
+
+@dataclass(frozen=True)
+class ContrastTests:
+    """A contrast of every target: tested over images, and over images, words and encoders."""
+
+    images: MeanTests | BoundedMeans
+    stimulus: MeanTests | BoundedMeans
+    confidence: float
+    unit: str = "images"
+
+    @property
+    def estimate(self) -> Estimate:
+        """Numbers with both intervals; that over stimuli is nowhere shorter than that over images."""
+        inner, outer = self.images.interval(self.confidence), self.stimulus.interval(self.confidence)
+        both = np.isfinite(inner.low)
+        return Estimate(
+            value=self.images.value,
+            low=inner.low,
+            high=inner.high,
+            stimulus_low=np.where(both, np.minimum(inner.low, outer.low), outer.low),
+            stimulus_high=np.where(both, np.maximum(inner.high, outer.high), outer.high),
+            null=np.full_like(inner.low, np.nan),
+        )
+
+    @property
+    def over_words_alone(self) -> Tested:
+        """Drop interval and p over images, of a number that rests on none."""
+        nothing = np.full_like(self.images.value, np.nan)
+        return Tested(replace(self.estimate, low=nothing, high=nothing), nothing, "")
+
+    @property
+    def p(self) -> np.ndarray:
+        """Two-sided p over images, dual to ``low`` and ``high`` of the estimate."""
+        return self.images.p_value
+
+    @property
+    def test(self) -> str:
+        """Say what the p-value takes for chance."""
+        if isinstance(self.images, BoundedMeans):
+            return TEST
+        moderated = self.images.trend is not None
+        over = f", variance moderated over {len(self.images.value)} targets" if moderated else ""
+        return f"Student's t over {self.unit}{over}, two-sided"
+
+
+def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
+
+    A number that holds no image of a target, such as TT, has its other sources of chance alone.
+    """
+    used = weights[[II, ITA]]
+    if not used.any():
+        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights))
+    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    bounds = _bounds(view, used)
+    if not np.isfinite(bounds).any():  # words are compared, and there is no image of a group
+        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
+    return _with_stimuli(study, view, weights, bounded_means(samples, bounds, constant, *attributes))
+
+
+def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
+    """What an image of each target may score, (T × 2): between what the groups' own images do; ``used`` (2 × groups).
+
+    NaN where a group has no images to tell. Of weights that do not sum to 0, as of the nearness to one group, what all
+    groups have in common stays at the mean of the target's own images: a car is far from every group, and no further
+    image of it is going to be a person's.
+    """
+    common = used.mean(axis=1)
+    common[np.abs(common) < ROUNDING] = 0.0
+    apart = used - common[:, None]
+    chosen = list(zip(*np.nonzero(np.abs(apart) > ROUNDING), strict=True))
+    groups = sorted({g for _, g in chosen})
+    poles = np.array([sum(apart[m, h] * view.poles[g, m, h] for m, h in chosen) for g in groups])
+    level = np.zeros(len(view.image_cosines))
+    for m in np.flatnonzero(common):
+        total = [x[:, m].sum(axis=1).mean() if len(x) else np.nan for x in view.image_cosines]
+        level = level + common[m] * np.array(total)
+    return np.asarray(level[:, None] + [poles.min(), poles.max()])
+
+
+def filled_tests(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests
+) -> dict[str, list[ContrastTests]]:
+    """The tests of a contrast with the images filled in that are not there, or counted as often as they were drawn.
+
+    By what is filled in (:mod:`clinometer.metrics.bounds`); nothing of a contrast that no image of a target enters.
+    """
+    images, stimulus = tests.images, tests.stimulus
+    if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
+        return {}
+    fillings = {}
+    missing = [target.missing for target in study.design.targets]
+    if any(missing):
+        fillings[MISSING] = [
+            replace(tests, images=images.filled(missing, side), stimulus=stimulus.filled(missing, side))
+            for side in (0, 1)
+        ]
+    if any(map(study.layout.repeated, study.target_numbers)):
+        scores = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+        shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
+        fillings[REPEATS] = [replace(tests, images=images.moved(shift), stimulus=stimulus.moved(shift))]
+    return fillings
+
+
+def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target over the words and the attribute prompts with their images.
+
+    ::
+
+        θ_t = Σ_p share_p m_tp + mean over words,      v = K/(K − 1) Σ_k ( Σ_{p∈k} ±share_p (m_tp − m_t) )²
+
+    with m_tp the mean cosine of the target's text to the images of prompt p, and k the K matched pairs, or the prompts
+    of each group where none are matched. What the images of a prompt scatter is within it. Where a group has one prompt
+    alone, its images are the units. Encoders are a further source, over stimuli.
+    """
+    between, freedom = _prompt_variance(study, view, weights[ITP])
+    unit = "words and attribute prompts"
+    if not np.isfinite(freedom):
+        between, freedom = item_variance(study.layout, view.items, weights, (II, ITP))
+        unit = "words and attribute images"
+    nothing = [UNVARYING] * len(study.layout.targets)
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    tests = mean_tests(nothing, constant, between, freedom, moderated=False)
+    tests = tests.with_other(*item_variance(study.layout, view.items, weights, (ITA, TT)))
+    return ContrastTests(tests, tests.with_other(*_encoders(view, weights)), study.settings.confidence, unit)
+
+
+def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Variance of each target's ITP from prompt to prompt (T,), and its degrees of freedom; NaN of a single prompt."""
+    pools = pools_of(study.design, study.layout)
+    pool = pools.prompts
+    if not pool.complete:
+        return np.full(len(study.layout.targets), np.nan), np.nan
+    means, sizes = pool.means(view.items.images[1]).T, np.array([c.stop - c.start for c in pool.columns])
+    parts = np.zeros_like(means)
+    for g, own in ((study.a, pool.in_a), (study.b, ~pool.in_a)):
+        share = sizes[own, None] / sizes[own].sum()
+        parts[own] = weights[g] * share * (means[own] - (share * means[own]).sum(axis=0))
+    if pools.within == "matched pairs":
+        samples = [np.stack([parts[pool.strata == pair].sum(axis=0) for pair in np.unique(pool.strata)])]
+    else:
+        samples = [parts[pool.in_a], parts[~pool.in_a]]
+    if min(map(len, samples)) < 2:
+        return np.full(len(study.layout.targets), np.nan), np.nan
+    variance = sum(len(x) / (len(x) - 1) * np.square(x).sum(axis=0) for x in samples)
+    return np.asarray(variance), float(sum(len(x) - 1 for x in samples))
+
+
+def difference_contrast(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True
+) -> MeanTests:
+    """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``."""
+    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    return mean_tests(samples, constant, *attributes, moderated=moderated)
+
+
+def paired_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+    """Test a contrast of the differences between partners of two runs; see :func:`paired_difference`."""
+    return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
+
+
+def _with_stimuli(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, images: MeanTests | BoundedMeans
+) -> ContrastTests:
+    stimulus = images
+    for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
+        stimulus = stimulus.with_other(variance, freedom)
+    return ContrastTests(images, stimulus, study.settings.confidence)
+
+
+def paired_difference(first: EncoderView, second: EncoderView) -> EncoderView:
+    """Second minus first, image by image, as a view of its own.
+
+    Both runs have the same layout, and their i-th images are partners. What is linear in the cosines is linear in their
+    differences.
+    """
+    return replace(
+        second,
+        image_cosines=tuple(y - x for x, y in zip(first.image_cosines, second.image_cosines, strict=True)),
+        items=ItemMeans(second.items.images - first.items.images, second.items.words - first.items.words),
+        targets=replace(second.targets, point=second.targets.point - first.targets.point),
+        encoder_points=second.encoder_points - first.encoder_points,
+    )
+
+
+@dataclass(frozen=True)
+class ContrastDifferences:
+    """The difference of a contrast between two independent runs: over images, and over words and encoders too."""
+
+    images: DifferenceTests
+    stimulus: DifferenceTests
+
+
+def unpaired_differences(
+    studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
+) -> ContrastDifferences:
+    """Compare a contrast of every target between two runs; words and encoders are the same in both."""
+    first, second = (difference_contrast(study, view, weights) for study, view in zip(studies, views, strict=True))
+    words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
+    of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
+    apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)
+    parts = [of_words, _encoders(apart, weights)]
+    shared = parts[0][0] + parts[1][0]
+    freedom = welch_satterthwaite([(variance, np.full_like(shared, own)) for variance, own in parts])
+    return ContrastDifferences(
+        difference_tests(first, second), difference_tests(first, second, shared, freedom)
+    )  # fmt: skip
+
+
+def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Contributions y of the images of one target, from their mean cosines (n × 2 × groups): (n,)."""
+    used = weights[[II, ITA]]
+    if not used.any():
+        return UNVARYING
+    # What is weighed by 0 may be NaN: an encoder that reads no text has no cosines with words.
+    return np.asarray(sum(used[m, g] * cosines[:, m, g] for m, g in zip(*np.nonzero(used), strict=True)))
+
+
+def _sum(weights: np.ndarray, tensor: np.ndarray, modalities: tuple[int, ...]) -> np.ndarray:
+    total = np.zeros(tensor.shape[:-2])
+    for m in modalities:
+        for g in np.flatnonzero(weights[m]):
+            total = total + weights[m, g] * tensor[..., m, g]
+    return total
+
+
+def item_variance(
+    layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
+) -> tuple[np.ndarray, float]:
+    """Variance of each target's number from attribute images (ii, itp) or words (ita, tt), (T,), and its freedom."""
+    variances, freedom = group_variances(layout, items, weights, modalities)
+    return np.asarray(sum(variances.T, np.zeros(len(variances)))), freedom
+
+
+def group_variances(
+    layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
+) -> tuple[np.ndarray, float]:
+    """What each group adds to the variance of each target's number, (T × groups), and their freedom together.
+
+    ::
+
+        v = Σ_strata share² s² / n         s² of the items' contributions within a stratum: a prompt, or all words
+    """
+    means = items.images if modalities == (II, ITP) else items.words
+    variances, freedom = np.zeros((means.shape[1], len(layout.groups))), 0
+    for g in range(len(layout.groups)):
+        own = weights[list(modalities), g]
+        if not own.any():
+            continue
+        values = np.tensordot(own[own != 0], means[own != 0], axes=1)
+        for columns, share in _strata(layout, g, images=modalities == (II, ITP)):
+            n = columns.stop - columns.start
+            spread = np.var(values[:, columns], axis=1, ddof=1) if n > 1 else np.full(len(variances), np.nan)
+            variances[:, g], freedom = variances[:, g] + share**2 * spread / n, freedom + n - 1
+    return variances, float(freedom) or inf
+
+
+def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, float]]:
+    """Columns of each stratum of a group's items, and its share of the group: prompts of images, or all words."""
+    if not images:
+        if layout.word_counts[g]:
+            yield layout.word_slices[g], 1.0
+        return
+    for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
+        if group == g and columns.stop > columns.start:
+            yield columns, (columns.stop - columns.start) / layout.image_counts[g]
+
+
+def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Covariance of two contrasts of each target by the words and the encoders that they share: (T,).
+
+    ::
+
+        cov(x, y) = (var(x + y) − var(x − y)) / 4
+    """
+
+    def variance(weights: np.ndarray) -> np.ndarray:
+        of_words, _ = item_variance(study.layout, view.items, weights, (ITA, TT))
+        return np.asarray(of_words + _encoders(view, weights)[0])
+
+    return np.asarray((variance(first + second) - variance(first - second)) / 4)
+
+
+def _encoders(view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Variance of a mean over encoders, from how far they differ."""
+    n = len(view.encoder_points)
+    if n < 2:
+        return np.zeros(view.targets.point.shape[0]), inf
+    values = _sum(weights, view.encoder_points, (II, ITP, ITA, TT))
+    return np.asarray(values.var(axis=0, ddof=1) / n), float(n - 1)
 
 
 @dataclass(frozen=True)
@@ -64,113 +375,32 @@ class JointInference:
     null: np.ndarray
 
 
-IMAGED = COMPONENTS[IMAGE_PART]
-"""What a contrast is the sum of unless it is asked for otherwise: what the pictures lean."""
-
-
-def contrast_inference(
-    view: CellView, weights: np.ndarray, *, confidence: float, modalities: Collection[str] = IMAGED
-) -> Inference:
-    """One contrast of every target, ``weights`` (G,) over the groups.
-
-    NaN where a sum has no term (no image, no word) and, of interval and p,
-    where a prompt or a target has a single image, or no image enters at all (TT).
-    """
-    moments, (attributes, stimuli) = view.moments(modalities), _parts(view, weights, modalities)
-    if not moments.imaged:
-        value, n = moments.means @ weights, np.ones(len(moments.texts))
-        no_image = not {"ii", "itp"} & set(modalities)
-        return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
-    return _of_tests(_tests_over_images(view, weights, modalities), stimuli, confidence)
-
-
-def filled_inferences(
-    view: CellView, weights: np.ndarray, missing: Sequence[int], *, confidence: float
-) -> dict[str, list[Inference]]:
-    """Infer one contrast with the images filled in that are not there, or counted as often as they were drawn.
-
-    By what is filled in: :mod:`clinometer.metrics.bounds`; nothing where a group has no images to tell what one might
-    score. ``missing`` : images of each target.
-    """
-    tests, (_, stimuli) = _tests_over_images(view, weights, IMAGED), _parts(view, weights, IMAGED)
-    fillings: dict[str, list[Inference]] = {}
-    if not isinstance(tests, BoundedMeans):
-        return fillings
-    if any(missing):
-        fillings[MISSING] = [_of_tests(tests.filled(missing, side), stimuli, confidence) for side in (0, 1)]
-    if any(map(view.layout.repeated, range(len(tests.samples)))):
-        shift = np.array([view.layout.drawn_shift(t, x) for t, x in enumerate(tests.samples)])
-        fillings[REPEATS] = [_of_tests(tests.moved(shift), stimuli, confidence)]
-    return fillings
-
-
-def _tests_over_images(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> MeanTests | BoundedMeans:
-    """Test a contrast between what the groups' own images score, where they tell."""
-    moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
-    places = [place for place, name in enumerate(("ii", "ita")) if name in modalities]
-    poles = np.array([np.nan])
-    if view.poles is not None:
-        poles = view.poles[np.flatnonzero(weights)][:, places].sum(axis=1) @ weights
-    if not np.isfinite(poles).all():  # of differences, or where a group has no images to tell
-        return image_tests(view, weights, modalities)
-    samples = [x @ weights for x in moments.images]
-    return bounded_means(samples, (poles.min(), poles.max()), moments.texts @ weights, *attributes)
-
-
-def image_tests(
-    view: CellView,
-    weights: np.ndarray,
-    modalities: Collection[str] = IMAGED,
-    *,
-    moderated: bool = True,
-) -> MeanTests:
-    """Test a contrast whose images have no bound; options as of :func:`clinometer.stats.moderation.mean_tests`."""
-    moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
-    samples = [x @ weights for x in moments.images]
-    texts = moments.texts @ weights
-    return mean_tests(samples, texts, *attributes, moderated=moderated)
-
-
-def _parts(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> tuple[Part, list[Part]]:
-    """Variance from the attribute images, and what varies over stimuli: the words, and the encoders."""
-    moments, squares = view.moments(modalities), np.square(weights)
-    n = np.ones(len(moments.texts))
-    attributes = moments.attributes @ squares, n * moments.freedom_attributes
-    words = moments.words @ squares, n * moments.freedom_words
-    return attributes, [words, *_between_encoders(view, weights, modalities)]
-
-
-def _of_tests(tests: MeanTests | BoundedMeans, stimuli: Sequence[Part], confidence: float) -> Inference:
-    """Tests over images, and with what else varies over stimuli, whose interval is nowhere shorter."""
-    wider = tests
-    for variance, freedom in stimuli:
-        wider = wider.with_other(variance, freedom)
-    inner, outer = tests.interval(confidence), wider.interval(confidence)
-    return Inference(
-        tests.value, inner.low, inner.high, tests.p_value,
-        np.minimum(inner.low, outer.low), np.maximum(inner.high, outer.high),
-    )  # fmt: skip
+def joint_tests(study: LeaningStudy, view: EncoderView, basis: np.ndarray) -> JointInference:
+    """Test all contrasts of the image part, ``basis`` (k × G, orthonormal rows), against 0: :func:`joint_inference`."""
+    imaged = contrast_weights(COMPONENTS[IMAGE_PART], np.ones(len(study.design.groups)))
+    variances, freedom = group_variances(study.layout, view.items, imaged, (II, ITP))
+    scores = [cosines.sum(axis=1) @ basis.T for cosines in view.image_cosines]
+    values = np.stack([x.mean(axis=0) if len(x) else np.full(len(basis), np.nan) for x in scores])
+    attributes = np.einsum("kg,tg,lg->tkl", basis, variances, basis)
+    return joint_inference(scores, values, attributes, freedom, study.settings.confidence)
 
 
 def mean_inference(
-    scores: Sequence[np.ndarray], confidence: float, *, lost: int = 0, more: Part | None = None
-) -> Inference:
-    """The mean of every target's scores, one an image, with moderated variance; no stimulus interval.
+    scores: Sequence[np.ndarray], confidence: float, *, lost: int = 0, more: tuple[np.ndarray, np.ndarray]
+) -> Tested:
+    """Test the mean of every target's scores, one an image, with moderated variance; no stimulus interval.
 
     ``lost`` are the degrees of freedom that the scores themselves have cost, beyond their mean's; ``more`` is variance
-    from elsewhere.
+    from elsewhere and its degrees of freedom.
     """
     value = np.array([x.mean() if len(x) else np.nan for x in scores])
-    unknown = np.full(len(value), np.nan)
-    return _inference(value, [own_variance(scores, lost), *([more] if more else [])], [(unknown, unknown)], confidence)
-
-
-def joint_contrast_inference(view: CellView, basis: np.ndarray, *, confidence: float) -> JointInference:
-    """All contrasts of ``basis`` (k × G, orthonormal rows) against 0, for every target: :func:`joint_inference`."""
-    moments = view.moments(IMAGED)
-    attributes = np.einsum("kg,tg,lg->tkl", basis, moments.attributes, basis)
-    scores = [x @ basis.T for x in moments.images]
-    return joint_inference(scores, moments.means @ basis.T, attributes, moments.freedom_attributes, confidence)
+    parts, unknown = [_own_variance(scores, lost), more], np.full(len(value), np.nan)
+    error, freedom = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, freedom) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
+    p = np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
+    return Tested(Estimate(value, value - reach, value + reach, unknown, unknown, unknown), p, MODERATED_T)
 
 
 def joint_inference(
@@ -220,27 +450,15 @@ def joint_inference(
     )
 
 
-def _inference(value: np.ndarray, images: Sequence[Part], stimuli: Sequence[Part], confidence: float) -> Inference:
-    """Student's t, of the variance over images, and of that over stimuli too."""
-    ends = []
-    for parts in (images, stimuli):
-        error, nu = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
-        reach = scipy.stats.t.ppf((1 + confidence) / 2, nu) * error
-        ends += [value - reach, value + reach]
-        if parts is images:
-            p = _p_value(value, error, nu)
-    return Inference(value, ends[0], ends[1], p, ends[2], ends[3])
-
-
-def own_variance(scores: Sequence[np.ndarray], lost: int = 0) -> Part:
+def _own_variance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
     """Variance of the mean of each target's scores, moderated over the targets, and its degrees of freedom."""
     sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost
     raw = np.array([y.var(ddof=ddof) if len(y) > ddof else np.nan for y in scores])
-    variance, freedom = moderated(raw, sizes - ddof, prior_of(raw, sizes - ddof))
+    variance, freedom = moderate(raw, sizes - ddof, prior_of(raw, sizes - ddof))
     return variance / np.maximum(sizes, 1), np.nan_to_num(freedom, nan=0.0)
 
 
-def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> Part:
+def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
     """Covariance of the means of each target's scores (T × k × k), moderated, and its degrees of freedom."""
     sizes = np.array([len(y) for y in scores], np.float64)
     rank, ddof = scores[0].shape[1], 1 + lost
@@ -269,18 +487,3 @@ def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> Part:
 def _freedom_of_sum(shares: Sequence[tuple[np.ndarray, float]], rank: int) -> float:
     parts = [(np.trace(share @ share) + np.trace(share) ** 2) / degrees for share, degrees in shares if degrees > 0]
     return (rank + rank**2) / sum(parts) if sum(parts) > 0 else np.inf
-
-
-def _between_encoders(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> list[Part]:
-    """Variance of an average over encoders, were others of their kind asked; nothing of a single one."""
-    n = len(view.members)
-    if n < 2:
-        return []
-    values = np.stack([member.moments(modalities).means @ weights for member in view.members])
-    return [(values.var(axis=0, ddof=1) / n, np.full(values.shape[1], n - 1.0))]
-
-
-def _p_value(value: np.ndarray, error: np.ndarray, freedom: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)

@@ -1,4 +1,4 @@
-"""The sufficient statistic: mean cosines of every target to every group, per modality, under any weights.
+"""The sufficient statistic, mean cosines of every target to every group, and estimates that are formulas of it.
 
 ::
 
@@ -10,14 +10,18 @@ computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
 
 import numpy as np
 
-from clinometer.stats.association import matmul, unit_vectors
+from clinometer.metrics.records import MEAN
+from clinometer.stats.association import matmul
 from clinometer.stats.blocks import mapped
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
+from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
+from clinometer.stats.scratch import Kept
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, pooled_encoders, unit_rows
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,7 @@ class Cosines:
 
     Attributes
     ----------
-    image_image, image_word : per target (n_t × attribute images), (n_t × words); made anew whenever a target is asked
-        for, where its vectors are.
+    image_image, image_word : per target (n_t × attribute images), (n_t × words).
     text_image, text_word : (T × attribute images), (T × words).
     """
 
@@ -49,27 +52,6 @@ class Weights:
     words: np.ndarray
 
 
-def target_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
-    """Cosines of the study's targets, as one encoder sees them."""
-    images, words = attribute_vectors(embeddings, layout)
-    n, n_words = len(embeddings.target_images), sum(layout.word_counts)
-    texts = _unit(embeddings.target_texts) if embeddings.target_texts is not None else None
-    return Cosines(
-        image_image=mapped(lambda x: cosine(_unit(x), images), embeddings.target_images),
-        text_image=text_cosine(texts, images, n),
-        image_word=mapped(lambda x: word_cosine(_unit(x), words, n_words), embeddings.target_images),
-        text_word=text_word_cosine(texts, words, n, n_words),
-    )
-
-
-def text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
-    """The same of their texts alone: no image of a target is looked at."""
-    images, words = attribute_vectors(embeddings, layout)
-    n, n_words = len(layout.targets), sum(layout.word_counts)
-    texts = None if embeddings.target_texts is None else _unit(embeddings.target_texts)
-    return Cosines((), text_cosine(texts, images, n), (), text_word_cosine(texts, words, n, n_words))
-
-
 def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     """Cosines of the attribute prompts themselves, taken as targets, one a prompt over all groups.
 
@@ -87,7 +69,7 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     n, n_words = len(layout.prompt_slices), sum(layout.word_counts)
     texts = None
     if embeddings.group_texts is not None:
-        texts = _unit(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
+        texts = unit_rows(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
     gram = cosine(images, images)
     for own in layout.prompt_slices:
         _replace_self_cosines(gram[own, own])
@@ -99,45 +81,10 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     )
 
 
-def group_poles(embeddings: EncoderEmbeddings, layout: Layout) -> np.ndarray:
-    """Mean cosines of each group's own attribute images to the images and to the words of every group: (G × 2 × G).
-
-    No image is compared with itself, as in :func:`group_cosines`, but here only sums of vectors are needed::
-
-        mean_{i,j∈g} cos = (|S_g|² − n_g + Σ_p n_p m_p) / n_g²,     m_p = (|S_p|² − n_p) / (n_p (n_p − 1))
-
-    with S the sum of a group's or a prompt's unit vectors. A prompt of one image takes the mean over its group.
-    NaN where a group has one image or none.
-    """
-    images, words = attribute_vectors(embeddings, layout)
-    groups, poles = range(len(layout.groups)), np.full((len(layout.groups), 2, len(layout.groups)), np.nan)
-    sums = np.stack([images[layout.image_slices[g]].sum(axis=0) for g in groups])
-    counts = np.array(layout.image_counts, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        poles[:, 0] = sums @ sums.T / np.outer(counts, counts)
-        for g in groups:
-            square, n = sums[g] @ sums[g], counts[g]
-            own = [
-                images[columns]
-                for columns, at in zip(layout.prompt_slices, layout.prompt_groups, strict=True)
-                if at == g
-            ]
-            alone = (square - n) / (n - 1)  # of a prompt of one image
-            among = [
-                (np.square(x.sum(axis=0)).sum() - len(x)) / (len(x) - 1) if len(x) > 1 else alone * len(x) / n
-                for x in own
-            ]
-            poles[g, 0, g] = (square - n + sum(among)) / n**2
-        if words is not None:
-            means = np.stack([words[columns].sum(axis=0) for columns in layout.word_slices])
-            poles[:, 1] = sums @ means.T / np.outer(counts, np.array(layout.word_counts, np.float64))
-    return poles
-
-
 def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
     """Mean cosines of each attribute image to the images and to the words of every group: per group (n × 2 × G).
 
-    As in :func:`group_poles`, no image is compared with itself: in its own group its mean cosine to the others of its
+    As in :func:`group_cosines`, no image is compared with itself: in its own group its mean cosine to the others of its
     prompt stands for that, or to the others of the group where it is alone. NaN where a group has one image or none.
     """
     images, words = attribute_vectors(embeddings, layout)
@@ -162,7 +109,7 @@ def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndar
 
 
 def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
-    """Cosines averaged over encoders.
+    """Average cosines over encoders.
 
     C is linear in the cosines, so the components made of averaged cosines are the components averaged over
     encoders, as the papers define them, and a replicate of the average costs no more than a replicate of one
@@ -171,15 +118,11 @@ def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
     if len(cosines) == 1:
         return cosines[0]
     return Cosines(
-        image_image=mapped(_mean, *(c.image_image for c in cosines)),
+        image_image=[np.mean(blocks, axis=0) for blocks in zip(*(c.image_image for c in cosines), strict=True)],
         text_image=np.mean([c.text_image for c in cosines], axis=0),
-        image_word=mapped(_mean, *(c.image_word for c in cosines)),
+        image_word=[np.mean(blocks, axis=0) for blocks in zip(*(c.image_word for c in cosines), strict=True)],
         text_word=np.mean([c.text_word for c in cosines], axis=0),
     )
-
-
-def _mean(*arrays: np.ndarray) -> np.ndarray:
-    return np.asarray(np.mean(arrays, axis=0))
 
 
 def uniform_weights(layout: Layout, target_sizes: Sequence[int]) -> Weights:
@@ -223,21 +166,6 @@ def group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
     return np.stack(means, axis=1)
 
 
-def item_means(cosines: Cosines) -> tuple[np.ndarray, np.ndarray]:
-    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (ita, tt).
-
-    ``mean_w cos(w, a) = â · mean(ŵ)``: with the targets fixed, an attribute item enters a component as one
-    number.
-    """
-    images = np.stack([_column_means(cosines.image_image), cosines.text_image])
-    words = np.stack([_column_means(cosines.image_word), cosines.text_word])
-    return images, words
-
-
-def _column_means(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in blocks])
-
-
 def sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], out: np.ndarray) -> None:
     """Row by row, the sum of products over each group's columns, into ``out`` (rows × groups)."""
     for g, columns in enumerate(slices):
@@ -256,16 +184,64 @@ def _uniform(counts: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.full(n, 1 / max(n, 1)) for n in counts])[None, :]
 
 
+def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
+    """Embeddings by the name of the view: ``"mean"`` first, then each encoder's own."""
+    return {MEAN: averaged_embeddings(encoders)} | {encoder.encoder: encoder for encoder in encoders}
+
+
+def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddings:
+    """Embeddings whose cosines are those of the encoders, averaged: (items × sum of dimensions).
+
+    Unit vectors of E encoders, set one behind the other, have the length √E, so that
+
+    ::
+
+        cos([x̂₁ … x̂_E], [ŷ₁ … ŷ_E]) = (1/E) Σ_e cos(x_e, y_e)
+
+    Of a single one it is that encoder, by its own name. ``unfit`` holds what does not fit any of them.
+    """
+    pooled = [encoders[i] for i in pooled_encoders(encoders)]
+    if len(pooled) == 1:
+        return pooled[0]
+    first = pooled[0]
+
+    def texts(of: Callable[[EncoderEmbeddings], np.ndarray | None]) -> np.ndarray | None:
+        arrays = [of(encoder) for encoder in pooled]
+        return None if any(x is None for x in arrays) else _side_by_side([x for x in arrays if x is not None])
+
+    blanks = texts(lambda encoder: None if encoder.blank_text is None else encoder.blank_text[None])
+    return EncoderEmbeddings(
+        encoder=MEAN,
+        target_images=mapped(lambda *parts: _side_by_side(parts), *(encoder.target_images for encoder in pooled)),
+        target_texts=texts(lambda encoder: encoder.target_texts),
+        group_images={
+            group: tuple(map(_side_by_side, zip(*(encoder.group_images[group] for encoder in pooled), strict=True)))
+            for group in first.group_images
+        },
+        group_words=_groupwise([encoder.group_words for encoder in pooled]),
+        blank_text=None if blanks is None else blanks[0],
+        unfit={concept: reason for encoder in pooled for concept, reason in encoder.unfit.items()},
+    )
+
+
+def _groupwise(encoder_words: Sequence[Mapping[str, np.ndarray] | None]) -> dict[str, np.ndarray] | None:
+    group_words = [by_group for by_group in encoder_words if by_group is not None]
+    if len(group_words) < len(encoder_words):
+        return None
+    return {group: _side_by_side([by_group[group] for by_group in group_words]) for group in group_words[0]}
+
+
+def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Unit vectors of the same items, one encoder's behind the other's."""
+    return np.concatenate([unit_rows(x) for x in parts], axis=1)
+
+
 def attribute_vectors(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
     """Unit vectors of all attribute images and of all words, (items × dim); None where it reads no text."""
-    images = np.concatenate([_unit(x) for group in layout.groups for x in embeddings.group_images[group]])
+    images = np.concatenate([unit_rows(x) for group in layout.groups for x in embeddings.group_images[group]])
     if embeddings.group_words is None:
         return images, None
-    return images, np.concatenate([_unit(embeddings.group_words[group]) for group in layout.groups])
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+    return images, np.concatenate([unit_rows(embeddings.group_words[group]) for group in layout.groups])
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -286,3 +262,160 @@ def word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np
 def text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
     """Cosines of the targets' texts with the words: (n × n_words), NaN where either is missing."""
     return np.full((n, n_words), np.nan) if texts is None or words is None else texts @ words.T
+
+
+Formula = Callable[[np.ndarray], np.ndarray]
+"""From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""
+
+NUMBERS_AT_ONCE: Final = 2**22
+"""Numbers of a tensor of replicates that are read at once, 16 MB."""
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Tensors of mean cosines: the estimate (T × 4 × groups) and replicates of it (R × T × 4 × groups)."""
+
+    point: np.ndarray
+    images: np.ndarray
+    stimulus: np.ndarray
+
+    @property
+    def null(self) -> np.ndarray:
+        """Tensors as chance alone would have them: deviations of the replicates from the estimate.
+
+        All groups are as near as they are on average, so nothing leans; images, words and encoders scatter as they do.
+        """
+        point = self.point
+        return np.asarray(self.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The replicates of a target, put away: :class:`Replicates` without the axis of the targets."""
+
+    images: Kept
+    stimulus: Kept
+
+
+@dataclass(frozen=True)
+class TargetReplicates:
+    """Replicates of all targets, of which some are read at a time.
+
+    ``point`` (T × 4 × groups) is that of all.
+    """
+
+    point: np.ndarray
+    drawn: Sequence[Drawn]
+
+    def parts(self) -> Iterator[Replicates]:
+        """Some consecutive targets at a time, two at least: numpy sums a single column in another order."""
+        if not self.drawn:
+            return
+        size = int(np.prod(self.drawn[0].images.shape))
+        for part in parts_of(len(self.drawn), max(NUMBERS_AT_ONCE // size, 2)):
+            yield self._read(part)
+
+    def whole(self) -> Replicates:
+        """All targets at once."""
+        return self._read(slice(None))
+
+    def _read(self, part: slice) -> Replicates:
+        def stacked(name: str) -> np.ndarray:
+            return np.stack([getattr(target, name).read() for target in self.drawn[part]], axis=1)
+
+        return Replicates(self.point[part], stacked("images"), stacked("stimulus"))
+
+
+def parts_of(total: int, at_once: int) -> Iterator[slice]:
+    """Cut so many positions into parts of so many, or one more, none of which is a single one unless all are."""
+    edges = [*range(0, total, at_once)]
+    if len(edges) > 1 and total - edges[-1] == 1:
+        edges.pop()
+    for first, stop in zip(edges, [*edges[1:], total], strict=True):
+        yield slice(first, stop)
+
+
+def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estimate]) -> Estimate:
+    """An estimate of every target, made of some targets at a time."""
+    estimates = [make(part) for part in replicates.parts()]
+    return Estimate(*(np.concatenate([getattr(numbers, f.name) for numbers in estimates]) for f in fields(Estimate)))
+
+
+def null_expectation(
+    replicates: TargetReplicates,
+    formula: Callable[[Replicates], np.ndarray],
+    centre: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """The centre, over null draws (… × T) of a non-negative number, of every target: (T,)."""
+    centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
+    return np.concatenate(centres) if centres else np.empty(0)
+
+
+def all_targets(replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray]) -> np.ndarray:
+    """Numbers of every target, (… × T), made of some targets at a time."""
+    return np.concatenate([formula(part) for part in replicates.parts()], axis=-1)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numbers with their intervals and null expectation, all of one shape."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    stimulus_low: np.ndarray
+    stimulus_high: np.ndarray
+    null: np.ndarray
+
+    def folded(self) -> Estimate:
+        """Take magnitudes: |value| with the images of the intervals under the absolute value."""
+        inner, outer = (
+            fold_interval(self.low, self.high),
+            fold_interval(self.stimulus_low, self.stimulus_high),
+        )
+        return replace(
+            self,
+            value=np.abs(self.value),
+            low=inner.low,
+            high=inner.high,
+            stimulus_low=outer.low,
+            stimulus_high=outer.high,
+        )
+
+    def with_null(self, draws: np.ndarray, centre: Literal["mean", "median"] = "mean") -> Estimate:
+        """Add the null expectation of a non-negative score: the centre of its null draws."""
+        draws = np.asarray(draws, np.float64)
+        return replace(self, null=draws.mean(axis=0) if centre == "mean" else np.median(draws, axis=0))
+
+    def without_null(self) -> Estimate:
+        """Leave the null expectation out, of a number that may be negative."""
+        return replace(self, null=np.full_like(self.null, np.nan))
+
+
+def estimate(replicates: Replicates, formula: Formula, confidence: float) -> Estimate:
+    """Apply a formula of the tensor, with percentile intervals."""
+    value = np.asarray(formula(replicates.point))
+    inner, outer = (
+        percentile_interval(formula(drawn), confidence) for drawn in (replicates.images, replicates.stimulus)
+    )
+    return Estimate(value, inner.low, inner.high, outer.low, outer.high, np.full(value.shape, np.nan))
+
+
+def variance(draws: np.ndarray) -> np.ndarray:
+    """Variance of replicates, in float64."""
+    return np.asarray(np.var(np.asarray(draws, np.float64), axis=0))
+
+
+def estimate_norm(
+    replicates: Replicates, vector: Formula, norm: Formula, confidence: float, value: Formula | None = None
+) -> Estimate:
+    """``norm(vector(C))``, non-negative, with the interval of :func:`ball_interval`.
+
+    ``value`` is the number reported where it is not that norm itself but a function that moves no more than
+    it.
+    """
+    centre = vector(replicates.point)
+    size = np.asarray((value or norm)(centre))
+    inner = ball_interval(size, norm(vector(replicates.images) - centre), confidence)
+    outer = ball_interval(size, norm(vector(replicates.stimulus) - centre), confidence)
+    return Estimate(size, inner.low, inner.high, outer.low, outer.high, np.full(size.shape, np.nan))

@@ -19,10 +19,10 @@ from math import isfinite
 import numpy as np
 
 from clinometer.metrics.differences import METRIC
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.two_runs import Family, judged_families, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS
-from clinometer.stats.blocks import mapped
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests
 from clinometer.studies.leaning.compare import (
     NO_INTERVAL,
@@ -32,12 +32,11 @@ from clinometer.studies.leaning.compare import (
     tested,
     without_prompts,
 )
-from clinometer.studies.leaning.scores.axis_readers import axis_checks, withheld_from_axes
-from clinometer.studies.leaning.scores.contrasts import image_tests
-from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, target_cosines
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
-from clinometer.studies.leaning.scores.effects import Effect, effects_of
-from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.studies.leaning.scores.axes import Effect, effects_of
+from clinometer.studies.leaning.scores.contrasts import contrast_weights, difference_contrast, paired_difference
+from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.reader_rows import axis_checks, withheld_from_axes
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
 FIXED = "no stimulus interval: words and encoders are the same in both runs"
@@ -49,15 +48,15 @@ class _Pair:
 
     encoder: str
     sizes: tuple[int, ...]
-    views: tuple[CellView, ...]
+    views: tuple[tuple[LeaningStudy, EncoderView], ...]
 
     @property
     def paired(self) -> bool:
         return len(self.views) == 1
 
     def tests(self, weights: np.ndarray) -> MeanTests | DifferenceTests:
-        """The difference of a contrast of every target."""
-        tests = [image_tests(view, weights, moderated=not self.paired) for view in self.views]
+        """Test the difference of a contrast of every target, weights (4 × groups)."""
+        tests = [difference_contrast(*view, weights, moderated=not self.paired) for view in self.views]
         return tests[0] if self.paired else difference_tests(tests[0], tests[1])
 
 
@@ -71,7 +70,7 @@ def compare_intersections(
 ) -> list[Score]:
     """Differences along every axis and of every cell, by the same encoders, positive towards the row's ``group``.
 
-    Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`intersection_study`, with q over the
+    Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`crossed_study`, with q over the
     targets (of cells and levels over both) and, of the average over encoders, a verdict. ``paired``: the i-th image of
     a prompt starts from the same noise in both runs. An attribute prompt that one run has no image of is left out of
     both. An axis that the encoders cannot read in either run has no verdict; a cell needs all axes.
@@ -88,7 +87,7 @@ def compare_intersections(
     first, second = once(first, second, design, paired=paired)
     families = [
         _family(design, effect, pair, confidence)
-        for pair in _pairs(first, second, design, paired)
+        for pair in _pairs(first, second, design, paired, confidence)
         for effect in effects_of(design)
         if effect.kind != "interaction"
     ]
@@ -101,43 +100,22 @@ def compare_intersections(
 
 
 def _pairs(
-    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, paired: bool
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    paired: bool,
+    confidence: float,
 ) -> Iterator[_Pair]:
     """The average over the encoders that read text (over all, if none does) first, then each encoder."""
-    layouts = [layout_of(run, design) for run in (first, second)]
-    sizes = tuple(min(both) for both in zip(*(layout.target_sizes for layout in layouts), strict=True))
-    views = [_views(first, layouts[0]), _views(second, layouts[1])]
-    if paired:
-        views = [[_difference(one, other) for one, other in zip(*views, strict=True)]]
-    reads = [i for i, encoder in enumerate(second) if encoder.reads_text] or list(range(len(second)))
-    yield _Pair(MEAN, sizes, tuple(_mean([of_run[i] for i in reads]) for of_run in views))
-    for i, encoder in enumerate(second):
-        yield _Pair(encoder.encoder, sizes, tuple(of_run[i] for of_run in views))
-
-
-def _views(run: Sequence[EncoderEmbeddings], layout: Layout) -> list[CellView]:
-    return [CellView(encoder.encoder, encoder.reads_text, target_cosines(encoder, layout), layout) for encoder in run]
-
-
-def _difference(first: CellView, second: CellView) -> CellView:
-    """Second minus first, image by image: what is linear in cosines is linear in their differences."""
-    one, other = first.cosines, second.cosines
-    cosines = Cosines(
-        image_image=mapped(_less, one.image_image, other.image_image),
-        text_image=other.text_image - one.text_image,
-        image_word=mapped(_less, one.image_word, other.image_word),
-        text_word=other.text_word - one.text_word,
-    )
-    return CellView(second.encoder, second.reads_text, cosines, second.layout)
-
-
-def _less(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return np.asarray(second - first)
-
-
-def _mean(views: Sequence[CellView]) -> CellView:
-    cosines = average_cosines([view.cosines for view in views])
-    return CellView(MEAN, views[0].reads_text, cosines, views[0].layout)
+    settings = DrawSettings(1, 0, 0, confidence)
+    studies = [LeaningStudy(design, layout_of(run, design), settings) for run in (first, second)]
+    sizes = tuple(min(both) for both in zip(*(study.layout.target_sizes for study in studies), strict=True))
+    views = [linear_views(run, study) for run, study in zip((first, second), studies, strict=True)]
+    for one, other in zip(*views, strict=True):
+        if paired:
+            yield _Pair(one.encoder, sizes, ((studies[1], paired_difference(one, other)),))
+        else:
+            yield _Pair(one.encoder, sizes, ((studies[0], one), (studies[1], other)))
 
 
 def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> Family:
@@ -149,7 +127,8 @@ def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> F
             concept=target.name, category=target.category, encoder=pair.encoder, n_target=pair.sizes[t], **fields,
             reason=_reason(fields["value"], fields["p"]),
         )
-        for name, weights in zip(effect.names, effect.weights, strict=True)
+        for name, groups in zip(effect.names, effect.weights, strict=True)
+        for weights in [contrast_weights(COMPONENTS[IMAGE_PART], groups)]
         for fields_of_all in [tested(pair.tests(weights), margin, pair.paired, confidence)]
         for t, (target, fields) in enumerate(zip(design.targets, fields_of_all, strict=True))
     ]  # fmt: skip

@@ -1,15 +1,16 @@
-"""What a study measures: its targets and groups, and the embeddings of one encoder, checked once."""
+"""What a study measures: targets and groups, the embeddings of its encoders, checked once, and how much is drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
 from math import prod
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import sizes_of
 
 
@@ -99,7 +100,7 @@ class EncoderEmbeddings:
         or images. See :mod:`clinometer.studies.leaning.scores.reader`.
     target_copies : per target, how often each of its pictures was drawn (n_t,); None where each was drawn once.
     all_differ : whether somebody has looked that no picture is there twice, see
-        :mod:`clinometer.studies.leaning.scores.repeats`.
+        :mod:`clinometer.studies.leaning.scores.measuring`.
     """
 
     encoder: str
@@ -305,3 +306,173 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
 
 def _is_cell(cell: Sequence[str], axes: Mapping[str, Sequence[str]]) -> bool:
     return len(cell) == len(axes) and all(level in levels for level, levels in zip(cell, axes.values(), strict=True))
+
+
+@dataclass(frozen=True)
+class DrawSettings:
+    """How much is drawn, from which seed; images from ``image_seed`` where it is given."""
+
+    n_resamples: int
+    n_permutations: int
+    seed: int
+    confidence: float
+    image_seed: int | None = None
+
+    def rng(self, *names: str) -> np.random.Generator:
+        """Make a generator for one thing that is drawn: its draws depend on nothing else that is drawn."""
+        return np.random.default_rng([self.seed, *"\0".join(names).encode()])
+
+    def image_rng(self, *names: str) -> np.random.Generator:
+        """The same for what images are resampled by."""
+        seed = self.seed if self.image_seed is None else self.image_seed
+        return replace(self, seed=seed).rng(*names)
+
+
+def checked_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
+    """Settings that can be drawn by.
+
+    Raises
+    ------
+    InvalidInputError
+        A count is too small, or the confidence no probability.
+    """
+    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
+        if number < least:
+            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
+    if not 0 < confidence < 1:
+        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+    if seed < 0:
+        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+    return DrawSettings(n_resamples, n_permutations, seed, confidence)
+
+
+@dataclass(frozen=True)
+class LeaningStudy:
+    """What all parts of a study share: design, counts and settings."""
+
+    design: Design
+    layout: Layout
+    settings: DrawSettings
+
+    @property
+    def a(self) -> int:
+        """Position of group a."""
+        return self.design.index(self.design.a)
+
+    @property
+    def b(self) -> int:
+        """Position of group b."""
+        return self.design.index(self.design.b)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Positions of groups a and b."""
+        return self.a, self.b
+
+    @property
+    def everyone(self) -> tuple[int, ...]:
+        """Positions of all groups."""
+        return tuple(range(len(self.design.groups)))
+
+    @property
+    def target_numbers(self) -> range:
+        """Positions of the targets."""
+        return range(len(self.design.targets))
+
+
+def pooled_encoders(encoders: Sequence[EncoderEmbeddings]) -> list[int]:
+    """Find the encoders that are averaged: those that read text, so that all components average the same.
+
+    If none does, all.
+    """
+    return [i for i, encoder in enumerate(encoders) if encoder.reads_text] or list(range(len(encoders)))
+
+
+def unit_rows(x: np.ndarray) -> np.ndarray:
+    """Unit vectors, also of no rows at all; of many numbers some rows at a time, as each passes through copies."""
+    at_once = max(2**20 // max(x.shape[1], 1), 1)
+    if len(x) <= at_once:
+        return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+    units = np.empty(x.shape)
+    for first in range(0, len(x), at_once):
+        units[first : first + at_once] = unit_vectors(x[first : first + at_once])
+    return units
+
+
+@dataclass(frozen=True)
+class LabelPool:
+    """Units whose labels are exchangeable within strata.
+
+    ``columns`` of each unit among all items, ``in_a`` whether it counts for group a.
+    """
+
+    columns: tuple[slice, ...]
+    in_a: np.ndarray
+    strata: np.ndarray
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are labels to permute: units of both groups."""
+        return bool(self.in_a.any() and not self.in_a.all())
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether a and b can change places altogether: every stratum has as many units of either."""
+        return all(2 * self.in_a[self.strata == s].sum() == (self.strata == s).sum() for s in np.unique(self.strata))
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the items of each unit: (… × items) → (… × units)."""
+        return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The attribute prompts and the words of a and b, and what was kept fixed, in words."""
+
+    prompts: LabelPool
+    words: LabelPool
+    within: str
+
+
+def pools_of(design: Design, layout: Layout) -> Pools:
+    """Collect the exchangeable prompts, those that have images, and words of a and b."""
+    a, b = design.index(design.a), design.index(design.b)
+    pairs = _pair_of_prompts(design, layout, (a, b))
+    prompts = [
+        (columns, group)
+        for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True)
+        if group in (a, b) and columns.stop > columns.start
+    ]
+    words = [
+        (slice(i, i + 1), g) for g in (a, b) for i in range(layout.word_slices[g].start, layout.word_slices[g].stop)
+    ]
+    strata = [0 if pairs is None else pairs[columns.start] for columns, _ in prompts]
+    return Pools(
+        _pool(prompts, a, strata), _pool(words, a, [0] * len(words)), "the pool" if pairs is None else "matched pairs"
+    )
+
+
+def _pool(units: Sequence[tuple[slice, int]], a: int, strata: Sequence[int]) -> LabelPool:
+    return LabelPool(
+        tuple(columns for columns, _ in units),
+        np.array([group == a for _, group in units], bool),
+        np.array(strata, int),
+    )
+
+
+def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> dict[int, int] | None:
+    """Number the pair of each prompt that has images, by its first column; None unless each group is there in each."""
+    names: dict[int, str | None] = {}
+    by_pair: dict[str | None, set[int]] = {}
+    for g in groups:
+        sizes = layout.prompt_sizes[g]
+        pairs = design.pairs.get(layout.groups[g], (None,) * len(sizes))
+        starts = np.cumsum([layout.image_slices[g].start, *sizes])
+        for start, size, pair in zip(starts, sizes, pairs, strict=False):
+            if size:
+                names[int(start)] = pair
+                by_pair.setdefault(pair, set()).add(g)
+    if None in by_pair:
+        return None
+    order = list(by_pair)
+    return {start: order.index(pair) for start, pair in names.items()}

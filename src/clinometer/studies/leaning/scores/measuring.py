@@ -1,33 +1,160 @@
 """What the images of one target say: all that a study needs of their vectors, measured one target at a time.
 
+Pictures that are there more than once, as a fixed seed or a cache gives them, each count once. What is one picture is
+decided by the vectors of all encoders together (:mod:`clinometer.stats.distinct`), within a target and within an
+attribute prompt. Twenty pictures of which four differ are a sample of four.
+
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
 measured. What stays is each image's mean cosines to the groups, 32 bytes of two, its match with the prompts, and the
-target's replicates, 0.3 MB a view. No target needs another one, so targets can be measured by any process, in any
-order: see :mod:`clinometer.studies.leaning.scores.gathering` for what becomes of them.
+target's replicates, 0.3 MB a view, where some are drawn. No target needs another one, so targets can be measured by any
+process, in any order: see :mod:`clinometer.studies.leaning.scores.views` for what becomes of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import count
 
 import numpy as np
 
 from clinometer._cores import available_cores, mapped_by_threads
 from clinometer.stats.association import matmul, unit_vectors
-from clinometer.stats.blocks import pieces_of, sizes_of
+from clinometer.stats.blocks import chosen, pieces_of, sizes_of
+from clinometer.stats.distinct import drawn_once, signatures
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
+    averaged_embeddings,
     cosine,
     group_means,
     sum_by_group,
     uniform_weights,
     word_cosine,
 )
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, check_target
-from clinometer.studies.leaning.scores.pooled import ROWS, averaged_embeddings, cosines_with, unit_rows
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    EncoderEmbeddings,
+    Layout,
+    check_target,
+    layout_of,
+    pooled_encoders,
+    unit_rows,
+)
 
+Kept = tuple[np.ndarray | None, ...]
+"""Of each target, the positions of the pictures that count; None for all."""
+
+Found = tuple[Kept, tuple[np.ndarray, ...]]
+"""Which pictures of each target count, and how often each of them was drawn."""
+
+
+def counted_once(
+    encoders: Sequence[EncoderEmbeddings], design: Design, found: Found | None = None
+) -> list[EncoderEmbeddings]:
+    """Leave each picture in once, and note in ``target_copies`` how often it was drawn.
+
+    All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
+    ``found`` : what :func:`pictures_that_count` says; then no image of a target is read.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``layout_of``.
+    """
+    if all(encoder.all_differ for encoder in encoders):
+        return list(encoders)
+    layout_of(encoders, design, targets=False)
+    kept, copies = found or pictures_that_count(encoders, design)
+    groups = {group: range(len(prompts)) for group, prompts in encoders[0].group_images.items()}
+    positions = {
+        g: [drawn_once([signatures(e.group_images[g][p]) for e in encoders])[0] for p in groups[g]] for g in groups
+    }
+    return [
+        replace(
+            _only(encoder, kept, copies),
+            group_images={g: tuple(encoder.group_images[g][p][positions[g][p]] for p in groups[g]) for g in groups},
+        )
+        for encoder in encoders
+    ]
+
+
+def pairs_counted_once(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
+    """The same of two runs whose i-th pictures are partners: a pair counts where either is new in its own run.
+
+    Twenty different pictures less twenty times the same one are no twenty differences: what the one picture is off by
+    is in all of them.
+    """
+
+    def both(images: Sequence[Sequence[Sequence[np.ndarray]]], at: int) -> np.ndarray:
+        return reduce(np.intersect1d, (drawn_once([signatures(x[at]) for x in of_run])[0] for of_run in images))
+
+    targets = range(len(first[0].target_images))
+    images = [[encoder.target_images for encoder in run] for run in (first, second)]
+    kept = tuple(both(images, t) for t in targets)
+    drawn = sizes_of(first[0].target_images)
+    copies = tuple(_spread(len(own), drawn[t]) for t, own in enumerate(kept))
+    groups = {
+        group: [
+            both([[encoder.group_images[group] for encoder in run] for run in (first, second)], p)
+            for p in range(len(prompts))
+        ]
+        for group, prompts in first[0].group_images.items()
+    }
+    runs = [
+        [
+            replace(
+                _only(encoder, kept, copies),
+                group_images={
+                    g: tuple(x[own] for x, own in zip(encoder.group_images[g], groups[g], strict=True)) for g in groups
+                },
+            )
+            for encoder in run
+        ]
+        for run in (first, second)
+    ]
+    return runs[0], runs[1]
+
+
+def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
+    """Which pictures of each target count, and how often each of them was drawn; every vector is checked on the way."""
+    kept, copies = list[np.ndarray | None](), list[np.ndarray]()
+    for t in range(len(design.targets)):
+        places = []
+        for encoder in encoders:
+            pieces = zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False)
+            places.append(np.concatenate([_checked_places(encoder, design, t, *piece) for piece in pieces]))
+        drawn = encoders[0].target_copies
+        positions, counts = drawn_once(places, None if drawn is None else drawn[t])
+        kept.append(None if len(positions) == len(places[0]) else positions)
+        copies.append(counts)
+    return tuple(kept), tuple(copies)
+
+
+def _checked_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
+    check_target(encoder, design, t, vectors, first)
+    return signatures(vectors)
+
+
+def _only(encoder: EncoderEmbeddings, kept: Kept, copies: tuple[np.ndarray, ...]) -> EncoderEmbeddings:
+    """Embeddings of some pictures of the targets."""
+    images = chosen(encoder.target_images, kept)
+    return replace(encoder, target_images=images, target_copies=copies, all_differ=True)
+
+
+def _spread(n: int, drawn: int) -> np.ndarray:
+    """Counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
+    counts = np.ones(n, int)
+    if n:
+        counts[0] += drawn - n
+    return counts
+
+
+ROWS = 4096
+"""Images whose unit vectors are held at once."""
 WHOLE = 2**24
 """Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""
 PART = 2**22
@@ -81,7 +208,7 @@ class SeenTarget:
     image_cosines : mean cosines of each image to the images and to the words of every group, (n × 2 × G).
     items : mean cosine of each attribute image, and of each word, to the target's images.
     point, images, stimulus : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the estimate,
-        and its replicates over images and over stimuli.
+        and its replicates over images and over stimuli; R is 0 where none are drawn.
     own_text : None where the view reads no text, or a single one, and where nobody asks.
     """
 
@@ -108,14 +235,6 @@ class MeasuredTarget:
     blanks: tuple[np.ndarray, np.ndarray]
 
 
-def pooled_encoders(encoders: Sequence[EncoderEmbeddings]) -> list[int]:
-    """Positions of the encoders that are averaged: those that read text, so that all components average the same.
-
-    If none does, all.
-    """
-    return [i for i, encoder in enumerate(encoders) if encoder.reads_text] or list(range(len(encoders)))
-
-
 @dataclass(frozen=True)
 class Texts:
     """The different texts of the targets, as unit vectors, and the position of each target's own."""
@@ -138,6 +257,7 @@ class Measurer:
     Parameters
     ----------
     encoders : their attribute images and texts, and the images of the targets that are asked for.
+    draws : the replicates' weights; None where intervals take none.
     own_texts : whether images are held against the texts of all targets and the blank prompt.
     check : the design, where no image of a target has been looked at yet.
     """
@@ -146,7 +266,7 @@ class Measurer:
         self,
         encoders: Sequence[EncoderEmbeddings],
         layout: Layout,
-        draws: Draws,
+        draws: Draws | None = None,
         *,
         own_texts: bool = True,
         check: Design | None = None,
@@ -180,7 +300,7 @@ class Measurer:
         own, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
         )
-        return MeasuredTarget(tuple(view.finished() for view in views), (own, blank))
+        return MeasuredTarget(tuple(view.measured() for view in views), (own, blank))
 
     def _add_cosines(self, views: Sequence[_View], first: int, units: Sequence[np.ndarray]) -> None:
         pairs = [reader.cosines(rows) for reader, rows in zip(self._readers, units, strict=True)]
@@ -196,7 +316,7 @@ class Measurer:
         together = self._texts[-1]
         if len(self._pooled) > 1 and together is not None:
             side_by_side = np.concatenate([units[i] for i in self._pooled], axis=1)
-            views[-1].add_own_text(cosines_with(side_by_side, together.units), together.own, t)
+            views[-1].add_own_text(unit_rows(side_by_side) @ together.units.T, together.own, t)
 
     def _blanks(self, t: int, units: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         both = []
@@ -210,21 +330,21 @@ class Measurer:
         return own, blank
 
     def _weigh(self, t: int, views: Sequence[_View]) -> None:
-        size = len(views[0].gram)
-        if not size:
+        size = views[0].size
+        if not size or self._draws is None:
             return
         total = len(self._draws.images)
         rows = total if total * size <= WHOLE else max(PART // size, 1)
         first = 0
         for weights in self._draws.targets(t, rows):
             for view in views:
-                view.add_replicates(first, weights)
+                view.add_replicates(first, weights, self._draws)
             first += len(weights)
 
 
-def measured_by_threads(measure: Measurer, layout: Layout, draws: Draws) -> Iterator[tuple[int, MeasuredTarget]]:
-    """Every target with its number, in order, measured by as many threads as there are cores and room for."""
-    of_a_target = min(len(draws.images) * max(layout.target_sizes), WHOLE)
+def measure_by_threads(measure: Measurer, layout: Layout, draws: Draws | None) -> Iterator[tuple[int, MeasuredTarget]]:
+    """Measure every target, in order, each with its number, by as many threads as there are cores and room for."""
+    of_a_target = min((len(draws.images) if draws else sum(layout.image_counts)) * max(layout.target_sizes), WHOLE)
     targets = range(len(layout.targets))
     threads = min(available_cores(), len(targets), max(AHEAD // max(of_a_target, 1), 1))
     yield from zip(targets, mapped_by_threads(measure, targets, threads), strict=True)
@@ -252,26 +372,27 @@ class _OwnTexts:
 class _View:
     """The numbers of one view of a target of so many images, as they come."""
 
-    def __init__(self, layout: Layout, draws: Draws, size: int) -> None:
-        self._layout, self._draws = layout, draws
+    def __init__(self, layout: Layout, draws: Draws | None, size: int) -> None:
+        self._layout, self._draws, self.size = layout, draws, size
         self._uniform = uniform_weights(layout, ())
         columns, groups = (sum(layout.image_counts), sum(layout.word_counts)), len(layout.groups)
-        self.gram, self._words = (np.empty((size, width), np.float32) for width in columns)
+        self._gram, self._words = (np.empty((size if draws else 0, width), np.float32) for width in columns)
         self._sums = [np.zeros(width) for width in columns]
         self._weighed = [np.zeros((1, width)) for width in columns]
         self._groups = np.empty((size, 2, groups))
         self._images, self._stimulus = (
-            np.full((len(draws.images), 2, groups), np.nan, np.float32) for _ in ("images", "stimuli")
+            np.full((len(draws.images) if draws else 0, 2, groups), np.nan, np.float32) for _ in ("images", "stimuli")
         )
         self._own_texts = _OwnTexts()
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
         """Take the cosines of some of its images, from position ``first`` on."""
         rows = slice(first, first + len(gram))
-        self.gram[rows], self._words[rows] = gram, words
+        if self._draws:
+            self._gram[rows], self._words[rows] = gram, words
         self._groups[rows, 0] = group_means(gram, self._layout.image_slices)
         self._groups[rows, 1] = group_means(words, self._layout.word_slices)
-        weights = np.full((1, len(gram)), 1 / max(len(self.gram), 1))
+        weights = np.full((1, len(gram)), 1 / max(self.size, 1))
         for kind, block in enumerate((gram, words)):
             self._sums[kind] += block.sum(axis=0)
             self._weighed[kind] += matmul(weights, block)
@@ -283,18 +404,18 @@ class _View:
         self._own_texts.ranks.append(ranks)
         self._own_texts.gains.append((cosines - cosines.mean(axis=1)[:, None])[:, own].T)
 
-    def add_replicates(self, first: int, weights: np.ndarray) -> None:
+    def add_replicates(self, first: int, weights: np.ndarray, draws: Draws) -> None:
         """Weigh the images in the replicates from ``first`` on."""
-        rows, layout, draws = slice(first, first + len(weights)), self._layout, self._draws
-        by_image, by_word = matmul(weights, self.gram), matmul(weights, self._words)
+        rows, layout = slice(first, first + len(weights)), self._layout
+        by_image, by_word = matmul(weights, self._gram), matmul(weights, self._words)
         sum_by_group(by_image, draws.images[rows], layout.image_slices, self._images[rows, 0])
         self._stimulus[rows, 0] = self._images[rows, 0]
         sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
         sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
 
-    def finished(self) -> SeenTarget:
-        """What was measured."""
-        size, texts = len(self.gram), self._own_texts
+    def measured(self) -> SeenTarget:
+        """Return what was measured."""
+        size, texts = self.size, self._own_texts
         point = np.full((2, len(self._layout.groups)), np.nan)
         if size:
             sum_by_group(self._weighed[0], self._uniform.images, self._layout.image_slices, point[None, 0])

@@ -21,6 +21,18 @@ that its evidence stands; what it decided cannot be undone by the others.
 The attribute images are a draw too. What they may be off by, r_t, is Student's bound on the mean of their cosines, and
 is given away beforehand: the e-values test |θ_t| ≤ r_t, and |θ_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``,
 and r_t is exceeded with probability ``ATTRIBUTE_LEVEL``. Words are fixed, as for a fixed number of images.
+
+Two runs are compared by pairs of images: the i-th image of a prompt starts from the same noise in both runs. Given the
+attribute images of both, the difference of the image parts is a mean over a target's pairs, ::
+
+    Δ_t = E d_t,       d_t = y_t(x of the second) − y_t(x of the first)
+
+and d lies within what the spans of the two runs allow; that of MCAS is ITP_t(second) − ITP_t(first) more. So the bets
+of :mod:`~.stopping` test Δ as they test the image part. What the attribute images may be off by is given away
+beforehand: here Student's bound on their paired difference.
+
+A pair counts if both runs have it. Which pairs those are follows from when each run stopped, and never from a pair that
+is still to be drawn, so the evidence holds at any stopping time of either.
 """
 
 from __future__ import annotations
@@ -35,6 +47,7 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.bounds import MISSING, REPEATS
+from clinometer.metrics.differences import METRIC, judged_when_stopped
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, StoppingRule, in_family
@@ -42,17 +55,17 @@ from clinometer.metrics.verdict import LEANING, LEVEL, Judgement, ReasonCode, Ve
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
-from clinometer.studies.leaning.scores.cosines import (
-    Cosines,
-    average_cosines,
-    group_cosines,
-    item_means,
-    target_cosines,
+from clinometer.studies.leaning.scores.contrasts import II, ITP, TT, item_variance
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    DrawSettings,
+    EncoderEmbeddings,
+    Layout,
+    LeaningStudy,
+    layout_of,
 )
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
-from clinometer.studies.leaning.scores.inference import II, ITP, item_variance
 from clinometer.studies.leaning.scores.reader_rows import READER
-from clinometer.studies.leaning.scores.relabelling import ItemMeans
+from clinometer.studies.leaning.scores.views import ItemMeans, linear_views
 
 CONFIDENCE = 0.95
 TEST = "betting e-values, two-sided, valid at any number of images"
@@ -149,33 +162,29 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     readers = [encoder for encoder in encoders if encoder.reads_text]
     if not readers:
         raise InvalidInputError("encoders: none reads text, so no concept can be decided; name a dual encoder")
-    targets = average_cosines([target_cosines(encoder, layout) for encoder in readers])
-    groups = average_cosines([group_cosines(encoder, layout) for encoder in readers])
-    pair = design.index(design.a), design.index(design.b)
-    if any(layout.image_counts[g] == 0 for g in pair):
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, CONFIDENCE))
+    a, b = study.pair
+    if not (layout.image_counts[a] and layout.image_counts[b]):
         raise InvalidInputError("group_images: a group of the pair has no image, so no concept can be decided")
-    items = ItemMeans(*item_means(targets))
-    reaches = reaches_of(items, layout, pair, component)
-    own = [
-        _image_leaning(groups, layout, pair, prompt)
-        for prompt, group in enumerate(layout.prompt_groups)
-        if group in pair
-    ]
-    span = np.concatenate(own)
-    span = span[np.isfinite(span)]  # a prompt of one image has no other to be compared with
+    view = linear_views(readers, study)[0]
+    reaches = reaches_of(view.items, layout, (a, b), component)
+
+    def leaning(cosines: np.ndarray) -> np.ndarray:
+        """``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""
+        return np.asarray((cosines[..., a] - cosines[..., b]).sum(axis=1))
+
+    span = np.concatenate([leaning(view.own[g]) for g in (a, b)])
+    span = span[np.isfinite(span)]  # a group of one image has no other to compare it with
     if len(span) == 0 or span.min() == span.max():
         raise InvalidInputError("group_images: the images of the pair do not differ, so no concept can be decided")
-    constants = np.zeros(len(design.targets))
-    if component != IMAGE_PART:
-        constants = _differences(targets.text_image, layout.image_slices, pair)
-        constants = constants + _differences(targets.text_word, layout.word_slices, pair)
+    texts = view.targets.point[:, [ITP, TT]]
     return ImageLeanings(
-        targets=[_image_leaning(targets, layout, pair, t) for t in range(len(design.targets))],
-        constants=constants,
+        targets=[leaning(cosines) for cosines in view.image_cosines],
+        constants=np.zeros(len(design.targets)) if component == IMAGE_PART else leaning(texts),
         span=(float(span.min()), float(span.max())),
-        items=items,
+        items=view.items,
         layout=layout,
-        pair=pair,
+        pair=(a, b),
         reaches=reaches,
     )
 
@@ -198,21 +207,6 @@ def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int], componen
             "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"
         )
     return np.asarray(np.nan_to_num(reaches))
-
-
-def _image_leaning(cosines: Cosines, layout: Layout, pair: tuple[int, int], t: int) -> np.ndarray:
-    """``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image of one target: (n,)."""
-    to_images = _differences(cosines.image_image[t], layout.image_slices, pair)
-    to_words = _differences(cosines.image_word[t], layout.word_slices, pair)
-    return np.asarray(to_images + to_words)
-
-
-def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, int]) -> np.ndarray:
-    """Mean over a's columns less mean over b's, row by row."""
-    if len(cosines) == 0:
-        return np.empty(0)
-    a, b = (cosines[:, slices[g]].mean(axis=1) for g in pair)
-    return np.asarray(a - b)
 
 
 def mean_evidence(
@@ -353,3 +347,97 @@ def without_inference(row: Score) -> Score:
         bound_low=nan, bound_high=nan, depends_on="",
         reason=FIXED_ONLY,
     )  # fmt: skip
+
+
+def paired_evidence(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    component: str = IMAGE_PART,
+    ahead: bool = False,
+) -> list[Evidence]:
+    """Judge the difference of every target, second minus first, by the pairs there are, as one family.
+
+    The i-th image of a prompt is the partner of the other run's i-th. ``component``, ``ahead`` : see ``evidence_of``.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``evidence_of``; or the runs have other numbers of images.
+    """
+    both = image_leanings(first, design, component), image_leanings(second, design, component)
+    if len({tuple(map(len, run.targets)) for run in both}) > 1:
+        raise InvalidInputError("paired: the runs have different numbers of images; pair them")
+    leanings, span = _differences(*both)
+    reaches = reaches_of(_items_apart(*both), both[1].layout, both[1].pair, component)
+    stands = in_family(
+        [
+            mean_evidence(values, constant, *span, design.margin, float(reach))
+            for (values, constant), reach in zip(leanings, reaches, strict=True)
+        ]
+    )
+    if not ahead:
+        return stands
+    factors = factors_ahead(stands, leanings, span, design.margin)
+    return [
+        replace(stand, factor=float(of_more), factor_balance=float(of_alike))
+        for stand, of_more, of_alike in zip(stands, *factors, strict=True)
+    ]
+
+
+def _differences(
+    first: ImageLeanings, second: ImageLeanings
+) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float]]:
+    """D of each target's pairs and its constant, and what d lies within."""
+    constants = (second.constants - first.constants).tolist()
+    values = [y - x for x, y in zip(first.targets, second.targets, strict=True)]
+    span = second.span[0] - first.span[1], second.span[1] - first.span[0]
+    return list(zip(values, constants, strict=True)), span
+
+
+def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:
+    """What each pair of attribute images adds to each target's difference."""
+    images, others = second.items.images, first.items.images
+    if images.shape != others.shape:
+        raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
+    return ItemMeans(images - others, second.items.words - first.items.words)
+
+
+def differences_when_stopped(
+    rows: Sequence[Score], stands: Mapping[str, Sequence[Evidence]], design: Design
+) -> list[Score]:
+    """The rows of a comparison whose images were drawn until decided; ``stands`` by component: image part and MCAS.
+
+    The differences of these carry their confidence sequences and their anytime-valid p and q, over the targets. What
+    else rests on target images holds for a fixed number of them only and keeps its estimate alone.
+    """
+    names = [target.name for target in design.targets]
+    evidence = {(component, t): stand for component, own in stands.items() for t, stand in zip(names, own, strict=True)}
+    rest: list[Score] = []
+    decided: dict[str, list[Score]] = {component: [] for component in stands}
+    for row in rows:
+        stand = evidence.get((row.component, row.concept))
+        if row.encoder == "mean" and stand is not None and isfinite(row.value) and stand.n:
+            decided[row.component].append(_anytime_row(row, stand))
+        else:
+            rest.append(row if row.component in ("itp", TEXT_PART) else without_inference(row))
+    for component, own in decided.items():
+        family = f"{METRIC}: {component} over {len(names)} targets"
+        rest += judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
+    return rest
+
+
+def _anytime_row(row: Score, stand: Evidence) -> Score:
+    clipped = f"; {stand.clipped} of {stand.n} pairs beyond the groups' own span" if stand.clipped else ""
+    return replace(
+        without_inference(row),
+        low=stand.low,
+        high=stand.high,
+        p=stand.p,
+        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
+        test=f"{TEST}, over pairs{clipped}",
+        n_target=stand.n,
+        reason="no stimulus interval: " + FIXED_ONLY,
+        n_decide=images_to_decide(stand.n, min(stand.factor_balance, stand.factor)),
+    )

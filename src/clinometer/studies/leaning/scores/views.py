@@ -1,31 +1,61 @@
-"""What one encoder (or the average of all) says: estimates, bootstrap replicates, tests and null draws."""
+"""What one encoder, or the average of all, says: estimates and replicates of every target, from measured targets.
+
+Replicates of a target, 0.7 MB a view with what the texts add, are put away in a scratch file as they come. Targets may
+come in any order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import MEAN
+from clinometer.stats.association import matmul
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
-from clinometer.stats.permutation import PermutationTest
-from clinometer.studies.leaning.scores.context import LeaningStudy
+from clinometer.stats.scratch import Kept, Scratch
 from clinometer.studies.leaning.scores.cosines import (
-    Cosines,
+    Drawn,
+    Replicates,
+    TargetReplicates,
     Weights,
+    attribute_vectors,
     average_cosines,
     group_cosines,
-    group_poles,
     group_scores,
     mean_cosines,
+    text_cosine,
+    text_word_cosine,
     uniform_weights,
 )
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
-from clinometer.studies.leaning.scores.estimates import Replicates, TargetReplicates
-from clinometer.studies.leaning.scores.gathering import GatheredTargets, ViewedTargets, gather
-from clinometer.studies.leaning.scores.measuring import Draws, Measurer, measured_by_threads, pooled_encoders
-from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, LeaningStudy, pooled_encoders, unit_rows
+from clinometer.studies.leaning.scores.measuring import (
+    IMAGED,
+    Draws,
+    MeasuredTarget,
+    Measurer,
+    SeenTarget,
+    measure_by_threads,
+)
+
+
+@dataclass(frozen=True)
+class ItemMeans:
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (2 × T × items)."""
+
+    images: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(frozen=True)
+class TextMatches:
+    """How the images of every target match the texts: of each target the ranks of its own, and the gains, put away."""
+
+    ranks: tuple[np.ndarray, ...]
+    gains: tuple[Kept, ...]
 
 
 @dataclass(frozen=True)
@@ -37,10 +67,11 @@ class EncoderView:
     image_cosines : of each target, the mean cosines of every image to the images and to the words of every group,
         (n_t × 2 × groups).
     items : mean cosines of every attribute item to every target.
+    targets : the tensor of mean cosines, and its replicates where some are drawn.
+    matches : None where the view reads no text, or a single one, and where nobody asks.
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
-    tests : of permuted labels, per component.
-    poles : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_poles`.
-    own : the same of each of them, see :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
+    own : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
+    groups : the attribute prompts as targets, where there is a third group.
     """
 
     encoder: str
@@ -48,74 +79,44 @@ class EncoderView:
     image_cosines: tuple[np.ndarray, ...]
     items: ItemMeans
     targets: TargetReplicates
-    groups: Replicates | None
+    matches: TextMatches | None
     encoder_points: np.ndarray
-    tests: Mapping[str, PermutationTest | None]
-    poles: np.ndarray
     own: tuple[np.ndarray, ...]
+    groups: Replicates | None = None
 
-
-def views_of(
-    encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, *, labels: bool = True
-) -> tuple[EncoderView, ...]:
-    """List the average view first, then one view an encoder; without ``labels`` none are permuted.
-
-    Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
-    from one seed, are resampled alike, image by image.
-
-    The average is over the encoders that read text, so that all four components average the same encoders; if
-    none does, over all.
-    """
-    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
-    measure = Measurer(encoders, study.layout, draws, own_texts=False)
-    targets = gather(encoders, study.layout, draws, measured_by_threads(measure, study.layout, draws))
-    return views_of_gathered(encoders, study, draws, targets, labels=labels)
-
-
-def views_of_gathered(
-    encoders: Sequence[EncoderEmbeddings],
-    study: LeaningStudy,
-    draws: Draws,
-    targets: GatheredTargets,
-    *,
-    labels: bool = True,
-) -> tuple[EncoderView, ...]:
-    """The same of targets that are measured already, by these draws."""
-    pooled = pooled_encoders(encoders)
-    groups: list[_Measured] | None = None
-    mean_groups = None
-    if study.design.third is not None:
-        own = [group_cosines(e, study.layout) for e in encoders]
-        groups = [_measure(cosines, study.layout, draws) for cosines in own]
-        mean_groups = _average([groups[i] for i in pooled], study.layout, draws)
-    averaged = [targets.encoders[i] for i in pooled]
-    poles = [group_poles(encoder, study.layout) for encoder in encoders]
-    mean_poles = np.mean([poles[i] for i in pooled], axis=0)
-    scores = [group_scores(encoder, study.layout) for encoder in encoders]
-    mean_own = tuple(np.mean(of_group, axis=0) for of_group in zip(*(scores[i] for i in pooled), strict=True))
-    reads_text = any(e.reads_text for e in encoders)
-    views = [_view("mean", reads_text, targets.mean, mean_groups, averaged, (mean_poles, mean_own), study, labels)]
-    for i, (e, own_targets) in enumerate(zip(encoders, targets.encoders, strict=True)):
-        if len(encoders) == 1:
-            views.append(replace(views[0], encoder=e.encoder))
-        else:
-            places = groups[i] if groups else None
-            views.append(
-                _view(e.encoder, e.reads_text, own_targets, places, [own_targets], (poles[i], scores[i]), study, labels)
-            )
-    return tuple(views)
+    @cached_property
+    def poles(self) -> np.ndarray:
+        """What images drawn for each group score on average, (groups × 2 × groups); NaN of a group without images."""
+        return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1:], np.nan) for x in self.own])
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """Cosines of the attribute prompts as targets, and what follows from them."""
+class StudyViews:
+    """The average view, then one an encoder; ``blanks`` of each target: see :class:`MeasuredTarget`."""
 
-    cosines: Cosines
-    replicates: Replicates
+    views: tuple[EncoderView, ...]
+    blanks: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
+def views_of(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tuple[EncoderView, ...]:
+    """List the average view first, then one view an encoder, with replicates, without how images match the texts.
+
+    Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
+    from one seed, are resampled alike, image by image.
+    """
+    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+    measure = Measurer(encoders, study.layout, draws, own_texts=False)
+    return gather(encoders, study, draws, measure_by_threads(measure, study.layout, draws)).views
+
+
+def linear_views(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tuple[EncoderView, ...]:
+    """List the same views without replicates: enough for all that is linear in the mean cosines."""
+    measure = Measurer(encoders, study.layout, own_texts=False)
+    return gather(encoders, study, None, measure_by_threads(measure, study.layout, None)).views
 
 
 def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
-    """The bootstrap weights of a study, over so many encoders that are averaged; those of targets when asked for."""
+    """Draw the bootstrap weights of a study, over so many encoders that are averaged; of targets when asked for."""
     layout, n = study.layout, study.settings.n_resamples
     rng, image_rng = study.settings.rng, study.settings.image_rng
     images = [
@@ -127,9 +128,13 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
         for group, count in zip(layout.groups, layout.word_counts, strict=True)
     ]
     all_images = np.concatenate(images, axis=1)
+    counts = [layout.image_counts[g] for g in layout.prompt_groups]
     return Draws(
         targets=partial(_target_weights, study),
-        prompts=_weights_of_prompts(layout, all_images),
+        prompts=tuple(  # a prompt's columns of all images' weights, scaled to sum to 1
+            all_images[:, own] * np.float32(count / max(own.stop - own.start, 1))
+            for own, count in zip(layout.prompt_slices, counts, strict=True)
+        ),
         images=all_images,
         words=np.concatenate(words, axis=1),
         fixed_words=uniform_weights(layout, ()).words.astype(np.float32),
@@ -138,68 +143,186 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
 
 
 def _target_weights(study: LeaningStudy, t: int, rows: int) -> Iterator[np.ndarray]:
-    """The weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
+    """Draw the weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
     rng = study.settings.image_rng("images of target", study.layout.targets[t])
     return rao_wu_chunks([study.layout.target_sizes[t]], study.settings.n_resamples, rng, rows)
 
 
-def _weights_of_prompts(layout: Layout, images: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Take each attribute prompt's columns out of all images' weights, scaled to sum to 1."""
-    counts = [layout.image_counts[g] for g in layout.prompt_groups]
-    sizes = [size for sizes in layout.prompt_sizes for size in sizes]
-    return tuple(
-        images[:, columns] * np.float32(count / max(size, 1))
-        for columns, count, size in zip(layout.prompt_slices, counts, sizes, strict=True)
-    )
-
-
-def _measure(cosines: Cosines, layout: Layout, draws: Draws) -> _Measured:
-    stimulus = mean_cosines(cosines, layout, Weights(draws.prompts, draws.images, draws.words))
-    return _Measured(cosines, _replicates(cosines, layout, draws, stimulus))
-
-
-def _average(parts: Sequence[_Measured], layout: Layout, draws: Draws) -> _Measured:
-    """Average encoders; the stimulus replicates resample the encoders as well."""
-    if len(parts) == 1:
-        return parts[0]
-    cosines = average_cosines([part.cosines for part in parts])
-    stimulus = np.zeros_like(parts[0].replicates.stimulus)
-    for part, weight in zip(parts, draws.encoders.T, strict=True):
-        stimulus += part.replicates.stimulus * weight[:, None, None, None].astype(stimulus.dtype)
-    return _Measured(cosines, _replicates(cosines, layout, draws, stimulus))
-
-
-def _replicates(cosines: Cosines, layout: Layout, draws: Draws, stimulus: np.ndarray) -> Replicates:
-    uniform = uniform_weights(layout, [len(x) for x in cosines.image_image])
-    return Replicates(
-        point=mean_cosines(cosines, layout, uniform)[0],
-        images=mean_cosines(cosines, layout, Weights(draws.prompts, draws.images, draws.fixed_words)),
-        stimulus=stimulus,
-    )
-
-
-def _view(
-    name: str,
-    reads_text: bool,
-    targets: ViewedTargets,
-    groups: _Measured | None,
-    averaged: Sequence[ViewedTargets],
-    of_groups: tuple[np.ndarray, tuple[np.ndarray, ...]],
+def gather(
+    encoders: Sequence[EncoderEmbeddings],
     study: LeaningStudy,
-    labels: bool,
-) -> EncoderView:
-    settings = study.settings
-    return EncoderView(
-        encoder=name,
-        reads_text=reads_text,
-        image_cosines=targets.image_cosines,
-        items=targets.items,
-        targets=targets.replicates,
-        groups=None if groups is None else groups.replicates,
-        encoder_points=np.stack([view.replicates.point for view in averaged]),
-        tests=label_tests(targets.items, study.pools, settings.n_permutations, settings.rng("labels"))
-        if labels
-        else {},
-        poles=of_groups[0],
-        own=of_groups[1],
-    )
+    draws: Draws | None,
+    measured: Iterable[tuple[int, MeasuredTarget]],
+) -> StudyViews:
+    """Put targets together that were measured by these encoders and draws, each with its number, in any order.
+
+    Raises
+    ------
+    InvalidInputError
+        A target is missing, or was measured of another number of images.
+    """
+    layout, pooled, scratch = study.layout, pooled_encoders(encoders), Scratch()
+    texts = [_text_cosines(encoder, layout) for encoder in encoders]
+    if len(pooled) > 1:
+        texts.append(tuple(np.mean([texts[i][kind] for i in pooled], axis=0) for kind in (0, 1)))
+    collectors = [_Collector(layout, draws, scratch, *cosines) for cosines in texts]
+    blanks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for t, target in measured:
+        if (size := len(target.views[0].image_cosines)) != layout.target_sizes[t]:
+            raise InvalidInputError(
+                f"measured: {size} images of target {layout.targets[t]!r}, expected {layout.target_sizes[t]}"
+            )
+        blanks[t] = target.blanks
+        for collector, seen in zip(collectors, target.views, strict=True):
+            collector.take(t, seen)
+        if len(pooled) > 1 and draws is not None:
+            collectors[-1].resample_encoders([collectors[i] for i in pooled], draws)
+        for collector in collectors:
+            collector.put_away(t)
+    if missing := set(range(len(layout.targets))) - set(blanks):
+        raise InvalidInputError(f"measured: nothing of target {layout.targets[min(missing)]!r}")
+    own = [group_scores(encoder, layout) for encoder in encoders]
+    groups = _groups_as_targets(encoders, study, draws)
+    views = [
+        collector.view(encoder.encoder, encoder.reads_text, scores, places)
+        for collector, encoder, scores, places in zip(collectors, encoders, own, groups, strict=False)
+    ]
+    mean = replace(views[pooled[0]], encoder=MEAN)
+    if len(pooled) > 1:
+        mean_own = tuple(np.mean(scores, axis=0) for scores in zip(*(own[i] for i in pooled), strict=True))
+        mean = collectors[-1].view(MEAN, mean.reads_text, mean_own, groups[-1])
+        mean = replace(mean, encoder_points=np.concatenate([views[i].encoder_points for i in pooled]))
+    return StudyViews((mean, *views), tuple(blanks[t] for t in sorted(blanks)))
+
+
+def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
+    """Cosines of the targets' texts with the attribute images and with the words."""
+    images, words = attribute_vectors(embeddings, layout)
+    texts = None if embeddings.target_texts is None else unit_rows(embeddings.target_texts)
+    n, n_words = len(layout.targets), sum(layout.word_counts)
+    return text_cosine(texts, images, n), text_word_cosine(texts, words, n, n_words)
+
+
+def _groups_as_targets(
+    encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, draws: Draws | None
+) -> list[Replicates | None]:
+    """Tensors of the attribute prompts as targets, of each encoder, and then of the average of several.
+
+    None without a third group: nothing else needs them. The stimulus replicates of an average resample encoders too.
+    """
+    pooled, layout = pooled_encoders(encoders), study.layout
+    if study.design.third is None or draws is None:
+        return [None] * (len(encoders) + 1)
+    cosines = [group_cosines(encoder, layout) for encoder in encoders]
+    weights = Weights(draws.prompts, draws.images, draws.words)
+    stimuli = [mean_cosines(own, layout, weights) for own in cosines]
+    if len(pooled) > 1:
+        cosines.append(average_cosines([cosines[i] for i in pooled]))
+        stimulus = np.zeros_like(stimuli[0])
+        for i, weight in zip(pooled, draws.encoders.T, strict=True):
+            stimulus += stimuli[i] * weight[:, None, None, None].astype(stimulus.dtype)
+        stimuli.append(stimulus)
+    uniform = uniform_weights(layout, [len(x) for x in cosines[0].image_image])
+    images = Weights(draws.prompts, draws.images, draws.fixed_words)
+    return [
+        Replicates(mean_cosines(own, layout, uniform)[0], mean_cosines(own, layout, images), stimulus)
+        for own, stimulus in zip(cosines, stimuli, strict=True)
+    ]
+
+
+class _Collector:
+    """The numbers of one view: the estimate, replicates put away, and those of the target in hand.
+
+    ``text_image``, ``text_word`` : cosines of the targets' texts, (T × attribute images) and (T × words).
+    """
+
+    def __init__(
+        self, layout: Layout, draws: Draws | None, scratch: Scratch, text_image: np.ndarray, text_word: np.ndarray
+    ) -> None:
+        self._layout, self._scratch = layout, scratch
+        self._texts = text_image, text_word
+        self._point = np.full((len(layout.targets), 4, len(layout.groups)), np.nan)
+        self._seen: dict[int, SeenTarget] = {}
+        self._drawn: dict[int, Drawn] = {}
+        self._gains: dict[int, Kept] = {}
+        self._tensors: list[np.ndarray] = []
+        self._text_tensors = self._texts_under(draws)
+
+    def take(self, t: int, seen: SeenTarget) -> None:
+        """Take a target in hand: what was measured of its images, with what its text says."""
+        self._point[t, IMAGED] = seen.point
+        if seen.own_text is not None:
+            self._gains[t] = self._scratch.keep(seen.own_text.gains)
+        self._tensors = [
+            self._with_texts(t, drawn, texts)
+            for drawn, texts in zip((seen.images, seen.stimulus), self._text_tensors, strict=False)
+        ]
+        nothing = np.empty(0)
+        own_text = None if seen.own_text is None else replace(seen.own_text, gains=nothing)
+        self._seen[t] = replace(seen, images=nothing, stimulus=nothing, own_text=own_text)
+
+    @staticmethod
+    def _with_texts(t: int, drawn: np.ndarray, texts: dict[int, list[Kept | None]]) -> np.ndarray:
+        tensor = np.full((len(drawn), 4, drawn.shape[2]), np.nan, np.float32)
+        tensor[:, IMAGED] = drawn
+        for m, by_group in texts.items():
+            for g, column in enumerate(by_group):
+                if column is not None:
+                    tensor[:, m, g] = column.read(t, t + 1)[0]
+        return tensor
+
+    def resample_encoders(self, parts: Sequence[_Collector], draws: Draws) -> None:
+        """Replicate an average over stimuli: the replicates of its encoders, which are resampled as well."""
+        stimulus = np.zeros_like(parts[0]._tensors[1])
+        for part, weight in zip(parts, draws.encoders.T, strict=True):
+            stimulus += part._tensors[1] * weight[:, None, None].astype(stimulus.dtype)
+        self._tensors[1] = stimulus
+
+    def put_away(self, t: int) -> None:
+        """Put the replicates of the target in hand away."""
+        if self._tensors:
+            self._drawn[t] = Drawn(*map(self._scratch.keep, self._tensors))
+
+    def _texts_under(self, draws: Draws | None) -> list[dict[int, list[Kept | None]]]:
+        """What the texts say of every target, (T × replicates) a group, by modality; of each kind of replicates."""
+        layout, uniform = self._layout, uniform_weights(self._layout, ())
+        images = partial(_by_group, self._texts[0], layout.image_slices)
+        words = partial(_by_group, self._texts[1], layout.word_slices)
+        for m, columns in ((1, images(uniform.images)), (3, words(uniform.words))):
+            for g, column in enumerate(columns):
+                if column is not None:
+                    self._point[:, m, g] = column[:, 0]
+        if draws is None:
+            return []
+
+        def keep(columns: Iterator[np.ndarray | None]) -> list[Kept | None]:
+            return [None if column is None else self._scratch.keep(column) for column in columns]
+
+        itp, tt = keep(images(draws.images)), keep(words(draws.fixed_words))
+        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}]
+
+    def view(
+        self, encoder: str, reads_text: bool, own: tuple[np.ndarray, ...], groups: Replicates | None
+    ) -> EncoderView:
+        """Return what was put together, as one view."""
+        seen = [self._seen[t] for t in sorted(self._seen)]
+        images, words = (np.stack([target.items[kind] for target in seen]) for kind in (0, 1))
+        ranks = tuple(target.own_text.ranks for target in seen if target.own_text is not None)
+        return EncoderView(
+            encoder=encoder,
+            reads_text=reads_text,
+            image_cosines=tuple(target.image_cosines for target in seen),
+            items=ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
+            targets=TargetReplicates(self._point, [self._drawn[t] for t in sorted(self._drawn)]),
+            matches=TextMatches(ranks, tuple(self._gains[t] for t in sorted(self._gains))) if ranks else None,
+            encoder_points=self._point[None],
+            own=own,
+            groups=groups,
+        )
+
+
+def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -> Iterator[np.ndarray | None]:
+    """Mean cosines of the texts to each group under R rows of weights, (T × R); None of a group without items."""
+    for columns in slices:
+        filled = columns.stop > columns.start
+        yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None

@@ -1,21 +1,41 @@
-"""Rows of xMCAS: the targets on the plane, the groups' own places, and the offset between them."""
+"""Rows of where targets and groups lie: the plane of xMCAS, and the profile over any number of groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import isfinite
 
 import numpy as np
 
+from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import OTHERS
 from clinometer.metrics.xmcas import CENTROID, xmcas
 from clinometer.stats.bootstrap import fold_interval
-from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.estimates import Estimate, estimate, null_expectation
-from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.reasons import interval_reason, stimulus_reason, value_reason
-from clinometer.studies.leaning.scores.rows import Basis, summary_row, target_row
+from clinometer.studies.leaning.scores.contrasts import contrast_tests, contrast_weights, pair_weights
+from clinometer.studies.leaning.scores.cosines import (
+    Estimate,
+    Replicates,
+    each_target,
+    estimate,
+    estimate_norm,
+    null_expectation,
+)
+from clinometer.studies.leaning.scores.design import LeaningStudy
+from clinometer.studies.leaning.scores.rows import (
+    Basis,
+    Contrast,
+    at_target,
+    contrast_family,
+    interval_reason,
+    stimulus_reason,
+    summary_row,
+    target_row,
+    value_reason,
+)
 from clinometer.studies.leaning.scores.views import EncoderView
 
 WIDE = "those of similarity and MCAS leave every direction open"
@@ -165,16 +185,16 @@ def _group_row(
 
 
 def _group_reason(study: LeaningStudy, view: EncoderView, row: Score) -> str:
-    groups = (*study.pair, study.design.index(str(study.design.third)))
+    basis = Basis(MODALITIES, (*study.pair, study.design.index(str(study.design.third))))
     if not isfinite(row.value):
-        missing = value_reason(study.layout, view.reads_text, None, MODALITIES, groups)
+        missing = value_reason(study.layout, view.reads_text, None, basis)
         return missing or "a prompt of a group has fewer than two images, or its text was not given"
     if not isfinite(row.low):
-        missing = interval_reason(study.layout, None, MODALITIES, groups)
+        missing = interval_reason(study.layout, None, basis)
         return missing or (NO_DIRECTION if row.component == "angle" else "no interval: a prompt has one image")
     if isfinite(row.stimulus_low):
         return ""
-    missing = stimulus_reason(study.layout, MODALITIES, groups)
+    missing = stimulus_reason(study.layout, basis)
     return missing or (f"no stimulus interval: {WIDE}" if row.component == "angle" else "")
 
 
@@ -186,3 +206,74 @@ def _explained_angle(row: Score) -> Score:
     if not isfinite(row.low):
         return replace(row, reason=NO_DIRECTION)
     return row if isfinite(row.stimulus_low) else replace(row, reason=f"no stimulus interval: {WIDE}")
+
+
+def profile(tensor: np.ndarray) -> np.ndarray:
+    """Group association profile ``c_g − mean over groups of c``: (… × T × K) from mean cosines.
+
+    The third axis of xMCAS for any number of groups. It sums to 0 over groups; positive: nearer to g than to
+    the groups on average. With two groups it is ±MCAS/8.
+    """
+    similarity = group_similarity(tensor)
+    return np.asarray(similarity - similarity.mean(axis=-1, keepdims=True))
+
+
+def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
+
+    Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
+    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther.
+    """
+    groups, pairs = study.design.groups, list(combinations(study.everyone, 2))
+    deviations = np.eye(len(groups)) - 1 / len(groups)
+    of_groups = [
+        Contrast(
+            contrast_weights(MODALITIES, deviations[g] / len(MODALITIES)),
+            Basis(MODALITIES, study.everyone),
+            {"metric": "profile", "component": "association", "group": name},
+            (name, OTHERS),
+        )
+        for g, name in enumerate(groups)
+    ]
+    of_pairs = [
+        Contrast(
+            pair_weights(study, MODALITIES, g, h),
+            Basis(MODALITIES, (g, h)),
+            {"metric": "profile", "component": f"{groups[g]}-{groups[h]}"},
+            (groups[g], groups[h]),
+        )
+        for g, h in pairs
+    ]
+    families = []
+    for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", study.design.margin)):
+        name = f"profile: {kind} over {len(contrasts) * len(study.target_numbers)} tests"
+        families.append(contrast_family(study, view, contrasts, name, margin=margin, judged=True))
+    return [*families[0], *families[1], *_norm_rows(study, view, families[1], len(pairs))]
+
+
+def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n_pairs: int) -> list[Score]:
+    """‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
+
+    ::
+
+        p = min(1, K (K − 1)/2 · min over pairs of p)
+    """
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.linalg.norm(x, axis=-1))
+
+    def of(part: Replicates) -> Estimate:
+        numbers = estimate_norm(part, profile, norm, study.settings.confidence)
+        return numbers.with_null(norm(profile(part.null)))
+
+    numbers = each_target(view.targets, of)
+    least = np.reshape([row.p for row in pairs], (n_pairs, -1)).min(axis=0)
+    fields = {"p": np.minimum(1.0, n_pairs * least), "test": f"the smallest p of its {n_pairs} pairs, Bonferroni"}
+    rows = [
+        target_row(
+            study, view, t, Basis(MODALITIES, study.everyone), numbers, metric="profile", component="norm",
+            **at_target(fields, t),
+        )
+        for t in study.target_numbers
+    ]  # fmt: skip
+    return corrected(rows, f"profile: norm over {len(rows)} targets")

@@ -1,35 +1,38 @@
-"""Rows about several targets: categories of MCAS, and internal bias by stereotype group."""
+"""Numbers that follow from MCAS and its parts: δ and α of every target, and summaries over targets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import isfinite, nan
 
 import numpy as np
+import scipy
 
-from clinometer.metrics.mcas import composite
-from clinometer.metrics.records import Score
-from clinometer.studies.leaning.scores.composite_rows import (
-    aligned_delta,
-    null_of_alpha,
-    null_of_delta,
-    signed_alpha,
-    signed_delta,
-    unstable_targets,
+from clinometer.metrics.internal import (
+    aligned_diffusion_bias,
+    diffusion_bias,
+    signed_bias_amplification,
+    signed_diffusion_bias,
 )
-from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.estimates import (
+from clinometer.metrics.mcas import components, composite
+from clinometer.metrics.records import Score
+from clinometer.stats.proportion import fieller_interval
+from clinometer.studies.leaning.scores.contrasts import ContrastTests, contrast_tests, pair_weights, stimulus_covariance
+from clinometer.studies.leaning.scores.cosines import (
     Estimate,
     Formula,
     Replicates,
     all_targets,
     estimate,
     estimate_norm,
+    null_expectation,
 )
-from clinometer.studies.leaning.scores.rows import bare, summary_row
+from clinometer.studies.leaning.scores.design import LeaningStudy
+from clinometer.studies.leaning.scores.rows import Basis, bare, summary_row, target_row
 from clinometer.studies.leaning.scores.views import EncoderView
 
+ZERO_TT = "TT is 0: bias amplification divides by it"
 STD_DDOF = 0
 """The standard deviation of a category divides by n. The MCAS paper does not say; n comes nearer to the four
 categories of DALL-E 2 in its table 5 (tests/golden/README.md)."""
@@ -40,6 +43,148 @@ ALL_UNSTABLE = "no mean: TT may be 0 for every target, so no α means anything"
 
 Reduction = Callable[[np.ndarray], np.ndarray]
 """From numbers (… × targets) to one number (…)."""
+
+
+def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """δ, signed δ, α and signed α of every target."""
+    delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
+    delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
+    numbers = {
+        "diffusion_bias": (delta_basis, delta.folded()),
+        "signed_diffusion_bias": (delta_basis, delta.without_null()),
+        "bias_amplification": (alpha_basis, alpha.folded()),
+        "signed_bias_amplification": (alpha_basis, alpha.without_null()),
+    }
+    rows = [
+        target_row(study, view, t, basis, estimates, metric="internal_bias", component=component)
+        for component, (basis, estimates) in numbers.items()
+        for t in study.target_numbers
+    ]
+    unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
+    return [_flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows]
+
+
+def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return np.asarray(signed_diffusion_bias(parts[..., 0], parts[..., 3]))
+
+
+def signed_alpha(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
+    """``(ITP + ITA) / (2 TT)`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return np.asarray(signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3]))
+
+
+def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
+    signs = np.sign(components(point, study.a, study.b))
+    parts = components(tensor, study.a, study.b)
+    return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
+
+
+def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
+    """Signed δ with the intervals of its parts, and the null expectation of δ.
+
+    ::
+
+        over images:  the magnitudes that the interval of II holds, less |TT|, which no image enters
+        over stimuli: |II| − |TT| ∓ √( r² + s² )        r, s: from |II| and |TT| to the ends of their own intervals
+
+    The second is Zou and Donner's (2008) interval of a difference, from those of two independent estimates.
+    """
+    images = _tested(study, view, "ii").estimate.folded()
+    words = _tested(study, view, "tt").estimate.folded()
+    value = np.asarray(images.value - words.value)
+    down = np.hypot(images.value - images.stimulus_low, words.stimulus_high - words.value)
+    up = np.hypot(images.stimulus_high - images.value, words.value - words.stimulus_low)
+    return Estimate(
+        value=value,
+        low=images.low - words.value,
+        high=images.high - words.value,
+        stimulus_low=value - down,
+        stimulus_high=value + up,
+        null=null_expectation(view.targets, lambda part: null_of_delta(study, part), np.mean),
+    )
+
+
+def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
+    """Signed α with the intervals of its parts, and the null expectation of α.
+
+    Over images TT is fixed, so the interval is that of ``ITP + ITA``, divided. Over stimuli it is Fieller's of the two,
+    each as uncertain as the further end of its own interval says: unbounded exactly where that of TT covers 0.
+    """
+    above, below = (pair_weights(study, names, *study.pair) for names in (("itp", "ita"), ("tt",)))
+    top, tt = contrast_tests(study, view, above).estimate, _tested(study, view, "tt").estimate
+    value = signed_bias_amplification(top.value, 0.0, tt.value)
+    divisor = np.where(np.isnan(value), np.nan, 2 * tt.value)
+    inner = np.sort([top.low / divisor, top.high / divisor], axis=0)
+    variances = [_variance_of(numbers, study.settings.confidence) for numbers in (top, tt)]
+    covariance = stimulus_covariance(study, view, above, below)
+    low, high = np.array(
+        [
+            _fieller(float(x), float(2 * y), float(v_x), float(4 * v_y), float(2 * v_xy), study.settings.confidence)
+            for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
+        ]
+    ).reshape(-1, 2).T  # fmt: skip
+    null = null_expectation(view.targets, lambda part: null_of_alpha(study, part), np.median)
+    known = np.isfinite(inner)
+    return Estimate(
+        value=value,
+        low=inner[0],
+        high=inner[1],
+        stimulus_low=np.minimum(low, np.where(known[0], inner[0], low)),
+        stimulus_high=np.maximum(high, np.where(known[1], inner[1], high)),
+        null=null,
+    )
+
+
+def _tested(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
+    return contrast_tests(study, view, pair_weights(study, (component,), *study.pair))
+
+
+def _variance_of(numbers: Estimate, confidence: float) -> np.ndarray:
+    """The variance of a normal estimate that would reach as far as the further end of the stimulus interval."""
+    reach = np.fmax(numbers.stimulus_high - numbers.value, numbers.value - numbers.stimulus_low)
+    return np.asarray((reach / scipy.special.ndtri((1 + confidence) / 2)) ** 2)
+
+
+def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
+    """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
+    numbers = _tested(study, view, "tt").estimate
+    return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
+
+
+def null_of_delta(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
+    """δ as chance alone makes it: (draws × T)."""
+    parts = components(replicates.null, study.a, study.b)
+    return np.asarray(diffusion_bias(parts[..., 0], parts[..., 3]))
+
+
+def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
+    """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
+    drawn = np.abs(signed_alpha(study, replicates.null))
+    return np.where(np.isnan(drawn), np.inf, drawn)
+
+
+def _fieller(
+    x: float, y: float, variance_x: float, variance_y: float, covariance: float, confidence: float
+) -> tuple[float, float]:
+    """Ends of Fieller's interval of x / y; NaN where it has none."""
+    found = fieller_interval(
+        x, y, variance_numerator=variance_x, variance_denominator=variance_y, covariance=covariance,
+        confidence=confidence,
+    )  # fmt: skip
+    return (found.low, found.high) if found.shape == "bounded" else (nan, nan)
+
+
+def _flagged(row: Score, unstable: bool) -> Score:
+    """Mark the row of an amplification where TT may be 0."""
+    if not isfinite(row.value):
+        return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
+    unbounded = not row.reason and not isfinite(row.stimulus_low)
+    reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
+    return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
 def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:

@@ -1,27 +1,197 @@
-"""Rows of whether a concept's images show the concept: is an image nearer to its own prompt than to the others'?"""
+"""Rows of what each image is read as: shares of groups, other audits' numbers, and whether it shows the concept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import scipy
 
 from clinometer.metrics.differences import METRIC
+from clinometer.metrics.distribution import (
+    DistributionScore,
+    distribution_bias,
+    entropy_bias,
+    gender_gap,
+    generative_miss_rate,
+    mean_absolute_deviation,
+)
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.clusters import contrast, share_difference
 from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_interval
-from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.gathering import GatheredTargets, TextMatches
+from clinometer.studies.leaning.scores.cosines import Estimate, by_view
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, LeaningStudy
 from clinometer.studies.leaning.scores.measuring import Texts, texts_of
-from clinometer.studies.leaning.scores.pooled import by_view
+from clinometer.studies.leaning.scores.rows import FIXED, Basis, bare, target_row, with_reason
+from clinometer.studies.leaning.scores.views import EncoderView, TextMatches
+
+BETWEEN = "some lie between"
+BETWEEN_BY_CHANCE = 0.05
+BETWEEN_LEVEL = 0.01
+BETWEEN_TEST = "binomial, against one of 20 images of a group beyond its own spread, one-sided"
+NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
+
+
+def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Share of images nearer to a's words (zero-shot), with its Wilson interval, and its gap from one half.
+
+    Where images are missing, its bounds are Wilson's ends with all of them read as b, and as a.
+
+    The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
+    0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
+    """
+    counts, confidence = [_count(study, view, t) for t in study.target_numbers], study.settings.confidence
+    basis = Basis(("ita",), study.pair)
+    shares = [wilson_interval(*count, confidence) for count in counts]
+    gaps = [gender_gap(*count, confidence=confidence) for count in counts]
+    numbers = {
+        "share": (_columns(shares, "value", "low", "high"), study.design.a),
+        "parity_gap": (_columns(gaps, "value", "low", "high", "null"), ""),
+    }
+    rows = [
+        with_reason(
+            target_row(study, view, t, basis, estimates, metric="share", component=component, group=group), FIXED
+        )
+        for component, (estimates, group) in numbers.items()
+        for t in study.target_numbers
+    ]
+    return [
+        _with_bounds(row, counts[t], confidence) if row.component == "share" else row
+        for row, t in zip(rows, [*study.target_numbers] * len(numbers), strict=True)
+    ]
+
+
+def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """The share of images that lie between the groups, by the spread of the groups' own attribute images.
+
+    ::
+
+        y(x) = image part of x       limit_A = ȳ_A − t s_A √(1 + 1/n_A),  limit_B = ȳ_B + t s_B √(1 + 1/n_B)
+        between: limit_B < y(x) < limit_A                  t: the 95 % quantile of Student's t with n − 1
+
+    ȳ and s are of the attribute images of a group, none compared with itself. Beyond a limit, towards the other group,
+    lies one of 20 images that are of the group; so ``null`` is 0.05, p asks whether so many lie there by chance, and
+    ``flag`` says where q is at most 0.01. Where the limits do not leave a gap, nothing is told to lie in it.
+    """
+    modalities = [m for m in (0, 1) if m == 0 or view.reads_text]
+    a, b = study.pair
+
+    def scores(cosines: np.ndarray) -> np.ndarray:
+        return np.asarray((cosines[:, modalities, a] - cosines[:, modalities, b]).sum(axis=1))
+
+    limit_a, limit_b = _limit(scores(view.own[a]), -1), _limit(scores(view.own[b]), 1)
+    has_gap = bool(limit_b < limit_a)
+    of_targets = [scores(cosines) for cosines in view.image_cosines]
+    inside = [int(((limit_b < y) & (y < limit_a)).sum()) for y in of_targets]
+    shares = [
+        wilson_interval(k, len(y) if has_gap else 0, study.settings.confidence)
+        for k, y in zip(inside, of_targets, strict=True)
+    ]
+    numbers = _columns(shares, "value", "low", "high")
+    numbers = replace(numbers, null=np.where(np.isfinite(numbers.value), BETWEEN_BY_CHANCE, np.nan))
+    basis = Basis(("ii", "ita") if view.reads_text else ("ii",), study.pair)
+    rows = []
+    for t in study.target_numbers:
+        row = target_row(study, view, t, basis, numbers, metric="share", component="between")
+        if not isfinite(row.value):
+            rows.append(with_reason(row, NO_GAP))
+            continue
+        p = float(scipy.stats.binom.sf(inside[t] - 1, row.n_target, BETWEEN_BY_CHANCE))
+        rows.append(with_reason(replace(row, p=p, test=BETWEEN_TEST), FIXED))
+    rows = corrected(rows, f"share: between over {len(rows)} targets")
+    return [replace(row, flag=BETWEEN) if row.q <= BETWEEN_LEVEL else row for row in rows]
+
+
+def _limit(y: np.ndarray, sign: int) -> float:
+    """The limit that one of 20 images of a group lies beyond, on the side of the other group; NaN from one image."""
+    n = len(y)
+    if n < 2:
+        return np.nan
+    return float(y.mean() + sign * scipy.special.stdtrit(n - 1, 0.95) * y.std(ddof=1) * np.sqrt(1 + 1 / n))
+
+
+def _with_bounds(row: Score, count: tuple[int, int], confidence: float) -> Score:
+    """The ends of the interval with all missing images read as b, and as a."""
+    (near, n), missing = count, row.n_missing
+    if not missing or not n:
+        return row
+    least, most = (wilson_interval(near + more, n + missing, confidence) for more in (0, missing))
+    return replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
+
+
+def _columns(estimates: Sequence[object], *names: str) -> Estimate:
+    return bare(*(np.array([getattr(estimate, name) for estimate in estimates]) for name in names))
+
+
+def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:
+    """How many images have a positive association with a's words against b's, and of how many."""
+    a, b = study.pair
+    near = view.image_cosines[t][:, 1]
+    if not (study.layout.word_counts[a] and study.layout.word_counts[b] and np.isfinite(near[:, [a, b]]).all()):
+        return 0, 0
+    return int((near[:, a] - near[:, b] > 0).sum()), len(near)
+
+
+Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Of each image of a target, the cosine with its target's text and with the blank prompt."""
+
+NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
+
+
+def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
+    """Scores of other audits for each target, from the zero-shot reading of its images.
+
+    An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
+    all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
+    encoders that read text (``blanks``, of each target).
+    """
+    rows = []
+    for t in study.target_numbers:
+        for component, score in _scores(study, view, t, blanks[t]).items():
+            fields = {name: getattr(score, name) for name in ("value", "low", "high", "null")}
+            fields["reason"] = FIXED if isfinite(score.value) else _reason(study, view, t, component, score)
+            fields |= {"metric": "other_audits", "component": component, "n_missing": 0}
+            rows.append(target_row(study, view, t, Basis(("ita",), study.pair), None, **fields))
+    return rows
+
+
+def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> dict[str, DistributionScore]:
+    confidence = study.settings.confidence
+    pair, everyone = _counts(study, view, t, study.pair), _counts(study, view, t, study.everyone)
+    own, blank = blanks
+    return {
+        "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
+        "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
+        "entropy_bias": entropy_bias(everyone, confidence=confidence),
+        "distribution_bias": distribution_bias(everyone, confidence=confidence),
+        "miss_rate": generative_miss_rate(own, blank, confidence=confidence),
+    }
+
+
+def _counts(study: LeaningStudy, view: EncoderView, t: int, groups: Sequence[int]) -> np.ndarray:
+    """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
+    near = view.image_cosines[t][:, 1][:, list(groups)]
+    if not len(near) or not np.isfinite(near).all():
+        return np.zeros(len(groups), int)
+    return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
+
+
+def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
+    if not view.reads_text:
+        return "the encoder reads no text"
+    if not study.layout.target_sizes[t]:
+        return "no image of the target"
+    if component == "miss_rate":
+        return NO_BLANK
+    empty = [g for g in study.everyone if not study.layout.word_counts[g]]
+    return f"no word of group {study.layout.groups[empty[0]]!r}" if empty else score.reason
+
 
 FIDELITY: Final = "fidelity"
 OWN_FIDELITY: Final = "own_fidelity"
@@ -51,7 +221,9 @@ class _Match:
     reason: str = ""
 
 
-def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], targets: GatheredTargets) -> list[Score]:
+def fidelity_rows(
+    study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
+) -> list[Score]:
     """Of every view and target, how its images rank its own text among the texts of all targets, by cosine.
 
     ``own_prompt_first``: share of images whose own text is the nearest, Wilson interval, null 1/T over T different
@@ -61,13 +233,12 @@ def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], ta
     q corrects over the targets; where it is above 0.05 the target is flagged ``not shown``. ``blank prompt``: see
     ``miss_rate`` of the other audits.
     """
-    views = zip(by_view(encoders).items(), (targets.mean, *targets.encoders), strict=True)
     matches: dict[int, list[_Match]] = {}  # the average of one encoder is that one
     rows = []
-    for (name, encoder), viewed in views:
-        if id(viewed) not in matches:
-            matches[id(viewed)] = _matches(encoder, viewed.matches, study.layout.target_sizes)
-        rows += _rows(study, name, matches[id(viewed)])
+    for (name, encoder), view in zip(by_view(encoders).items(), views, strict=True):
+        if id(encoder) not in matches:
+            matches[id(encoder)] = _matches(encoder, view.matches, study.layout.target_sizes)
+        rows += _rows(study, name, matches[id(encoder)])
     return rows
 
 

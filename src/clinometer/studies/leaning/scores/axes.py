@@ -1,0 +1,471 @@
+"""What can be asked of groups that are cells of axes: each axis, cell and interaction, as contrasts of the cells.
+
+With ``c`` the mean cosines of a target to the cells, every question is a linear one, ``w · c`` with weights ``w`` that
+sum to 0. Those of a set S of axes are the analysis of variance of a complete product::
+
+    P_S = ⊗_axis (I − J/K)  of the axes in S,  J/K  of the others            J of ones, K the axis' levels
+
+    row of P_S at a cell  =  what the cell's levels on S add to the levels on fewer axes
+    Σ_S P_S = I − J/G                                              so the parts of a cell add up to its deviation
+
+S of one axis is that axis' own leaning, averaged over the levels of the others; S of more is their interaction: the
+double-centred residual. They are orthogonal, so none takes from another, whatever the axes show.
+
+Whether levels go together is the share of images at a cell beyond what its levels alone give.
+
+An image's scores along an axis, one a level, tell how it reads; attribute images, whose level is known, tell what a
+score is worth. With ``B`` what each level adds to the scores of all axes (level drawn × level scored), every image of a
+target gets an estimate of its levels, and the excess of a cell is the covariance of two of them over its images::
+
+    π_i = 1/K + y_i B⁺                  y_i deviations of its cosines to the levels of all axes; Σ_k π_ik = 1 on each
+    excess_kl = cov_i(π_ik, π_il) − within_kl        in expectation P(k and l) − P(k) P(l)
+
+``within`` is that covariance among attribute images of one prompt, whose levels are fixed: what the encoder alone ties
+together. For three axes and more, the mean product of the centred estimates. Range [−¼, ¼] for two axes of two levels.
+
+Why not the double-centred cosines: they ask whether cosines add up, not whether levels go together. If men are 9 in 10
+and light skin 8 in 10, independently, 72 in 100 are light men and cosines of cells that add up would give 60; and the
+direction on which they are measured is so short that whatever a concept shows leans along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from math import isfinite, nan, prod
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.metrics.families import corrected
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES, TEXT_PART
+from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.verdict import OTHERS
+from clinometer.studies.leaning.scores.contrasts import (
+    JointInference,
+    Tested,
+    contrast_tests,
+    contrast_weights,
+    joint_inference,
+    joint_tests,
+    mean_inference,
+)
+from clinometer.studies.leaning.scores.design import Design, Layout, LeaningStudy
+from clinometer.studies.leaning.scores.rows import (
+    FIXED,
+    Basis,
+    Contrast,
+    as_encoder,
+    bare,
+    contrast_family,
+    contrast_rows,
+    judged_rows,
+    with_reason,
+)
+from clinometer.studies.leaning.scores.views import EncoderView
+
+CROSS = "×"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One question about the cells.
+
+    Attributes
+    ----------
+    kind : ``"axis"``, ``"interaction"`` or ``"cell"``.
+    component : what its rows are called: ``axis:gender``, ``interaction:gender×tone``, ``cells``.
+    axes : the axes it is about, in order.
+    names : of each contrast, the level or the cell that a positive value leans to.
+    others : of each contrast, what a negative one leans to: the other level, or empty where there are several.
+    weights : (contrasts × groups), every row summing to 0.
+    rank : how many of the contrasts are free; 1 is a single question, more take a joint test.
+    """
+
+    kind: str
+    component: str
+    axes: tuple[str, ...]
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    weights: np.ndarray
+    rank: int
+
+    @property
+    def basis(self) -> np.ndarray:
+        """Orthonormal rows that span the contrasts: (rank × groups)."""
+        return np.linalg.svd(self.weights)[2][: self.rank]
+
+    @property
+    def of_halves(self) -> bool:
+        """Whether a value is a deviation from the middle: half of the difference between two that are opposite."""
+        return not (self.kind == "axis" and self.rank == 1)
+
+
+def effects_of(design: Design) -> tuple[Effect, ...]:
+    """Each axis, each interaction, and the cells against all alike, in this order."""
+    sets = [chosen for size in range(1, len(design.axes) + 1) for chosen in combinations(design.axes, size)]
+    return (*(_effect(design, chosen) for chosen in sets), _cells(design))
+
+
+def level_weights(design: Design, axis: str) -> np.ndarray:
+    """Of every level of an axis its deviation from the mean of all levels, over the groups: (levels × groups)."""
+    return _projection(design, (axis,))[list(_combinations(design, (axis,)).values())]
+
+
+def centring(sizes: Sequence[int]) -> np.ndarray:
+    """``⊗ (I − J/K)``: a table of these sizes, as one row, with all its margins taken out."""
+    return np.asarray(reduce(_kron, [np.eye(size) - 1 / size for size in sizes]))
+
+
+def _kron(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.asarray(np.kron(first, second))
+
+
+def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
+    projection = _projection(design, chosen)
+    rank = prod(len(design.axes[axis]) - 1 for axis in chosen)
+    places = _combinations(design, chosen)
+    if len(chosen) == 1:
+        return _axis(design, chosen[0], projection[list(places.values())], rank)
+    row_places = dict(list(places.items())[: None if rank > 1 else 1])
+    return Effect(
+        kind="interaction",
+        component=f"interaction:{CROSS.join(chosen)}",
+        axes=chosen,
+        names=tuple(row_places),
+        others=("",) * len(row_places),
+        weights=projection[list(row_places.values())],
+        rank=rank,
+    )
+
+
+def _axis(design: Design, axis: str, rows: np.ndarray, rank: int) -> Effect:
+    """Of two levels their difference, on the scale of MCAS; of more, the deviation of each."""
+    levels, component = design.axes[axis], f"axis:{axis}"
+    if rank == 1:
+        return Effect("axis", component, (axis,), levels[:1], levels[1:], rows[:1] - rows[1:], 1)
+    return Effect("axis", component, (axis,), levels, ("",) * len(levels), rows, rank)
+
+
+def _cells(design: Design) -> Effect:
+    n = len(design.groups)
+    weights = np.eye(n) - 1 / n
+    return Effect("cell", "cells", tuple(design.axes), design.groups, ("",) * n, weights, n - 1)
+
+
+def _projection(design: Design, chosen: Sequence[str]) -> np.ndarray:
+    """P_S in the order of the design's groups: (groups × groups)."""
+    parts = [
+        np.eye(len(levels)) - 1 / len(levels) if axis in chosen else np.full((len(levels),) * 2, 1 / len(levels))
+        for axis, levels in design.axes.items()
+    ]
+    places = [_place(design, group) for group in design.groups]
+    return np.asarray(reduce(_kron, parts)[np.ix_(places, places)])
+
+
+def _place(design: Design, group: str) -> int:
+    """The group's number in the full product, the last axis running fastest."""
+    place = 0
+    for level, levels in zip(design.cells[group], design.axes.values(), strict=True):
+        place = place * len(levels) + levels.index(level)
+    return place
+
+
+def _combinations(design: Design, chosen: Sequence[str]) -> dict[str, int]:
+    """Each combination of the chosen axes' levels by name, and a group that has it: rows of P_S are alike at them all.
+
+    A combination of all axes is a cell, and has the group's name.
+    """
+    at = [list(design.axes).index(axis) for axis in chosen]
+    places: dict[str, int] = {}
+    for group in sorted(design.groups, key=lambda group: _place(design, group)):
+        levels = [design.cells[group][i] for i in at]
+        name = group if len(chosen) == len(design.axes) else CROSS.join(levels)
+        places.setdefault(name, design.index(group))
+    return places
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Estimates of the levels of images, centred within each target or prompt: per axis, per target (n × K)."""
+
+    centred: dict[str, tuple[np.ndarray, ...]]
+
+    def products(self, axes: Sequence[str]) -> list[np.ndarray]:
+        """Products over the axes, one an image and a combination of levels, the last axis fastest: (n × ΠK) each.
+
+        Their mean is an unbiased estimate of the covariance, or of the third central moment.
+        """
+        products = []
+        for first, *others in zip(*(self.centred[axis] for axis in axes), strict=True):
+            product = first * _unbiased(len(first), len(axes))
+            for part in others:
+                product = (product[:, :, None] * part[:, None, :]).reshape(len(part), product.shape[1] * part.shape[1])
+            products.append(product)
+        return products
+
+
+def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readings]:
+    """Read the images of the targets, and those of the attribute prompts, whose levels are known."""
+    design, layout = study.design, study.layout
+    weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
+    prompts = [
+        x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be held against
+        for own, sizes in zip(view.own, layout.prompt_sizes, strict=True)
+        for x in np.split(own, np.cumsum(sizes)[:-1])
+    ]
+
+    def scores(images: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [(x[:, 0] + (x[:, 1] if view.reads_text else 0.0)) @ weights.T for x in images]
+
+    own, calibration = scores(view.image_cosines), scores(prompts)
+    means = _level_means(design, layout, calibration)
+    decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
+    of_targets, of_prompts = ([_centred(x @ decode) for x in scores] for scores in (own, calibration))
+    return Readings(_split(design, of_targets)), Readings(_split(design, of_prompts))
+
+
+def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+    """The columns of each axis' levels."""
+    by_axis, start = {}, 0
+    for axis, levels in design.axes.items():
+        columns = slice(start, start + len(levels))
+        by_axis[axis] = tuple(x[:, columns] for x in estimates)
+        start += len(levels)
+    return by_axis
+
+
+def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> tuple[list[Tested], JointInference]:
+    """Test the excess of each of the effect's cells, and all against none; variances are moderated over the targets."""
+    design, layout, confidence = study.design, study.layout, study.settings.confidence
+    own, calibration = readings_of(study, view)
+    products = [x - _within_prompts(calibration, effect.axes) for x in own.products(effect.axes)]
+    # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
+    more = _calibration_variance(effect, design, layout, own, calibration)
+    freedom = float(sum(max(len(x) - 1, 0) for x in calibration.centred[effect.axes[0]]))
+    cells = [
+        mean_inference([x[:, k] for x in products], confidence, lost=1, more=(more[:, k], np.full(len(more), freedom)))
+        for k in range(len(effect.names))
+    ]
+    basis = np.linalg.svd(centring([len(design.axes[axis]) for axis in effect.axes]))[2][: effect.rank]
+    scores = [x @ basis.T for x in products]
+    values = np.stack([x.mean(axis=0) if len(x) else np.full(effect.rank, np.nan) for x in scores])
+    spread = np.einsum("rk,tk,sk->trs", basis, more, basis)
+    return cells, joint_inference(scores, values, spread, freedom, confidence, lost=1)
+
+
+def _calibration_variance(
+    effect: Effect, design: Design, layout: Layout, own: Readings, calibration: Readings
+) -> np.ndarray:
+    """Variance of an excess because few attribute images tell how far an axis reads on another: (T × combinations).
+
+    Where estimates of one axis take up ε of a level of the other, the covariance takes up ε var(π) of that level; ε is
+    a difference of means of attribute images. Of two axes; three have it in higher order.
+    """
+    shape = tuple(len(design.axes[axis]) for axis in effect.axes)
+    if len(effect.axes) != 2:
+        return np.zeros((len(own.centred[effect.axes[0]]), int(np.prod(shape))))
+    first, second = effect.axes
+    variances = {
+        axis: np.stack([x.var(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in own.centred[axis]])
+        for axis in effect.axes
+    }
+    of_first = (
+        2 * _mean_variance(design, layout, calibration, first, second)[None, :, None] * variances[second][:, None] ** 2
+    )
+    of_second = (
+        2 * _mean_variance(design, layout, calibration, second, first)[None, None] * variances[first][..., None] ** 2
+    )
+    return np.asarray((of_first + of_second).reshape(len(of_first), -1))
+
+
+def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: str, other: str) -> np.ndarray:
+    """Variance of the mean estimate of an axis' levels over the attribute images of one level of another: (K,)."""
+    cells = len(design.groups) // len(design.axes[other])  # at one level of the other
+    total = np.zeros(len(design.axes[axis]))
+    for g, size in enumerate(layout.image_counts):
+        prompts = [
+            x for x, at in zip(calibration.centred[axis], layout.prompt_groups, strict=True) if at == g and len(x) > 1
+        ]
+        total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
+    return np.asarray(total / cells**2 / len(design.axes[other]))
+
+
+def _within_prompts(calibration: Readings, axes: Sequence[str]) -> np.ndarray:
+    """Mean products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
+    products = [x for x in calibration.products(axes) if len(x) > len(axes)]
+    if not products:
+        return np.array(np.nan)
+    return np.asarray(np.average([x.mean(axis=0) for x in products], axis=0, weights=[len(x) - 1 for x in products]))
+
+
+def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -> np.ndarray:
+    """What each level adds to the scores of attribute images, every cell weighing alike: (levels × levels scored)."""
+    by_cell: dict[str, list[np.ndarray]] = {group: [] for group in design.groups}
+    for g, own in zip(layout.prompt_groups, scores, strict=True):
+        by_cell[design.groups[g]].append(own[np.isfinite(own).all(axis=1)])
+    nothing = np.full(sum(map(len, design.axes.values())), np.nan)
+    cells = {group: np.concatenate(parts) for group, parts in by_cell.items()}
+    means = np.stack([cells[g].mean(axis=0) if len(cells[g]) else nothing for g in design.groups])
+    return np.asarray(np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means)
+
+
+def _centred(estimates: np.ndarray) -> np.ndarray:
+    return estimates - estimates.mean(axis=0) if len(estimates) else estimates
+
+
+def _unbiased(n: int, axes: int) -> float:
+    """What makes the mean product of n centred values unbiased, of two or three axes; NaN of too few images."""
+    if n < axes:
+        return np.nan
+    return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0
+
+
+METRIC: Final = "intersections"
+F_TEST = "Hotelling's F over images, moderated over the targets"
+NOT_READ = "no image of a level to read the others by"
+TOO_FEW = "no interval from so few images of the target"
+
+
+def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
+    """Report every number of a study with axes, as the average over encoders sees it, and then each.
+
+    All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
+    of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.
+
+    ============================ ======================================================================
+    component                    value
+    ============================ ======================================================================
+    ``axis:A``                   of two levels, the image part along the axis, every cell of a level weighing
+                                 alike; ``group`` is the level that positive leans to, ``setting`` see above
+    ``axis:A``, ``group`` a      of more levels, the deviation of each from their mean; without ``group`` the
+    level                        length of all deviations, tested against uniform
+    ``cells``                    length of the cells' deviations, tested against all cells being as near
+    ``cell:C``                   deviation of a cell from the mean of all; sums to 0 over the cells
+    ``interaction:A×B``          share of images at the cell ``group`` beyond what its levels alone give; with
+                                 more than one free cell, one row each, and their length without ``group``
+    ``residual:A×B``             the double-centred cosine of the cell ``group``: not neutral, carries no verdict
+    ============================ ======================================================================
+
+    Tests are corrected over the targets, those of cells and levels over both. Verdicts stand in the rows of single
+    axes, cells and interactions, averaged over encoders.
+    """
+    mean, *others = views
+    rows = [row for effect in effects_of(study.design) for row in _effect_rows(study, mean, effect)]
+    if len(others) == 1:  # the average of one is that one
+        return rows + [replace(row, p_equivalence=nan) for row in as_encoder(rows, others[0].encoder)]
+    return rows + [
+        row for view in others for effect in effects_of(study.design) for row in _effect_rows(study, view, effect)
+    ]
+
+
+def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iterator[Score]:
+    """Make the rows of one effect of every target, family by family; the average over encoders has verdicts."""
+    if effect.kind == "interaction":
+        yield from _interaction_rows(study, view, effect)
+        return
+    if effect.rank > 1:
+        yield from _joint_rows(study, view, effect, joint_tests(study, view, effect.basis), COMPONENTS[IMAGE_PART])
+    contrasts = _contrasts(study, effect, COMPONENTS[IMAGE_PART])
+    margin = study.design.margin
+    reach = margin / 2 if margin is not None and effect.of_halves else margin
+    family = _family(study, "cell" if effect.kind == "cell" else effect.component, effect)
+    rows = contrast_family(
+        study, view, contrasts, family, margin=reach, judged=view.encoder == MEAN, equivalence=False
+    )  # fmt: skip
+    yield from _explained(rows)
+    if effect.kind == "axis":
+        for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
+            rows = _tested_rows(study, view, _contrasts(study, effect, COMPONENTS[name]))
+            rows = [replace(row, setting=name) for row in rows]
+            yield from corrected(rows, _family(study, f"{effect.component} {name}"))
+
+
+def _interaction_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iterator[Score]:
+    cells, joint = excess_inference(study, view, effect)
+    parts = ("ii", "ita") if view.reads_text else ("ii",)
+    if effect.rank > 1:
+        yield from _joint_rows(study, view, effect, joint, parts)
+    contrasts = _contrasts(study, effect, parts)
+    made = [
+        [with_reason(row, FIXED) for row in _explained(contrast_rows(study, view, contrast, tests))]
+        for contrast, tests in zip(contrasts, cells, strict=True)
+    ]
+    family = _family(study, effect.component, effect)
+    yield from judged_rows(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
+    name = effect.component.replace("interaction", "residual")
+    residual = _contrasts(study, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
+    rows = [replace(row, component=name) for row in _tested_rows(study, view, residual)]
+    yield from corrected(rows, _family(study, name))
+
+
+def _contrasts(study: LeaningStudy, effect: Effect, modalities: Collection[str]) -> list[Contrast]:
+    """List the questions of an effect, asked of the sum of these modalities."""
+    return [
+        Contrast(
+            contrast_weights(modalities, weights),
+            Basis(modalities, study.everyone),
+            {
+                "metric": METRIC,
+                "component": f"cell:{name}" if effect.kind == "cell" else effect.component,
+                "group": name,
+            },
+            (name, other or OTHERS),
+            _counts(study, weights),
+        )
+        for name, other, weights in zip(effect.names, effect.others, effect.weights, strict=True)
+    ]
+
+
+def _counts(study: LeaningStudy, weights: np.ndarray) -> list[dict[str, Any]]:
+    """Count the images behind each target's row: its own, and those of the groups on either side."""
+    counts, layout = np.array(study.layout.image_counts), study.layout
+    sides = {"n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum())}
+    return [
+        {"n_target": layout.target_sizes[t], "n_repeated": layout.repeated(t), "n_missing": target.missing, **sides}
+        for t, target in enumerate(study.design.targets)
+    ]
+
+
+def _tested_rows(study: LeaningStudy, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
+    """Make rows that are neither judged nor have bounds; what rests on no image has no test over images."""
+    rows = []
+    for contrast in contrasts:
+        tests = contrast_tests(study, view, contrast.weights)
+        if set(contrast.basis.modalities) == {"tt"}:
+            rows += contrast_rows(study, view, contrast, tests.over_words_alone)
+        else:
+            rows += contrast_rows(study, view, contrast, tests)
+    return _explained(rows)
+
+
+def _joint_rows(
+    study: LeaningStudy, view: EncoderView, effect: Effect, joint: JointInference, modalities: Collection[str]
+) -> list[Score]:
+    everyone = np.ones(len(study.design.groups))
+    contrast = Contrast(
+        contrast_weights(modalities, everyone),
+        Basis(modalities, study.everyone),
+        {"metric": METRIC, "component": effect.component},
+        own=_counts(study, everyone),
+    )
+    tests = Tested(bare(joint.size, joint.low, joint.high, joint.null), joint.p, F_TEST)
+    rows = [with_reason(row, FIXED) for row in _explained(contrast_rows(study, view, contrast, tests))]
+    return corrected(rows, _family(study, effect.component))
+
+
+def _family(study: LeaningStudy, name: str, effect: Effect | None = None) -> str:
+    family = f"{METRIC}: {name} over {len(study.design.targets)} targets"
+    if effect is None or effect.rank == 1:
+        return family
+    return f"{family} and {len(effect.names)} {'levels' if effect.kind == 'axis' else 'cells'}"
+
+
+def _explained(rows: Sequence[Score]) -> list[Score]:
+    """Give rows without a number or an interval a reason where nothing that is missing explains it."""
+    return [
+        with_reason(row, NOT_READ if not isfinite(row.value) else TOO_FEW) if not isfinite(row.low) else row
+        for row in rows
+    ]
