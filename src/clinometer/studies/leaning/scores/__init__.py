@@ -77,7 +77,7 @@ def mcas_study(
     confidence: float = 0.95,
     measured: Iterable[tuple[int, MeasuredTarget]] | None = None,
 ) -> list[Score]:
-    """Every number of the MCAS family for one run.
+    """Compute every number of the MCAS family for one run.
 
     All of them are functions of one tensor of mean cosines ``C[target, modality, group]``, so the cosines are
     computed once and 10,000 bootstrap replicates are weights times cosines. Rows:
@@ -154,7 +154,7 @@ def _rows_of_a_view(study: LeaningStudy, view: EncoderView) -> list[Score]:
 def measurer_of(
     encoders: Sequence[EncoderEmbeddings], design: Design, *, n_resamples: int = 10_000, seed: int = 0
 ) -> Measurer:
-    """What measures the targets of a study for :func:`mcas_study`, one at a time; raises as that does.
+    """Return what measures the targets of a study for :func:`mcas_study`, one at a time; raises as that does.
 
     The images of a target are looked at when it is measured.
     """
@@ -169,7 +169,7 @@ def measurer_of(
 def _with_readers(
     rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
 ) -> list[Score]:
-    """The rows with how well the encoders read, and without what one that cannot read would have said."""
+    """Add how well the encoders read, and take out what one that cannot read would have said."""
     checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
     fidelity = fidelity_rows(study, encoders, views)
     shares = [row for row in rows if row.metric == "share"]
@@ -184,7 +184,7 @@ def crossed_study(
     confidence: float = 0.95,
     measured: Iterable[tuple[int, MeasuredTarget]] | None = None,
 ) -> list[Score]:
-    """Every number of a run whose groups are cells of axes, and how well the encoders read along each axis.
+    """Compute every number of a run whose groups are cells of axes, and how well the encoders read along each axis.
 
     All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
     of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.

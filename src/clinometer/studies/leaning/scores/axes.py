@@ -104,18 +104,18 @@ class Effect:
 
 
 def effects_of(design: Design) -> tuple[Effect, ...]:
-    """Each axis, each interaction, and the cells against all alike, in this order."""
+    """List each axis, each interaction, and the cells against all alike, in this order."""
     sets = [chosen for size in range(1, len(design.axes) + 1) for chosen in combinations(design.axes, size)]
     return (*(_effect(design, chosen) for chosen in sets), _cells(design))
 
 
 def level_weights(design: Design, axis: str) -> np.ndarray:
-    """Of every level of an axis its deviation from the mean of all levels, over the groups: (levels × groups)."""
+    """Weigh the groups for each level's deviation from the mean of an axis' levels: (levels × groups)."""
     return _projection(design, (axis,))[list(_combinations(design, (axis,)).values())]
 
 
 def centring(sizes: Sequence[int]) -> np.ndarray:
-    """``⊗ (I − J/K)``: a table of these sizes, as one row, with all its margins taken out."""
+    """Return ``⊗ (I − J/K)``, which takes all margins out of a table of these sizes, as one row."""
     return np.asarray(reduce(_kron, [np.eye(size) - 1 / size for size in sizes]))
 
 
@@ -142,7 +142,7 @@ def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
 
 
 def _axis(design: Design, axis: str, rows: np.ndarray, rank: int) -> Effect:
-    """Of two levels their difference, on the scale of MCAS; of more, the deviation of each."""
+    """Take the difference of two levels, on the scale of MCAS; of more, the deviation of each."""
     levels, component = design.axes[axis], f"axis:{axis}"
     if rank == 1:
         return Effect("axis", component, (axis,), levels[:1], levels[1:], rows[:1] - rows[1:], 1)
@@ -156,7 +156,7 @@ def _cells(design: Design) -> Effect:
 
 
 def _projection(design: Design, chosen: Sequence[str]) -> np.ndarray:
-    """P_S in the order of the design's groups: (groups × groups)."""
+    """Compute P_S in the order of the design's groups: (groups × groups)."""
     parts = [
         np.eye(len(levels)) - 1 / len(levels) if axis in chosen else np.full((len(levels),) * 2, 1 / len(levels))
         for axis, levels in design.axes.items()
@@ -166,7 +166,7 @@ def _projection(design: Design, chosen: Sequence[str]) -> np.ndarray:
 
 
 def _place(design: Design, group: str) -> int:
-    """The group's number in the full product, the last axis running fastest."""
+    """Find the group's number in the full product, the last axis running fastest."""
     place = 0
     for level, levels in zip(design.cells[group], design.axes.values(), strict=True):
         place = place * len(levels) + levels.index(level)
@@ -174,7 +174,7 @@ def _place(design: Design, group: str) -> int:
 
 
 def _combinations(design: Design, chosen: Sequence[str]) -> dict[str, int]:
-    """Each combination of the chosen axes' levels by name, and a group that has it: rows of P_S are alike at them all.
+    """Find a group for each combination of the chosen axes' levels, by name: rows of P_S are alike at all that have it.
 
     A combination of all axes is a cell, and has the group's name.
     """
@@ -194,7 +194,7 @@ class Readings:
     centred: dict[str, tuple[np.ndarray, ...]]
 
     def products(self, axes: Sequence[str]) -> list[np.ndarray]:
-        """Products over the axes, one an image and a combination of levels, the last axis fastest: (n × ΠK) each.
+        """Multiply over the axes, for each image and combination of levels, the last axis fastest: (n × ΠK) each.
 
         Their mean is an unbiased estimate of the covariance, or of the third central moment.
         """
@@ -228,7 +228,7 @@ def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readi
 
 
 def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
-    """The columns of each axis' levels."""
+    """Split the estimates into the columns of each axis' levels."""
     by_axis, start = {}, 0
     for axis, levels in design.axes.items():
         columns = slice(start, start + len(levels))
@@ -259,7 +259,7 @@ def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> 
 def _calibration_variance(
     effect: Effect, design: Design, layout: Layout, own: Readings, calibration: Readings
 ) -> np.ndarray:
-    """Variance of an excess because few attribute images tell how far an axis reads on another: (T × combinations).
+    """Estimate what few attribute images add to the variance of an excess, as one axis reads on another: (T × cells).
 
     Where estimates of one axis take up ε of a level of the other, the covariance takes up ε var(π) of that level; ε is
     a difference of means of attribute images. Of two axes; three have it in higher order.
@@ -282,7 +282,7 @@ def _calibration_variance(
 
 
 def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: str, other: str) -> np.ndarray:
-    """Variance of the mean estimate of an axis' levels over the attribute images of one level of another: (K,)."""
+    """Estimate the variance of an axis' mean reading over the attribute images of one level of another: (K,)."""
     cells = len(design.groups) // len(design.axes[other])  # at one level of the other
     total = np.zeros(len(design.axes[axis]))
     for g, size in enumerate(layout.image_counts):
@@ -294,7 +294,7 @@ def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: 
 
 
 def _within_prompts(calibration: Readings, axes: Sequence[str]) -> np.ndarray:
-    """Mean products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
+    """Average the products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
     products = [x for x in calibration.products(axes) if len(x) > len(axes)]
     if not products:
         return np.array(np.nan)
@@ -302,7 +302,7 @@ def _within_prompts(calibration: Readings, axes: Sequence[str]) -> np.ndarray:
 
 
 def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -> np.ndarray:
-    """What each level adds to the scores of attribute images, every cell weighing alike: (levels × levels scored)."""
+    """Find what each level adds to attribute images' scores, every cell weighing alike: (levels × levels scored)."""
     by_cell: dict[str, list[np.ndarray]] = {group: [] for group in design.groups}
     for g, own in zip(layout.prompt_groups, scores, strict=True):
         by_cell[design.groups[g]].append(own[np.isfinite(own).all(axis=1)])
@@ -317,7 +317,7 @@ def _centred(estimates: np.ndarray) -> np.ndarray:
 
 
 def _unbiased(n: int, axes: int) -> float:
-    """What makes the mean product of n centred values unbiased, of two or three axes; NaN of too few images."""
+    """Return what makes a mean product of n centred values unbiased, for two or three axes; NaN for too few images."""
     if n < axes:
         return np.nan
     return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0

@@ -38,7 +38,7 @@ SENSITIVITY = "sensitivity"
 
 
 def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """II, ITP, ITA, TT, the image part II + ITA, the text part ITP + TT and MCAS of every target, tested.
+    """Report II, ITP, ITA, TT, the image part II + ITA, the text part ITP + TT and MCAS of every target, tested.
 
     The two parts and MCAS of the average view have verdicts. The unit of chance is the image, but for the text part,
     which holds none of the target: there it is the words and the attribute prompts (:func:`text_tests`). TT alone has
@@ -85,7 +85,7 @@ def _label_fields(study: LeaningStudy, component: str, test: PermutationTest | N
 
 
 def sensitivity_rows(rows: Sequence[Score], encoders: Sequence[str]) -> list[Score]:
-    """Of every component, each encoder's size and its agreement with the others; none with a single encoder.
+    """Report for every component each encoder's size and its agreement with the others; nothing for a single encoder.
 
     ::
 
@@ -113,7 +113,7 @@ def _scores(rows: Sequence[Score], component: str, encoder: str) -> list[float]:
 
 
 def _means(scores: np.ndarray) -> np.ndarray:
-    """Mean of the encoders that have a number, target by target; NaN where none has."""
+    """Average the encoders that have a number, target by target; NaN where none has."""
     is_finite = np.isfinite(scores)
     total, count = np.where(is_finite, scores, 0.0).sum(axis=0), is_finite.sum(axis=0)
     return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
@@ -156,7 +156,7 @@ def own_text_rows(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """TT of every target in each of the model's own text encoders: metric ``own_text``, component ``tt``.
+    """Report TT of every target in each of the model's own text encoders: metric ``own_text``, component ``tt``.
 
     ::
 
@@ -184,7 +184,7 @@ def prior_rows(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """II of every target in the image embeddings that the model's prior draws: metric ``prior``, component ``ii``.
+    """Report II of every target in the embeddings that the model's prior draws: metric ``prior``, component ``ii``.
 
     ::
 
@@ -213,7 +213,7 @@ def prior_rows(
 def _rows(
     encoder: EncoderEmbeddings, design: Design, settings: DrawSettings, metric: str, component: str
 ) -> list[Score]:
-    """One component alone, under a metric of its own."""
+    """Report one component alone, under a metric of its own."""
     design = replace(design, third=None)
     layout = layout_of([encoder], design)
     study = LeaningStudy(design, layout, settings)
@@ -255,7 +255,7 @@ def label_tests(
 
 
 def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
-    """The smallest two-sided p that so many relabellings allow.
+    """Return the smallest two-sided p that so many relabellings allow.
 
     Of a full count one is as extreme as can be, or two where its mirror image is a relabelling too.
     """

@@ -50,7 +50,7 @@ def contrast_weights(modalities: Collection[str], groups: np.ndarray) -> np.ndar
 
 
 def pair_weights(study: LeaningStudy, modalities: Collection[str], a: int, b: int) -> np.ndarray:
-    """Weights (4 × groups) of the sum of these components between two groups, positive towards the first."""
+    """Weigh the sum of these components between two groups, positive towards the first: (4 × groups)."""
     groups = np.zeros(len(study.design.groups))
     groups[a], groups[b] = 1.0, -1.0
     return contrast_weights(modalities, groups)
@@ -127,7 +127,7 @@ def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) 
 
 
 def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
-    """What an image of each target may score, (T × 2): between what the groups' own images do; ``used`` (2 × groups).
+    """Bound what an image of each target may score by what the groups' own images do, (T × 2); ``used`` (2 × groups).
 
     NaN where a group has no images to tell. Of weights that do not sum to 0, as of the nearness to one group, what all
     groups have in common stays at the mean of the target's own images: a car is far from every group, and no further
@@ -149,7 +149,7 @@ def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
 def filled_tests(
     study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests
 ) -> dict[str, list[ContrastTests]]:
-    """The tests of a contrast with the images filled in that are not there, or counted as often as they were drawn.
+    """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
     By what is filled in (:mod:`clinometer.metrics.bounds`); nothing of a contrast that no image of a target enters.
     """
@@ -194,7 +194,7 @@ def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> C
 
 
 def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Variance of each target's ITP from prompt to prompt (T,), and its degrees of freedom; NaN of a single prompt."""
+    """Estimate the variance of each target's ITP from prompt to prompt, and its freedom; NaN for a single prompt."""
     pools = pools_of(study.design, study.layout)
     pool = pools.prompts
     if not pool.complete:
@@ -239,7 +239,7 @@ def _with_stimuli(
 
 
 def paired_difference(first: EncoderView, second: EncoderView) -> EncoderView:
-    """Second minus first, image by image, as a view of its own.
+    """Subtract the first from the second, image by image, as a view of its own.
 
     Both runs have the same layout, and their i-th images are partners. What is linear in the cosines is linear in their
     differences.
@@ -278,7 +278,7 @@ def unpaired_differences(
 
 
 def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Contributions y of the images of one target, from their mean cosines (n × 2 × groups): (n,)."""
+    """Compute the contributions y of a target's images from their mean cosines (n × 2 × groups): (n,)."""
     used = weights[[II, ITA]]
     if not used.any():
         return UNVARYING
@@ -297,7 +297,7 @@ def _sum(weights: np.ndarray, tensor: np.ndarray, modalities: tuple[int, ...]) -
 def item_variance(
     layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
 ) -> tuple[np.ndarray, float]:
-    """Variance of each target's number from attribute images (ii, itp) or words (ita, tt), (T,), and its freedom."""
+    """Estimate each target's variance from attribute images (ii, itp) or words (ita, tt), (T,), and its freedom."""
     variances, freedom = group_variances(layout, items, weights, modalities)
     return np.asarray(sum(variances.T, np.zeros(len(variances)))), freedom
 
@@ -305,7 +305,7 @@ def item_variance(
 def group_variances(
     layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
 ) -> tuple[np.ndarray, float]:
-    """What each group adds to the variance of each target's number, (T × groups), and their freedom together.
+    """Estimate what each group adds to the variance of each target's number, (T × groups), and the freedom of all.
 
     ::
 
@@ -326,7 +326,7 @@ def group_variances(
 
 
 def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, float]]:
-    """Columns of each stratum of a group's items, and its share of the group: prompts of images, or all words."""
+    """List the columns of each stratum of a group, prompts of images or all words, and its share of the group."""
     if not images:
         if layout.word_counts[g]:
             yield layout.word_slices[g], 1.0
@@ -337,7 +337,7 @@ def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, fl
 
 
 def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Covariance of two contrasts of each target by the words and the encoders that they share: (T,).
+    """Estimate the covariance of two contrasts of each target by the words and encoders that they share: (T,).
 
     ::
 
@@ -352,7 +352,7 @@ def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarra
 
 
 def _encoders(view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Variance of a mean over encoders, from how far they differ."""
+    """Estimate the variance of a mean over encoders, from how far they differ."""
     n = len(view.encoder_points)
     if n < 2:
         return np.zeros(view.targets.point.shape[0]), inf
@@ -412,7 +412,7 @@ def joint_inference(
     *,
     lost: int = 0,
 ) -> JointInference:
-    """Hotelling's test that k numbers of a target are all 0, its covariance moderated over the targets.
+    """Test that k numbers of a target are all 0 (Hotelling), with a covariance moderated over the targets.
 
     ::
 
@@ -451,7 +451,7 @@ def joint_inference(
 
 
 def _own_variance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variance of the mean of each target's scores, moderated over the targets, and its degrees of freedom."""
+    """Estimate the variance of the mean of each target's scores, moderated over the targets, and its freedom."""
     sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost
     raw = np.array([y.var(ddof=ddof) if len(y) > ddof else np.nan for y in scores])
     variance, freedom = moderate(raw, sizes - ddof, prior_of(raw, sizes - ddof))
@@ -459,7 +459,7 @@ def _own_variance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, 
 
 
 def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of the means of each target's scores (T × k × k), moderated, and its degrees of freedom."""
+    """Estimate the covariance of the means of each target's scores (T × k × k), moderated, and its freedom."""
     sizes = np.array([len(y) for y in scores], np.float64)
     rank, ddof = scores[0].shape[1], 1 + lost
     nothing = np.full((rank, rank), np.nan)

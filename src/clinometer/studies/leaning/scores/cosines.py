@@ -53,7 +53,7 @@ class Weights:
 
 
 def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
-    """Cosines of the attribute prompts themselves, taken as targets, one a prompt over all groups.
+    """Compute the cosines of the attribute prompts themselves, taken as targets, one a prompt over all groups.
 
     No image may be compared with itself. Holding out a random half of every prompt's images as targets and
     keeping the other half as attributes would see to that; averaged over all ways to halve, prompt h is
@@ -82,7 +82,7 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
 
 
 def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
-    """Mean cosines of each attribute image to the images and to the words of every group: per group (n × 2 × G).
+    """Average each attribute image's cosines to the images and to the words of every group: per group (n × 2 × G).
 
     As in :func:`group_cosines`, no image is compared with itself: in its own group its mean cosine to the others of its
     prompt stands for that, or to the others of the group where it is alone. NaN where a group has one image or none.
@@ -126,7 +126,7 @@ def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
 
 
 def uniform_weights(layout: Layout, target_sizes: Sequence[int]) -> Weights:
-    """One row of weights, equal within a target and within a group: the estimate itself."""
+    """Return one row of weights, equal within a target and within a group: the estimate itself."""
     return Weights(
         targets=tuple(np.full((1, n), 1 / max(n, 1)) for n in target_sizes),
         images=_uniform(layout.image_counts),
@@ -161,13 +161,13 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
 
 
 def group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
-    """Mean over each group's columns: (rows × groups), NaN where a group has none."""
+    """Average over each group's columns: (rows × groups), NaN where a group has none."""
     means = [rows[:, s].mean(axis=1) if s.stop > s.start else np.full(len(rows), np.nan) for s in slices]
     return np.stack(means, axis=1)
 
 
 def sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], out: np.ndarray) -> None:
-    """Row by row, the sum of products over each group's columns, into ``out`` (rows × groups)."""
+    """Sum the products over each group's columns, row by row, into ``out`` (rows × groups)."""
     for g, columns in enumerate(slices):
         if columns.stop > columns.start:
             out[:, g] = np.vecdot(left[:, columns], right[:, columns])
@@ -185,12 +185,12 @@ def _uniform(counts: Sequence[int]) -> np.ndarray:
 
 
 def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
-    """Embeddings by the name of the view: ``"mean"`` first, then each encoder's own."""
+    """Return embeddings by the name of the view: ``"mean"`` first, then each encoder's own."""
     return {MEAN: averaged_embeddings(encoders)} | {encoder.encoder: encoder for encoder in encoders}
 
 
 def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddings:
-    """Embeddings whose cosines are those of the encoders, averaged: (items × sum of dimensions).
+    """Make embeddings whose cosines are the encoders' own, averaged: (items × sum of dimensions).
 
     Unit vectors of E encoders, set one behind the other, have the length √E, so that
 
@@ -232,12 +232,12 @@ def _groupwise(encoder_words: Sequence[Mapping[str, np.ndarray] | None]) -> dict
 
 
 def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Unit vectors of the same items, one encoder's behind the other's."""
+    """Set unit vectors of the same items one encoder's behind the other's."""
     return np.concatenate([unit_rows(x) for x in parts], axis=1)
 
 
 def attribute_vectors(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
-    """Unit vectors of all attribute images and of all words, (items × dim); None where it reads no text."""
+    """Return unit vectors of all attribute images and of all words, (items × dim); None where it reads no text."""
     images = np.concatenate([unit_rows(x) for group in layout.groups for x in embeddings.group_images[group]])
     if embeddings.group_words is None:
         return images, None
@@ -245,22 +245,22 @@ def attribute_vectors(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Cosines of unit vectors, also of no rows at all."""
+    """Compute cosines of unit vectors, also of no rows at all."""
     return x @ y.T if len(x) else np.empty((0, len(y)))
 
 
 def text_cosine(texts: np.ndarray | None, items: np.ndarray, n: int) -> np.ndarray:
-    """Cosines of the targets' texts with some items: (n × items), NaN where there are no texts."""
+    """Compute cosines of the targets' texts with some items: (n × items), NaN where there are no texts."""
     return np.full((n, len(items)), np.nan) if texts is None else texts @ items.T
 
 
 def word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np.ndarray:
-    """Cosines of some items with the words: (items × n_words), NaN where there are no words."""
+    """Compute cosines of some items with the words: (items × n_words), NaN where there are no words."""
     return np.full((len(items), n_words), np.nan) if words is None else cosine(items, words)
 
 
 def text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
-    """Cosines of the targets' texts with the words: (n × n_words), NaN where either is missing."""
+    """Compute cosines of the targets' texts with the words: (n × n_words), NaN where either is missing."""
     return np.full((n, n_words), np.nan) if texts is None or words is None else texts @ words.T
 
 
@@ -308,7 +308,7 @@ class TargetReplicates:
     drawn: Sequence[Drawn]
 
     def parts(self) -> Iterator[Replicates]:
-        """Some consecutive targets at a time, two at least: numpy sums a single column in another order."""
+        """Read some consecutive targets at a time, two at least: numpy sums a single column in another order."""
         if not self.drawn:
             return
         size = int(np.prod(self.drawn[0].images.shape))
@@ -316,7 +316,7 @@ class TargetReplicates:
             yield self._read(part)
 
     def whole(self) -> Replicates:
-        """All targets at once."""
+        """Read all targets at once."""
         return self._read(slice(None))
 
     def _read(self, part: slice) -> Replicates:
@@ -336,7 +336,7 @@ def parts_of(total: int, at_once: int) -> Iterator[slice]:
 
 
 def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estimate]) -> Estimate:
-    """An estimate of every target, made of some targets at a time."""
+    """Estimate a number of every target, some targets at a time."""
     estimates = [make(part) for part in replicates.parts()]
     return Estimate(*(np.concatenate([getattr(numbers, f.name) for numbers in estimates]) for f in fields(Estimate)))
 
@@ -346,13 +346,13 @@ def null_expectation(
     formula: Callable[[Replicates], np.ndarray],
     centre: Callable[..., np.ndarray],
 ) -> np.ndarray:
-    """The centre, over null draws (… × T) of a non-negative number, of every target: (T,)."""
+    """Take the centre over null draws (… × T) of a non-negative number of every target: (T,)."""
     centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
     return np.concatenate(centres) if centres else np.empty(0)
 
 
 def all_targets(replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray]) -> np.ndarray:
-    """Numbers of every target, (… × T), made of some targets at a time."""
+    """Apply a formula to all targets, some at a time: (… × T)."""
     return np.concatenate([formula(part) for part in replicates.parts()], axis=-1)
 
 
@@ -402,14 +402,14 @@ def estimate(replicates: Replicates, formula: Formula, confidence: float) -> Est
 
 
 def variance(draws: np.ndarray) -> np.ndarray:
-    """Variance of replicates, in float64."""
+    """Compute the variance of replicates, in float64."""
     return np.asarray(np.var(np.asarray(draws, np.float64), axis=0))
 
 
 def estimate_norm(
     replicates: Replicates, vector: Formula, norm: Formula, confidence: float, value: Formula | None = None
 ) -> Estimate:
-    """``norm(vector(C))``, non-negative, with the interval of :func:`ball_interval`.
+    """Estimate ``norm(vector(C))``, non-negative, with the interval of :func:`ball_interval`.
 
     ``value`` is the number reported where it is not that norm itself but a function that moves no more than
     it.

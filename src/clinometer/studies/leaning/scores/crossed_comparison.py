@@ -68,7 +68,7 @@ def compare_intersections(
     paired: bool,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """Differences along every axis and of every cell, by the same encoders, positive towards the row's ``group``.
+    """Compare along every axis and in every cell, by the same encoders, positive towards the row's ``group``.
 
     Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`crossed_study`, with q over the
     targets (of cells and levels over both) and, of the average over encoders, a verdict. ``paired``: the i-th image of
@@ -106,7 +106,7 @@ def _pairs(
     paired: bool,
     confidence: float,
 ) -> Iterator[_Pair]:
-    """The average over the encoders that read text (over all, if none does) first, then each encoder."""
+    """List the average over the encoders that read text (over all, if none does) first, then each encoder."""
     settings = DrawSettings(1, 0, 0, confidence)
     studies = [LeaningStudy(design, layout_of(run, design), settings) for run in (first, second)]
     sizes = tuple(min(both) for both in zip(*(study.layout.target_sizes for study in studies), strict=True))
@@ -119,7 +119,7 @@ def _pairs(
 
 
 def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> Family:
-    """One effect of every target; that of the average over encoders has verdicts."""
+    """Make the family of one effect of every target; that of the average over encoders has verdicts."""
     margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
     rows = [
         Score(

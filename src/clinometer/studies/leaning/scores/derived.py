@@ -46,7 +46,7 @@ Reduction = Callable[[np.ndarray], np.ndarray]
 
 
 def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """δ, signed δ, α and signed α of every target."""
+    """Report δ, signed δ, α and signed α of every target."""
     delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
     delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
     numbers = {
@@ -65,26 +65,26 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
-    """``|II| − |TT|`` of every target."""
+    """Compute ``|II| − |TT|`` of every target."""
     parts = components(tensor, study.a, study.b)
     return np.asarray(signed_diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
 def signed_alpha(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
-    """``(ITP + ITA) / (2 TT)`` of every target."""
+    """Compute ``(ITP + ITA) / (2 TT)`` of every target."""
     parts = components(tensor, study.a, study.b)
     return np.asarray(signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3]))
 
 
 def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
-    """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
+    """Compute ``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
     signs = np.sign(components(point, study.a, study.b))
     parts = components(tensor, study.a, study.b)
     return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
 
 
 def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
-    """Signed δ with the intervals of its parts, and the null expectation of δ.
+    """Estimate signed δ with the intervals of its parts, and the null expectation of δ.
 
     ::
 
@@ -109,7 +109,7 @@ def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
 
 
 def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
-    """Signed α with the intervals of its parts, and the null expectation of α.
+    """Estimate signed α with the intervals of its parts, and the null expectation of α.
 
     Over images TT is fixed, so the interval is that of ``ITP + ITA``, divided. Over stimuli it is Fieller's of the two,
     each as uncertain as the further end of its own interval says: unbounded exactly where that of TT covers 0.
@@ -144,25 +144,25 @@ def _tested(study: LeaningStudy, view: EncoderView, component: str) -> ContrastT
 
 
 def _variance_of(numbers: Estimate, confidence: float) -> np.ndarray:
-    """The variance of a normal estimate that would reach as far as the further end of the stimulus interval."""
+    """Return the variance of a normal estimate that would reach as far as the further end of the stimulus interval."""
     reach = np.fmax(numbers.stimulus_high - numbers.value, numbers.value - numbers.stimulus_low)
     return np.asarray((reach / scipy.special.ndtri((1 + confidence) / 2)) ** 2)
 
 
 def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
-    """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
+    """Find the targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
     numbers = _tested(study, view, "tt").estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
 def null_of_delta(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
-    """δ as chance alone makes it: (draws × T)."""
+    """Draw δ as chance alone makes it: (draws × T)."""
     parts = components(replicates.null, study.a, study.b)
     return np.asarray(diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
 def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
-    """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
+    """Draw α as chance alone makes it, infinite where TT is 0: (draws × T)."""
     drawn = np.abs(signed_alpha(study, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
 
@@ -170,7 +170,7 @@ def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
 def _fieller(
     x: float, y: float, variance_x: float, variance_y: float, covariance: float, confidence: float
 ) -> tuple[float, float]:
-    """Ends of Fieller's interval of x / y; NaN where it has none."""
+    """Find the ends of Fieller's interval of x / y; NaN where it has none."""
     found = fieller_interval(
         x, y, variance_numerator=variance_x, variance_denominator=variance_y, covariance=covariance,
         confidence=confidence,
@@ -188,7 +188,7 @@ def _flagged(row: Score, unstable: bool) -> Score:
 
 
 def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Mean and standard deviation of MCAS over each category and over all, also by stereotype group."""
+    """Summarise MCAS by mean and standard deviation over each category and over all, also by stereotype group."""
     rows: list[Score] = []
     leanings = _leanings(study, view)
     for category, group, members in _selections(study):
@@ -218,7 +218,7 @@ def sign_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
+    """Report min, max, mean and standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
     selections = [(group, members) for category, group, members in _selections(study) if category == "all"]
     unstable = unstable_targets(study, view)
     rows: list[list[Score]] = [[] for _ in selections]
@@ -339,7 +339,7 @@ _QUANTITIES = {"diffusion_bias": _diffusion_bias, "bias_amplification": _bias_am
 
 
 def _applied(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
-    """The estimate by a formula, (T,), and its replicates by the one that some targets have: (… × targets)."""
+    """Apply a formula to the estimate, (T,), and to replicates the one that some targets have: (… × targets)."""
     return Replicates(
         formula(view.targets.point),
         all_targets(view.targets, lambda part: drawn(part)(part.images)),
@@ -400,7 +400,7 @@ def _mean_and_std(
 
 
 def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int) -> tuple[Estimate, Estimate]:
-    """Mean and std of the targets of one sign in each null draw, averaged over the draws that have one."""
+    """Average the mean and std of the targets of one sign over the null draws that have one."""
     chosen = sign * null > 0
     counts = chosen.sum(axis=-1)
     drawn, counts, chosen = null[counts > 0], counts[counts > 0], chosen[counts > 0]
@@ -412,7 +412,7 @@ def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int
 
 
 def _selections(study: LeaningStudy) -> Iterator[tuple[str, str, list[int]]]:
-    """(category or "all", stereotype group or "", targets), leaving out what is empty by design."""
+    """List (category or "all", stereotype group or "", targets), leaving out what is empty by design."""
     targets = study.design.targets
     groups = dict.fromkeys(target.stereotype for target in targets if target.stereotype is not None)
     for category in (*dict.fromkeys(target.category for target in targets), "all"):
@@ -431,6 +431,6 @@ def _finite_members(values: np.ndarray, members: Sequence[int]) -> list[int]:
 
 
 def _without_stimulus(numbers: Estimate) -> Estimate:
-    """With an unstable target among them, the replicates of TT cross 0 and their spread means nothing."""
+    """Drop the stimulus interval: with an unstable target, replicates of TT cross 0 and their spread means nothing."""
     nothing = np.full_like(numbers.stimulus_low, np.nan)
     return replace(numbers, stimulus_low=nothing, stimulus_high=nothing)

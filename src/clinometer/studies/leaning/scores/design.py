@@ -77,7 +77,7 @@ class Design:
             )
 
     def index(self, group: str) -> int:
-        """Position of a group on the last axis of the tensor of mean cosines."""
+        """Find the position of a group on the last axis of the tensor of mean cosines."""
         return self.groups.index(group)
 
 
@@ -136,13 +136,13 @@ class Layout:
     target_copies: tuple[np.ndarray, ...] = field(default=(), compare=False)
 
     def drawn_shift(self, t: int, scores: np.ndarray) -> float:
-        """How far the mean over a target's images lies from that over its different ones: 0 where none is repeated."""
+        """Measure how far the mean over a target's images lies from that over different ones: 0 without repeats."""
         if not self.repeated(t) or not len(scores):
             return 0.0
         return float(np.average(scores, weights=self.target_copies[t]) - scores.mean())
 
     def repeated(self, t: int) -> int:
-        """How many pictures of a target are another one again, and were not counted."""
+        """Count the pictures of a target that are another one again, and were not counted."""
         return int(self.target_copies[t].sum()) - self.target_sizes[t] if self.target_copies else 0
 
     @property
@@ -271,7 +271,7 @@ def _check_array(where: str, array: np.ndarray, first: int = 0) -> bool:
 
 
 def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> None:
-    """One text per target, and one per attribute prompt."""
+    """Require one text per target, and one per attribute prompt."""
     if embeddings.target_texts is not None and len(embeddings.target_texts) != len(design.targets):
         raise InvalidInputError(f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}")
     for group in design.groups:
@@ -290,7 +290,7 @@ def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
 
 
 def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]) -> str:
-    """What is wrong with axes and cells, in one line; empty where the groups are their complete product."""
+    """Say what is wrong with axes and cells, in one line; empty where the groups are their complete product."""
     if len(axes) < 2 or any(len(levels) < 2 or len(set(levels)) < len(levels) for levels in axes.values()):
         return "axes: expected two or more, each of two or more different levels"
     if set(cells) != set(groups):
@@ -323,13 +323,13 @@ class DrawSettings:
         return np.random.default_rng([self.seed, *"\0".join(names).encode()])
 
     def image_rng(self, *names: str) -> np.random.Generator:
-        """The same for what images are resampled by."""
+        """Make the generator for what images are resampled by."""
         seed = self.seed if self.image_seed is None else self.image_seed
         return replace(self, seed=seed).rng(*names)
 
 
 def checked_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
-    """Settings that can be drawn by.
+    """Check settings before anything is drawn by them.
 
     Raises
     ------
@@ -389,7 +389,7 @@ def pooled_encoders(encoders: Sequence[EncoderEmbeddings]) -> list[int]:
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Unit vectors, also of no rows at all; of many numbers some rows at a time, as each passes through copies."""
+    """Scale rows to length 1, also no rows at all; many numbers some rows at a time, as each is copied."""
     at_once = max(2**20 // max(x.shape[1], 1), 1)
     if len(x) <= at_once:
         return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
@@ -421,7 +421,7 @@ class LabelPool:
         return all(2 * self.in_a[self.strata == s].sum() == (self.strata == s).sum() for s in np.unique(self.strata))
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Mean over the items of each unit: (… × items) → (… × units)."""
+        """Average over the items of each unit: (… × items) → (… × units)."""
         return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
 
 

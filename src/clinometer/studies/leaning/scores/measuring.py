@@ -83,7 +83,7 @@ def counted_once(
 def pairs_counted_once(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
 ) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
-    """The same of two runs whose i-th pictures are partners: a pair counts where either is new in its own run.
+    """Leave each pair in once, of two runs whose i-th pictures are partners, where either is new in its own run.
 
     Twenty different pictures less twenty times the same one are no twenty differences: what the one picture is off by
     is in all of them.
@@ -120,7 +120,7 @@ def pairs_counted_once(
 
 
 def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
-    """Which pictures of each target count, and how often each of them was drawn; every vector is checked on the way."""
+    """Find which pictures of each target count, and how often each was drawn; every vector is checked on the way."""
     kept, copies = list[np.ndarray | None](), list[np.ndarray]()
     for t in range(len(design.targets)):
         places = []
@@ -140,13 +140,13 @@ def _checked_places(encoder: EncoderEmbeddings, design: Design, t: int, first: i
 
 
 def _only(encoder: EncoderEmbeddings, kept: Kept, copies: tuple[np.ndarray, ...]) -> EncoderEmbeddings:
-    """Embeddings of some pictures of the targets."""
+    """Keep some pictures of the targets."""
     images = chosen(encoder.target_images, kept)
     return replace(encoder, target_images=images, target_copies=copies, all_differ=True)
 
 
 def _spread(n: int, drawn: int) -> np.ndarray:
-    """Counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
+    """Return counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
     counts = np.ones(n, int)
     if n:
         counts[0] += drawn - n
@@ -244,7 +244,7 @@ class Texts:
 
 
 def texts_of(encoder: EncoderEmbeddings) -> Texts | None:
-    """The targets' texts, to be told apart; None where there are none."""
+    """Collect the targets' different texts; None where there are none."""
     if encoder.target_texts is None:
         return None
     units, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
@@ -359,7 +359,7 @@ class _Reader:
         self.embeddings = embeddings
 
     def cosines(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """With the attribute images and with the words: (n × images), (n × words)."""
+        """Compute cosines with the attribute images and with the words: (n × images), (n × words)."""
         return cosine(units, self._images), word_cosine(units, self._words, self._n_words)
 
 

@@ -43,7 +43,7 @@ NO_DIRECTION = f"too few images for an interval: {WIDE}"
 
 
 def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Similarity to the third group, angle and distance of every target; the offset k once."""
+    """Report similarity to the third group, angle and distance of every target; the offset k once."""
     if study.design.third is None or view.groups is None:
         return []
     third = study.design.index(study.design.third)
@@ -68,7 +68,7 @@ def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Each attribute prompt (``concept``) and each group (no concept) as a target on the plane.
+    """Report each attribute prompt (``concept``) and each group (no concept) as a target on the plane.
 
     No image is compared with itself; see :func:`clinometer.studies.leaning.scores.cosines.group_cosines`. A group
     stands at the mean of its prompts. A place has no null: the groups are what defines the plane.
@@ -104,7 +104,7 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, Estimate]:
-    """Angle and distance with the intervals of what they are made of.
+    """Estimate angle and distance with the intervals of what they are made of.
 
     Each runs over all that it is where similarity, MCAS and the offset lie anywhere within their own intervals, so none
     says what another denies: where the interval of MCAS holds 0, so does what the angle's is made of. A box of three
@@ -132,14 +132,14 @@ def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, 
 
 
 def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
-    """``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
+    """Compute ``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
     third = study.design.index(str(study.design.third))
     own = np.array(study.layout.prompt_groups) == third
     return np.asarray(-composite(groups, study.a, study.b)[..., own].mean(axis=-1))
 
 
 def _distance_of(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
-    """``‖(c, MCAS) − centroid‖`` of every target: (… × T)."""
+    """Compute ``‖(c, MCAS) − centroid‖`` of every target: (… × T)."""
     return np.hypot(_similarity(study, tensor) - CENTROID[0], composite(tensor, study.a, study.b) - CENTROID[1])
 
 
@@ -148,7 +148,7 @@ def _similarity(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
 
 
 def _over_groups(study: LeaningStudy, values: np.ndarray) -> np.ndarray:
-    """Values of the prompts (… × prompts), followed by the mean over each group's prompts."""
+    """Follow the values of the prompts (… × prompts) by the mean over each group's prompts."""
     owners = np.array(study.layout.prompt_groups)
     means = [values[..., owners == g].mean(axis=-1, keepdims=True) for g in study.everyone]
     return np.concatenate([values, *means], axis=-1)
@@ -209,7 +209,7 @@ def _explained_angle(row: Score) -> Score:
 
 
 def profile(tensor: np.ndarray) -> np.ndarray:
-    """Group association profile ``c_g − mean over groups of c``: (… × T × K) from mean cosines.
+    """Compute the group association profile ``c_g − mean over groups of c``: (… × T × K) from mean cosines.
 
     The third axis of xMCAS for any number of groups. It sums to 0 over groups; positive: nearer to g than to
     the groups on average. With two groups it is ±MCAS/8.
@@ -252,7 +252,7 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n_pairs: int) -> list[Score]:
-    """‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
+    """Report ‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
 
     ::
 

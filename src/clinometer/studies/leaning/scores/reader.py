@@ -53,7 +53,7 @@ def prompt_p_value(
     pairs_a: Sequence[str | None] = (),
     pairs_b: Sequence[str | None] = (),
 ) -> float:
-    """One-sided p that images of a do not score higher than those of b: Student's t over the prompts' means.
+    """Find the one-sided p that images of a score no higher than those of b: Student's t over the prompts' means.
 
     ``of_a``, ``of_b`` are the scores of each prompt's images. Images of one prompt resemble each other, so prompts are
     the units where there are at least ``FEWEST_PROMPTS`` and two in each group; else images are. Where prompts are
@@ -89,7 +89,7 @@ def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
 
 
 def word_p_value(difference: np.ndarray, a: np.ndarray, b: np.ndarray, *, level: float) -> float:
-    """One-sided p that the words' labels mean nothing, over all ways to share out the words of both lists.
+    """Find the one-sided p that the words' labels mean nothing, over all ways to share out the words of both lists.
 
     ::
 
@@ -143,7 +143,7 @@ def image_evidence(
 
 
 def _in_pairs(a: Sequence[str | None], b: Sequence[str | None]) -> tuple[list[int], list[int]]:
-    """Positions of the prompts so that matched ones stand at the same place; in their own order without matches."""
+    """Order the prompts so that matched ones stand at the same place; without matches they keep their own order."""
     if None in a or set(a) != set(b):
         return list(range(len(a))), list(range(len(b)))
     return list(range(len(a))), [list(b).index(pair) for pair in a]
@@ -180,7 +180,7 @@ def _over_images(a: np.ndarray, b: np.ndarray) -> ImageEvidence | None:
 
 
 def _unbiased_distance(a: np.ndarray, b: np.ndarray, n_a: int, n_b: int) -> np.ndarray:
-    """Mean cosine within a, and within b, less twice that between them, no image with itself; from sums (… × dim)."""
+    """Compute the mean cosine within a plus that within b less twice that between them, no image with itself."""
     within_a = (np.vecdot(a, a) - n_a) / (n_a * (n_a - 1))
     within_b = (np.vecdot(b, b) - n_b) / (n_b * (n_b - 1))
     return np.asarray(within_a + within_b - 2 * np.vecdot(a, b) / (n_a * n_b))
@@ -220,11 +220,11 @@ class ReaderCheck:
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     def reason_for(self, target: str) -> str:
-        """Why this view gives no verdict on a target; empty where it gives one."""
+        """Say why this view gives no verdict on a target; empty where it gives one."""
         return self.reason or self.unfit.get(target, "")
 
     def code_for(self, target: str) -> ReasonCode:
-        """The same as a code."""
+        """Return the code of that reason."""
         return self.code or (ReasonCode.DOMAIN if self.unfit.get(target) else ReasonCode.NONE)
 
 
@@ -243,7 +243,7 @@ def reader_checks(
 
 
 def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
-    """The rows without the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
+    """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
     return [_withheld(row, checks.get(row.encoder)) for row in rows]
 
 
@@ -258,7 +258,7 @@ def _withheld(row: Score, check: ReaderCheck | None) -> Score:
 def withheld_between(
     rows: Sequence[Score], first: Mapping[str, ReaderCheck], second: Mapping[str, ReaderCheck]
 ) -> list[Score]:
-    """Differences of two runs without the verdicts that the view cannot carry in either: both runs' images are read.
+    """Take out of differences the verdicts that the view cannot carry in either run: both runs' images are read.
 
     What is said over all targets (no encoder named) rests on the average.
     """
@@ -334,7 +334,7 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
 def _judged(
     check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float
 ) -> tuple[ReasonCode, str]:
-    """Why the encoder does not read; two empty strings where it does."""
+    """Say why the encoder does not read; two empty strings where it does."""
     reading, who = check.reading, _who(encoder)
     if encoder.unfit.get(""):
         return ReasonCode.DOMAIN, encoder.unfit[""]
@@ -369,7 +369,7 @@ def _who(encoder: EncoderEmbeddings) -> str:
 
 
 def _doubt(check: ReaderCheck) -> str:
-    """The first question that it fails, in words."""
+    """Name the first question that it fails."""
     if check.informedness.low <= 0:
         return "that may be chance"
     if not check.p_images <= LEVEL:
@@ -380,7 +380,7 @@ def _doubt(check: ReaderCheck) -> str:
 
 
 def _missed_side(check: ReaderCheck, design: Design) -> str:
-    """What to say of an encoder that takes one group for the other at least every other time."""
+    """Say which group an encoder takes for the other at least every other time."""
     reading = check.reading
     sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
     for own, other, right, n in sides:

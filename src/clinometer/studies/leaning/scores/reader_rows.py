@@ -43,7 +43,7 @@ BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads n
 def reader_rows(
     study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]
 ) -> list[Score]:
-    """Of every view, how often the attribute images of a and b are read right; of all groups, as what they are read.
+    """Report how often every view reads the attribute images of a and b right; of all groups, as what they are read.
 
     ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
     with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
@@ -57,7 +57,7 @@ def reader_rows(
 
 
 def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
-    """The share of every target, corrected for misreading: beside each row ``share``, of the same view.
+    """Correct the share of every target for misreading: beside each row ``share``, of the same view.
 
     :func:`clinometer.stats.misclassification.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
     the view misreads.
@@ -137,7 +137,7 @@ def _family(check: ReaderCheck) -> str:
 
 
 def confusion_rows(design: Design, encoders: Sequence[EncoderEmbeddings], confidence: float) -> list[Score]:
-    """Of every view, the share of each group's images that are nearest to the words of each group."""
+    """Report for every view the share of each group's images that are nearest to the words of each group."""
     return [
         _confused(design, view, drawn, read, counts, confidence)
         for view, embeddings in by_view(encoders).items()
@@ -157,7 +157,7 @@ def _confused(design: Design, view: str, drawn: str, read: str, counts: np.ndarr
 
 
 def _confusion_counts(design: Design, embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
-    """Attribute images of each group by the group whose words they are nearest to; zeros where that is unknown."""
+    """Count each group's attribute images by the group whose words they are nearest to; zeros where that is unknown."""
     groups, words = design.groups, embeddings.group_words
     nothing = {group: np.zeros(len(groups), int) for group in groups}
     if words is None or not all(len(words[group]) for group in groups):
@@ -217,7 +217,7 @@ def axis_checks(
 
 
 def pair_of_levels(design: Design, axis: str, level: str) -> Design:
-    """The design with two groups: the cells at this level of the axis, and all others."""
+    """Make a design of two groups: the cells at this level of the axis, and all others."""
     levels = design.axes[axis]
     other = next(name for name in levels if name != level) if len(levels) == 2 else OTHERS
     pairs = {name: _matches(design, cells) for name, cells in _cells_of(design, axis, level, other).items()}
@@ -229,7 +229,7 @@ def pair_of_levels(design: Design, axis: str, level: str) -> Design:
 
 
 def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, list[tuple[str, str]]]:
-    """The groups on either side of an axis, each with its levels on the other axes."""
+    """List the groups on either side of an axis, each with its levels on the other axes."""
     at = list(design.axes).index(axis)
     sides: dict[str, list[tuple[str, str]]] = {level: [], other: []}
     for group in design.groups:
@@ -240,14 +240,14 @@ def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, li
 
 
 def _matches(design: Design, cells: Sequence[tuple[str, str]]) -> tuple[str | None, ...]:
-    """What each prompt is matched by: its own pair at the same levels of the other axes."""
+    """Name what each prompt is matched by: its own pair at the same levels of the other axes."""
     return tuple(
         None if pair is None else f"{pair} {rest}" for group, rest in cells for pair in design.pairs.get(group, (None,))
     )
 
 
 def _pooled(encoder: EncoderEmbeddings, design: Design, axis: str, pair: Design) -> EncoderEmbeddings:
-    """The embeddings with the cells of either side as one group."""
+    """Pool the cells of either side into one group."""
     sides = {name: [g for g, _ in cells] for name, cells in _cells_of(design, axis, pair.a, pair.b).items()}
     words = encoder.group_words
     return replace(
@@ -259,7 +259,7 @@ def _pooled(encoder: EncoderEmbeddings, design: Design, axis: str, pair: Design)
 
 
 def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
-    """The rows without the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
+    """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
     return [_withheld(row, checks) for row in rows]
 
 
@@ -271,7 +271,7 @@ def _withheld(row: Score, checks: Sequence[LevelCheck]) -> Score:
 
 
 def _rests_on(row: Score, check: LevelCheck) -> bool:
-    """Whether a row's verdict needs this level of this axis to be read; that of a cell needs them all."""
+    """Tell whether a row's verdict needs this level of this axis to be read; that of a cell needs them all."""
     if row.component.startswith(AXIS):
         return row.component == AXIS + check.axis and row.group in ("", check.level)
     return True
@@ -280,7 +280,7 @@ def _rests_on(row: Score, check: LevelCheck) -> bool:
 def axis_reader_rows(
     encoders: Sequence[EncoderEmbeddings], design: Design, checks: Sequence[LevelCheck], confidence: float
 ) -> list[Score]:
-    """Sensitivity, specificity and informedness along every axis (``setting`` names it), and the cells' confusion."""
+    """Report sensitivity, specificity and informedness along every axis (``setting``), and the cells' confusion."""
     rows = []
     for check in checks:
         layout = layout_of(check.embeddings, check.design, targets=False)

@@ -39,7 +39,7 @@ NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
 
 
 def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Share of images nearer to a's words (zero-shot), with its Wilson interval, and its gap from one half.
+    """Report the share of images nearer to a's words (zero-shot), with its Wilson interval, and its gap from one half.
 
     Where images are missing, its bounds are Wilson's ends with all of them read as b, and as a.
 
@@ -68,7 +68,7 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """The share of images that lie between the groups, by the spread of the groups' own attribute images.
+    """Report the share of images that lie between the groups, by the spread of the groups' own attribute images.
 
     ::
 
@@ -109,7 +109,7 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
 
 def _limit(y: np.ndarray, sign: int) -> float:
-    """The limit that one of 20 images of a group lies beyond, on the side of the other group; NaN from one image."""
+    """Find the limit that one of 20 images of a group lies beyond, towards the other group; NaN from one image."""
     n = len(y)
     if n < 2:
         return np.nan
@@ -117,7 +117,7 @@ def _limit(y: np.ndarray, sign: int) -> float:
 
 
 def _with_bounds(row: Score, count: tuple[int, int], confidence: float) -> Score:
-    """The ends of the interval with all missing images read as b, and as a."""
+    """Add the ends of the interval with all missing images read as b, and as a."""
     (near, n), missing = count, row.n_missing
     if not missing or not n:
         return row
@@ -130,7 +130,7 @@ def _columns(estimates: Sequence[object], *names: str) -> Estimate:
 
 
 def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:
-    """How many images have a positive association with a's words against b's, and of how many."""
+    """Count the images with a positive association with a's words against b's, and all images."""
     a, b = study.pair
     near = view.image_cosines[t][:, 1]
     if not (study.layout.word_counts[a] and study.layout.word_counts[b] and np.isfinite(near[:, [a, b]]).all()):
@@ -145,7 +145,7 @@ NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
 
 
 def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
-    """Scores of other audits for each target, from the zero-shot reading of its images.
+    """Report scores of other audits for each target, from the zero-shot reading of its images.
 
     An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
     all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
@@ -175,7 +175,7 @@ def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> 
 
 
 def _counts(study: LeaningStudy, view: EncoderView, t: int, groups: Sequence[int]) -> np.ndarray:
-    """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
+    """Count a target's images by the group whose words they are nearest to; all 0 where a group has no word."""
     near = view.image_cosines[t][:, 1][:, list(groups)]
     if not len(near) or not np.isfinite(near).all():
         return np.zeros(len(groups), int)
@@ -224,7 +224,7 @@ class _Match:
 def fidelity_rows(
     study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
 ) -> list[Score]:
-    """Of every view and target, how its images rank its own text among the texts of all targets, by cosine.
+    """Report for every view and target how its images rank its own text among the texts of all targets, by cosine.
 
     ``own_prompt_first``: share of images whose own text is the nearest, Wilson interval, null 1/T over T different
     texts. ``own_prompt_upper_half``: share of those with a rank of T/2 or better. ``own_prompt_rank``: mean rank, t
@@ -254,7 +254,7 @@ def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score
 
 
 def fidelity_differences(first: Iterable[Score], second: Iterable[Score], view: str) -> list[Score]:
-    """Rows of metric ``comparison`` on how well two runs' images show what was asked, from each run's own scores.
+    """Compare how well two runs' images show what was asked, from each run's own scores: metric ``comparison``.
 
     ::
 
@@ -293,7 +293,7 @@ def fidelity_differences(first: Iterable[Score], second: Iterable[Score], view: 
 
 
 def _shares(rows: Iterable[Score], view: str) -> dict[str, list[Score]]:
-    """The shares of each target, of a run that is several seeds put together as many as these."""
+    """Collect the shares of each target; a run that is several seeds put together has as many as these."""
     by_name: dict[str, list[Score]] = {}
     for row in rows:
         if (row.metric, row.component, row.encoder) == (FIDELITY, "own_prompt_first", view) and isfinite(row.value):
@@ -302,7 +302,7 @@ def _shares(rows: Iterable[Score], view: str) -> dict[str, list[Score]]:
 
 
 def _answers(row: Score) -> np.ndarray:
-    """Of each image of a target, whether its own prompt is the nearest."""
+    """Tell of each image of a target whether its own prompt is the nearest."""
     return np.arange(row.n_target) < round(row.value * row.n_target)
 
 
@@ -325,7 +325,7 @@ def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Seq
 
 
 def _ranked(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
-    """The match of each target: the gains of all images wait in a file, and are read by text."""
+    """Match each target: the gains of all images wait in a file, and are read by text."""
     owners = np.repeat(texts.own, sizes)
     at_once = max(HELD // max(len(owners), 1), 1)
     for first in range(0, len(texts.own), at_once):
@@ -340,7 +340,7 @@ def _ranked(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterato
 
 
 def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[int]) -> float:
-    """Mann and Whitney's p of a target's own images against those of targets with another text."""
+    """Find Mann and Whitney's p of a target's own images against those of targets with another text."""
     start = sum(sizes[:target])
     mine, others = gains[start : start + sizes[target]], gains[~same]
     return rank_sum_p(mine, others) if len(mine) and len(others) else nan

@@ -103,7 +103,7 @@ def evidence_of(
 
 
 def rows_when_stopped(rows: Sequence[Score], stands: Mapping[str, Sequence[Evidence]], design: Design) -> list[Score]:
-    """The rows of a study whose images were drawn until decided; ``stands`` by component: the image part and MCAS.
+    """Judge the rows of a study whose images were drawn until decided; ``stands`` by component: image part and MCAS.
 
     Both carry their confidence sequences, their anytime-valid p and q, and the verdicts that follow from them. Every
     other interval and test that rests on the targets' images holds for a fixed number of them only: it is left out,
@@ -170,7 +170,7 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     reaches = reaches_of(view.items, layout, (a, b), component)
 
     def leaning(cosines: np.ndarray) -> np.ndarray:
-        """``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""
+        """Compute ``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""
         return np.asarray((cosines[..., a] - cosines[..., b]).sum(axis=1))
 
     span = np.concatenate([leaning(view.own[g]) for g in (a, b)])
@@ -247,7 +247,7 @@ def factors_ahead(
     span: tuple[float, float],
     margin: float | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
+    """Find ``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
     level = LEVEL - ATTRIBUTE_LEVEL
     evidence = len(stands) / (level * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
     alone = np.full((2, len(stands), len(stands)), inf)
@@ -269,7 +269,7 @@ def _chances(
     reach: float,
     evidence: np.ndarray,
 ) -> list[np.ndarray]:
-    """Of leaning and, with a margin, of balance: (times the images, evidence) each."""
+    """Find the chances of leaning and, with a margin, of balance: (times the images, evidence) each."""
 
     def of(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
         return chance_to_reach(
@@ -312,7 +312,7 @@ def _decided(row: Score, stand: Evidence, p_holm: float, design: Design) -> Scor
 
 
 def _bounded(decided: Score, row: Score, margin: float | None) -> Score:
-    """The sequence's ends moved by as much as fillings move those of a fixed number of images."""
+    """Move the sequence's ends by as much as fillings move those of a fixed number of images."""
     if not isfinite(row.bound_low):
         return decided
     low, high = decided.low + row.bound_low - row.low, decided.high + row.bound_high - row.high
@@ -336,7 +336,7 @@ def _judgement(stand: Evidence, design: Design) -> Judgement:
 
 
 def without_inference(row: Score) -> Score:
-    """The estimate alone."""
+    """Keep the estimate alone."""
     claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
     if all(isnan(number) for number in claims):
         return row
@@ -389,7 +389,7 @@ def paired_evidence(
 def _differences(
     first: ImageLeanings, second: ImageLeanings
 ) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float]]:
-    """D of each target's pairs and its constant, and what d lies within."""
+    """Return d of each target's pairs and its constant, and what d lies within."""
     constants = (second.constants - first.constants).tolist()
     values = [y - x for x, y in zip(first.targets, second.targets, strict=True)]
     span = second.span[0] - first.span[1], second.span[1] - first.span[0]
@@ -397,7 +397,7 @@ def _differences(
 
 
 def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:
-    """What each pair of attribute images adds to each target's difference."""
+    """Find what each pair of attribute images adds to each target's difference."""
     images, others = second.items.images, first.items.images
     if images.shape != others.shape:
         raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
@@ -407,7 +407,7 @@ def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:
 def differences_when_stopped(
     rows: Sequence[Score], stands: Mapping[str, Sequence[Evidence]], design: Design
 ) -> list[Score]:
-    """The rows of a comparison whose images were drawn until decided; ``stands`` by component: image part and MCAS.
+    """Judge the rows of a comparison whose images were drawn until decided; ``stands`` by component.
 
     The differences of these carry their confidence sequences and their anytime-valid p and q, over the targets. What
     else rests on target images holds for a fixed number of them only and keeps its estimate alone.

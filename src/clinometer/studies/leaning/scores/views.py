@@ -196,7 +196,7 @@ def gather(
 
 
 def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
-    """Cosines of the targets' texts with the attribute images and with the words."""
+    """Compute cosines of the targets' texts with the attribute images and with the words."""
     images, words = attribute_vectors(embeddings, layout)
     texts = None if embeddings.target_texts is None else unit_rows(embeddings.target_texts)
     n, n_words = len(layout.targets), sum(layout.word_counts)
@@ -206,7 +206,7 @@ def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.nda
 def _groups_as_targets(
     encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, draws: Draws | None
 ) -> list[Replicates | None]:
-    """Tensors of the attribute prompts as targets, of each encoder, and then of the average of several.
+    """Make tensors of the attribute prompts as targets, of each encoder, and then of the average of several.
 
     None without a third group: nothing else needs them. The stimulus replicates of an average resample encoders too.
     """
@@ -284,7 +284,7 @@ class _Collector:
             self._drawn[t] = Drawn(*map(self._scratch.keep, self._tensors))
 
     def _texts_under(self, draws: Draws | None) -> list[dict[int, list[Kept | None]]]:
-        """What the texts say of every target, (T × replicates) a group, by modality; of each kind of replicates."""
+        """Average what the texts say, (T × replicates) a group, by modality; for each kind of replicates."""
         layout, uniform = self._layout, uniform_weights(self._layout, ())
         images = partial(_by_group, self._texts[0], layout.image_slices)
         words = partial(_by_group, self._texts[1], layout.word_slices)
@@ -322,7 +322,7 @@ class _Collector:
 
 
 def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -> Iterator[np.ndarray | None]:
-    """Mean cosines of the texts to each group under R rows of weights, (T × R); None of a group without items."""
+    """Average the texts' cosines to each group under R rows of weights, (T × R); None for a group without items."""
     for columns in slices:
         filled = columns.stop > columns.start
         yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None
