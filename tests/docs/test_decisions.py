@@ -1,4 +1,4 @@
-"""Every decision is told in the same four parts and names tests that exist; two are pinned here."""
+"""Every decision has the same four parts, tests that exist and a line in the index; two are pinned here."""
 
 import re
 
@@ -13,7 +13,9 @@ from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
-PAGES = sorted((ROOT / "docs/decisions").glob("*.md"))
+FOLDER = ROOT / "docs/decisions"
+INDEX = FOLDER / "README.md"
+PAGES = sorted(set(FOLDER.glob("*.md")) - {INDEX})
 
 
 def test_decisions_have_their_parts_and_real_tests():
@@ -31,6 +33,33 @@ def test_decisions_have_their_parts_and_real_tests():
 
 def test_decisions_are_numbered_without_gaps():
     assert [int(path.stem[:4]) for path in PAGES] == list(range(1, len(PAGES) + 1))
+
+
+def test_the_index_lists_every_decision_with_its_title():
+    rows = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+?) \| (.+?) \|$", INDEX.read_text("utf-8"), re.MULTILINE)
+    titles = [tuple(page.read_text("utf-8").split("\n", 1)[0][2:].split(" ", 1)) for page in PAGES]
+    assert [(number, title) for number, _, title, _ in rows] == titles
+    assert [name for _, name, _, _ in rows] == [page.name for page in PAGES]
+    assert all(re.match(r"accepted|superseded by \[", status) for *_, status in rows)
+
+
+def test_no_text_refers_to_a_decision_that_does_not_exist():
+    numbers = {int(page.stem[:4]) for page in PAGES}
+    gone = []
+    for path in _texts():
+        text = path.read_text("utf-8")
+        named = re.findall(r"\bdecisions?\s+#?(\d+)\b|decisions/(\d{4})\b", text, re.IGNORECASE)
+        gone += [f"{path.relative_to(ROOT)}: {a or b}" for a, b in named if int(a or b) not in numbers]
+    assert gone == []
+
+
+def _texts():
+    """Yield the source files and pages that may refer to a decision."""
+    for folder in ("src", "tests", "benchmarks", "docs", "reference"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".py", ".md", ".yaml", ".html"} and path != INDEX:
+                yield path
+    yield from ROOT.glob("*.md")
 
 
 class Listener(NoProgress):

@@ -1,4 +1,10 @@
-"""Measures every family and encoder on the CPU and on a device that refuses to mix, in a process of its own."""
+"""Measures every family and encoder on the CPU and on a device that refuses to mix, in a process of its own.
+
+On the CPU every tensor is where every other is, so no test there can tell whether a batch, a seed's noise or a
+tokenizer's output was moved to the model; and the machine that tests has no accelerator. So a device is registered with
+torch (`tests.models.pretended_device`) whose tensors hold the CPU's and say that they lie elsewhere. The registration
+lasts as long as the process. Speed, memory and kernels still want a real accelerator.
+"""
 
 from __future__ import annotations
 

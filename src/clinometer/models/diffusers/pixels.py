@@ -1,7 +1,9 @@
 """Pixels of a pipeline's images: bytes before they leave the device.
 
 A pipeline asked for arrays moves floats to its host, four bytes a value or two, and the host rounds them to one while
-the device waits. Its image processor is where that happens, so it is asked for the floats where they are::
+the device waits: 0.4 s of one core for 64 images of 512 x 512, which an accelerator draws in two or three seconds.
+Asking for tensors would not do, since pipelines differ in what they give then. Its image processor is where that
+happens, so it is asked for the floats where they are::
 
     b = round(255 · x)        x in [0, 1]; halves to even, as numpy rounds
 

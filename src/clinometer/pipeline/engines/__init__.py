@@ -1,6 +1,6 @@
 """Engines: where the parts of a run are worked on. One maps units to workers, and knows nothing of models or runs.
 
-A part is the unit of work (docs/decisions/0001), so results cannot depend on the engine, on how many workers it has or
+A part is the unit of work (docs/decisions/0027), so results cannot depend on the engine, on how many workers it has or
 on the order in which they finish.
 
 A package offers one by an entry point in the group ``clinometer.engines``: a callable ``factory(address: str, workers:
