@@ -23,8 +23,8 @@ import numpy as np
 
 import clinometer as cm
 from benchmarks.browse import ENCODER, GENERATOR, make_run, peak, suite_of
-from clinometer.pipeline import execution
 from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
 
 STEPS = ("first", "again", "score again", "report anew")
@@ -48,13 +48,12 @@ class Finished:
 
 def step(name: str, place: str, asked: argparse.Namespace) -> dict[str, float]:
     """Do one step in this process."""
-    execution.RESAMPLES = execution.score.__kwdefaults__["resamples"] = asked.resamples  # type: ignore[index,misc]
     begun, used = time.perf_counter(), time.process_time()
     if name in ("first", "again"):
         model, eye = (Finished(card, asked.part) for card in (GENERATOR, ENCODER))
-        cm.audit(model, suite_of(asked.images, asked.concepts), place, encoder=eye)  # type: ignore[arg-type]
+        cm.audit(model, suite_of(asked.images, asked.concepts), place, encoder=eye, resamples=asked.resamples)
     elif name == "score again":
-        execution.score(cm.open_run(place), NoProgress())
+        score(cm.open_run(place), NoProgress())
     else:
         write_report(cm.open_run(place))
     seconds, processor = time.perf_counter() - begun, time.process_time() - used

@@ -46,10 +46,12 @@ def with_encoders(run: Run, encoders: int, width: int) -> None:
 
 def measure(place: str, workers: int, resamples: int) -> dict[str, float]:
     """Score a run in this process and so many others."""
+    run = Run(place)
+    run.record_options({"resamples": resamples})
     begun, used = time.perf_counter(), time.process_time()
     engine = LocalEngine(workers) if workers else None
     pool = None if engine is None else Parallel(engine, None, {}).pool(NoProgress())
-    score(Run(place), NoProgress(), resamples=resamples, pool=pool)
+    score(run, NoProgress(), pool=pool)
     found = {"clock": time.perf_counter() - begun, "command": time.process_time() - used, "peak": peak("self")}
     processes = [] if engine is None else [str(slot._process.pid) for slot in engine._slots if slot._process]
     for number, process in enumerate(processes):

@@ -64,7 +64,7 @@ def option_row(option) -> str:
     """Names, help and default of an option; a default that the help tells goes into its own column."""
     told, _, default = str(option.help).partition(DEFAULT)
     default = default.rstrip("]") or ("" if option.is_flag or option.default is None else f"`{option.default}`")
-    names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len))
+    names = ", ".join(f"`{name}`" for name in sorted([*option.opts, *option.secondary_opts], key=len))
     return f"| {names} | {told.strip()} | {default} |"
 
 

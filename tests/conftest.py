@@ -37,16 +37,3 @@ def no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield
-
-
-@pytest.fixture(scope="module")
-def few_resamples() -> Iterator[None]:
-    """Intervals of 999 resamples in place of 10,000, for modules that audit and compare and ask of no interval."""
-    from clinometer.pipeline import score
-    from clinometer.pipeline.comparison import compare_runs, first_against_rest
-    from clinometer.pipeline.score import require_same_scores
-
-    with pytest.MonkeyPatch.context() as patch:
-        for function in (score, require_same_scores, compare_runs, first_against_rest):
-            patch.setitem(function.__kwdefaults__, "resamples", 999)
-        yield

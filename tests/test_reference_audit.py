@@ -15,9 +15,8 @@ import yaml
 
 import clinometer as cm
 from clinometer.models import reference
-from clinometer.pipeline import reporting
 from clinometer.suites import load_suite
-from tests.blank_pages import blank
+from tests import quick
 from tests.pipeline.reference_audits import few_targets
 
 pytestmark = pytest.mark.slow
@@ -85,22 +84,21 @@ def test_the_report_sets_measured_beside_planted(audited):
     assert len(page) < 8_000_000
 
 
-def test_as_many_steps_as_a_user_gets_draw_what_was_planted(tmp_path, few_resamples, monkeypatch):
+def test_as_many_steps_as_a_user_gets_draw_what_was_planted(tmp_path):
     """Six images each of concepts that were planted at 0.1 or less, or at 0.9 or more: most show the likelier side."""
-    monkeypatch.setattr(reporting, "render_html", blank)
     suite = few_targets()
     name, category = next(iter(load_suite("reference").categories.items()))
     leaning = [each for each in category.targets if abs(planted([each.name])[0] - 0.5) >= 0.4]
     both = [next(each for each in leaning if each.stereotype == group) for group in ("man", "woman")]
     update = {"categories": {name: category.model_copy(update={"targets": both})}}
-    run = cm.audit(suite=suite.with_options(images=6).model_copy(update=update), out=tmp_path / "run")
+    run = quick.audit(suite=suite.with_options(images=6).model_copy(update=update), out=tmp_path / "run")
     assert run.model_card["settings"]["steps"] == reference.card()["defaults"]["steps"] == 16
     share = rows(run, "share", "share")
     assert (np.sign(share.value - 0.5) == np.sign(planted(share.index) - 0.5)).all(), share.value
 
 
 @pytest.mark.thorough
-def test_a_reference_audit_that_is_killed_ends_the_same(tmp_path, few_resamples):
+def test_a_reference_audit_that_is_killed_ends_the_same(tmp_path):
     suite, out, options = tmp_path / "few.yaml", tmp_path / "killed", {"steps": 2, "batch_size": 8}
     few = few_targets().model_dump(mode="json", exclude_none=True) | {"name": "few"}
     suite.write_text(yaml.safe_dump(few, allow_unicode=True), encoding="utf-8")
@@ -108,11 +106,12 @@ def test_a_reference_audit_that_is_killed_ends_the_same(tmp_path, few_resamples)
     imports = "from clinometer.cli import main; from tests.pipeline.reference_audits import die_at"
     code = f"{imports}; die_at({part!r}); main()"
     command = [sys.executable, "-c", code, "audit", "--suite", str(suite), "--out", str(out)]
+    command += ["--no-report", "--resamples", str(quick.RESAMPLES)]
     command += [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     killed = subprocess.run(command, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert (out / part).exists()
     assert not (out / "scores.parquet").exists()
-    runs = [cm.audit(suite=suite, out=place, **options) for place in (out, tmp_path / "whole")]
+    runs = [quick.audit(suite=suite, out=place, **options) for place in (out, tmp_path / "whole")]
     tables = [run.directory.read_bytes("scores.parquet") for run in runs]
     assert tables[0] == tables[1]

@@ -50,11 +50,13 @@ def resolve_device(device: str | None = None) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ModelError(f"device: found {device!r}, expected auto, cpu, cuda, cuda:N or mps") from error
+        raise ModelError(f"found {device!r}, expected auto, cpu, cuda, cuda:N or mps", field="device") from error
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     missing = not available.get(chosen.type, True)
     if missing or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
-        raise ModelError(f"device: {device!r} was asked for, but torch sees none here; use --device cpu or auto")
+        raise ModelError(
+            f"{device!r} was asked for, but torch sees none here; use --device cpu or auto", field="device"
+        )
     return chosen
 
 
@@ -71,7 +73,7 @@ def resolve_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     if dtype in (None, "auto"):
         return torch.float16 if device.type == "cuda" else torch.float32
     if dtype not in _DTYPES:
-        raise ModelError(f"dtype: found {dtype!r}, expected auto, {', '.join(_DTYPES)}")
+        raise ModelError(f"found {dtype!r}, expected auto, {', '.join(_DTYPES)}", field="dtype")
     return _DTYPES[dtype]
 
 

@@ -23,14 +23,41 @@ A message is one or two lines: the file, the field, what was found, what was exp
 The command line prints it without a traceback and exits with status 2.
 """
 
+from collections.abc import Mapping, Sequence
+
 from clinometer._secrets import masked
 
 
 class ClinometerError(Exception):
-    """Base of every error raised on purpose. Its message holds no password and no key."""
+    """Base of every error raised on purpose. Its message holds no password and no key.
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*(masked(each) if isinstance(each, str) else each for each in args))
+    Parameters
+    ----------
+    problem : what is wrong, and the way out.
+    field : the option or the argument that it is about, by its name in Python, or several; the message begins with it.
+    takes : the names of what could be given instead; the message ends with them.
+    """
+
+    def __init__(
+        self, problem: object = "", *, field: str | Sequence[str] = (), takes: Sequence[str] | None = None
+    ) -> None:
+        self.problem = masked(str(problem))
+        self.fields = (field,) if isinstance(field, str) else tuple(field)
+        self.takes = takes
+        super().__init__(_tell(self.problem, self.fields, takes))
+
+    def in_words_of(self, names: Mapping[str, str]) -> str:
+        """Tell the message with other names for its fields, such as a command's options; what has none is left out."""
+        if not self.fields or not names.keys() >= set(self.fields):
+            return str(self)
+        takes = None if self.takes is None else [names[name] for name in self.takes if name in names]
+        return _tell(self.problem, [names[name] for name in self.fields], takes)
+
+
+def _tell(problem: str, fields: Sequence[str], takes: Sequence[str] | None) -> str:
+    opening = " and ".join(filter(None, (", ".join(fields[:-1]), *fields[-1:])))
+    ending = "" if takes is None else f"; it takes {', '.join(takes) or 'none'}"
+    return f"{f'{opening}: ' if opening else ''}{problem}{ending}"
 
 
 class InvalidInputError(ClinometerError, ValueError):

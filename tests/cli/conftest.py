@@ -6,9 +6,9 @@ import warnings
 import pytest
 
 from clinometer.cli import main
-from tests.blank_pages import blank_pages, pages_where_marked
+from tests.quick import pages_of_a_module, pages_of_a_test
 
-__all__ = ["blank_pages", "pages_where_marked"]
+__all__ = ["pages_of_a_module", "pages_of_a_test"]
 
 
 @pytest.fixture

@@ -12,16 +12,15 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import RunCorruptError, UncheckedRunWarning
+from tests import quick
 from tests.old_runs import as_of_format_1, set_back
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples", "blank_pages")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("gate") / "run"
-    return cm.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye()).directory.place
+    return quick.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye()).directory.place
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_the_status_says_what_a_pipeline_must_know(cli, run, shown, limit, statu
 
 def test_a_reason_that_all_share_is_said_once(cli, tmp_path, shown):
     place = tmp_path / "few"
-    cm.audit(Painter(), toy_suite(target=4, attribute=3), place, encoder=Eye())
+    quick.audit(Painter(), toy_suite(target=4, attribute=3), place, encoder=Eye())
     assert cli("gate", place, "--metric", "mcas", "--within", 1)[0] == 3
     text = shown()
     assert "mcas within ±1: undecided; 4 undecided of 4 numbers: too few images." in text
@@ -107,7 +106,7 @@ def test_json_says_what_was_held_to_what_and_what_came_of_it(cli, run, tmp_path)
 
 
 def test_how_many_images_decide_is_null_where_nobody_knows(cli, tmp_path):
-    cm.audit(Painter(), toy_suite(target=4, attribute=3), tmp_path / "few", encoder=Eye())
+    quick.audit(Painter(), toy_suite(target=4, attribute=3), tmp_path / "few", encoder=Eye())
     out = [f"--out={tmp_path / name}" for name in ("few.json", "few.csv")]
     assert [cli("gate", tmp_path / "few", "--metric", "mcas", "--within", 1, each)[0] for each in out] == [3, 3]
     assert [row["n_decide"] for row in json.loads((tmp_path / "few.json").read_text())["rows"]] == [None] * 4
@@ -126,7 +125,7 @@ def copy(run, tmp_path):
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
     place = tmp_path_factory.mktemp("gate") / "other"
-    cm.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye(), seed=1)
+    quick.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye(), seed=1)
     return place
 
 

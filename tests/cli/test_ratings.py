@@ -18,11 +18,10 @@ from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Base, Item
 from clinometer.web.ratings.tasks import answers_for
 from clinometer.web.settings import ServerSettings, kept_key
+from tests import quick
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 from tests.web.rating import Rater, token_in
 from tests.web.serving import client, ids
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def runs(tmp_path_factory):
     """Two runs of one suite."""
     place = tmp_path_factory.mktemp("runs")
     for name in ("first", "second"):
-        cm.audit(Painter(name=name), toy_suite(target=4, concepts=2), place / name, encoder=Eye())
+        quick.audit(Painter(name=name), toy_suite(target=4, concepts=2), place / name, encoder=Eye())
     return place
 
 
@@ -84,7 +83,7 @@ def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
     open_database(url)
     for command in (("collect", "0" * 16), ("remove", "0" * 16)):
         assert "there is no task" in typed(*command, "--database", url, succeeds=False)
-    fresh = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "fresh", encoder=Eye())
+    fresh = quick.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "fresh", encoder=Eye())
     assert "ratings import" in typed("export", fresh.url, "--out", tmp_path / "x.csv", succeeds=False)
     asked = ("new", runs / "first", "--concept", "concept 9", "--database", url)
     assert "no images of 'concept 9'" in typed(*asked, succeeds=False)
@@ -92,7 +91,7 @@ def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
 
 def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
     """However a task is made: its study says what the images that are shown at once have in common."""
-    cm.audit(Painter(), toy_association_suite(neutral=2, attribute=2, stimuli=2), tmp_path / "run", encoder=Eye())
+    quick.audit(Painter(), toy_association_suite(neutral=2, attribute=2, stimuli=2), tmp_path / "run", encoder=Eye())
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     typed("new", tmp_path / "run", "--images", 0, "--attention", 0, "--database", url)
     browser = client(tmp_path / "run", cache=tmp_path, database=url)
@@ -110,7 +109,7 @@ def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
 @pytest.mark.parametrize("third", [False, True])
 def test_neither_is_offered_between_two_groups_alone(third, tmp_path):
     axis = {"a": "man", "b": "woman"} | ({"third": "other"} if third else {})
-    run = cm.audit(Painter(), toy_suite(target=2, concepts=2, axis=axis), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=2, concepts=2, axis=axis), tmp_path / "run", encoder=Eye())
     offered = [name for name, _ in answers_for([run])]
     assert ("neither" in offered) == (not third)
     assert offered[-1] == "cannot tell"
@@ -118,7 +117,7 @@ def test_neither_is_offered_between_two_groups_alone(third, tmp_path):
 
 
 def test_a_rater_and_a_task_are_removed_for_good(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=4, concepts=2), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=4, concepts=2), tmp_path / "run", encoder=Eye())
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     said = typed("new", run.url, "--images", 2, "--url", "http://rate.example", "--database", url)
     task, link = re.search(r"Task (\w+)", said)[1], said.strip().rpartition("/")[2]
@@ -149,7 +148,7 @@ def test_a_rater_and_a_task_are_removed_for_good(tmp_path):
 
 
 def test_a_task_whose_run_is_gone_can_be_removed(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     task = re.search(r"Task (\w+)", typed("new", run.url, "--database", url))[1]
     shutil.rmtree(run.url)
@@ -160,7 +159,7 @@ def test_serve_and_ratings_find_the_same_database(tmp_path, monkeypatch):
     """In the folder of data, whatever the cache; one that lies in the cache is moved there."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    run = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
     old = tmp_path / "cache/clinometer/ratings.sqlite"
     task = re.search(r"Task (\w+)", typed("new", run.url, "--database", f"sqlite:///{old}"))[1]
     with pytest.warns(RatingsPlaceWarning, match="was moved from"):

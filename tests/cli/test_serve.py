@@ -11,20 +11,20 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-import clinometer as cm
 from clinometer.cli import serve as module
 from clinometer.cli.app import app
 from clinometer.web.app import create_app
 from clinometer.web.database import reading
 from clinometer.web.ratings.tasks import listed_tasks
 from clinometer.web.settings import ServerSettings
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
-    cm.audit(Painter(), toy_suite(concepts=2), place / "run", encoder=Eye())
+    quick.audit(Painter(), toy_suite(concepts=2), place / "run", encoder=Eye())
     return place
 
 

@@ -12,15 +12,14 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer import api
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return cm.audit(Painter(), toy_suite(margin=0.1), tmp_path_factory.mktemp("cli") / "run", encoder=Eye())
+    return quick.audit(Painter(), toy_suite(margin=0.1), tmp_path_factory.mktemp("cli") / "run", encoder=Eye())
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ def test_a_stray_folder_is_in_nobodys_way(cli, run):
     (run / ".x.tmp").mkdir()
     (run / "samples" / ".y.1.tmp").mkdir()
     assert cli("score", run)[0] == 0
-    cm.audit(Painter(), toy_suite(margin=0.1), run, encoder=Eye())
+    quick.audit(Painter(), toy_suite(margin=0.1), run, encoder=Eye())
     assert (run / ".x.tmp").is_dir()
 
 
@@ -182,7 +181,7 @@ def test_a_run_that_is_whole_so_far_is_not_called_finished(cli, run, tmp_path, m
                     raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(Tired(), toy_suite(), tmp_path / "begun", encoder=Eye())
+        quick.audit(Tired(), toy_suite(), tmp_path / "begun", encoder=Eye())
     printed = []
     monkeypatch.setattr("typer.echo", lambda text, **_: printed.append(text))
     assert cli("verify", tmp_path / "begun")[0] == 0

@@ -4,14 +4,12 @@ import re
 
 import pytest
 
-import clinometer as cm
 from clinometer.models.protocols import Card
 from clinometer.runs import NoProgress
 from clinometer.suites import load_suite
+from tests import quick
 from tests.docs.pages import ROOT
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 FOLDER = ROOT / "docs/decisions"
 INDEX = FOLDER / "README.md"
@@ -76,7 +74,7 @@ def test_another_model_with_the_reference_encoder_is_told_so(tmp_path, model, sa
     domain = {"about": "colours of the reference model", "models": ["reference"]}
     eye.card = Card(kind="encoder", name="reference", family="toy/eye", notes={"domain": domain})
     suite = toy_suite(target=2, attribute=2, concepts=2)
-    cm.audit(Painter(name=model), suite, tmp_path / "run", encoder=eye, progress=listener)
+    quick.audit(Painter(name=model), suite, tmp_path / "run", encoder=eye, progress=listener)
     assert any("--encoder ViT-B-32/openai" in note for note in listener.notes) is said
 
 

@@ -7,17 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import clinometer as cm
 from clinometer.metrics import UNBIASED_ANGLE, xmcas
 from clinometer.metrics.verdict import FEWEST_IMAGES, Verdict, verdict
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.stats.permutation import EXACT_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
 from clinometer.studies.leaning import mcas_study
+from tests import quick
 from tests.docs.pages import ROOT, blocks, numbers, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 METHOD = page("docs/method.md")
 PROSE = " ".join(METHOD.split())
@@ -25,7 +23,9 @@ PROSE = " ".join(METHOD.split())
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory):
-    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("rows") / "run", encoder=[Eye(), Eye("two")]).scores
+    return quick.audit(
+        Painter(), toy_suite(), tmp_path_factory.mktemp("rows") / "run", encoder=[Eye(), Eye("two")]
+    ).scores
 
 
 def test_the_table_of_rows_is_what_a_run_holds(scores):

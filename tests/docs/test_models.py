@@ -11,10 +11,9 @@ import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models.files.folder import COLUMNS, NAMES, read_manifest
 from clinometer.models.registry import load_generator, registered
+from tests import quick
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 PAGE = page("docs/models.md")
 
@@ -48,7 +47,7 @@ def test_the_plug_in_is_a_whole_package(tmp_path, monkeypatch):
     with pytest.raises(ModelError, match=r"steps: .* no such option; it takes none"):
         load_generator(spec, steps=3)
     assert load_generator(spec, steps=None, device="auto").card.settings == {"width": 4}
-    run = cm.audit(spec, toy_suite(target=3, attribute=3, concepts=2), tmp_path / "run", encoder=Eye())
+    run = quick.audit(spec, toy_suite(target=3, attribute=3, concepts=2), tmp_path / "run", encoder=Eye())
     assert set(run.samples.status) == {"ok"}
 
 

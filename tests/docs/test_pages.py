@@ -17,8 +17,6 @@ from clinometer.cli.app import app
 from tests.docs.pages import PAGES, ROOT, blocks, page
 from tests.toys import Eye, Painter, toy_suite
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
-
 COMMANDS = get_command(app).commands
 EXTRAS = tomllib.loads(page("pyproject.toml"))["project"]["optional-dependencies"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

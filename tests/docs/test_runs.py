@@ -6,14 +6,12 @@ from dataclasses import fields
 
 import pytest
 
-import clinometer as cm
 from clinometer.metrics import Score
 from clinometer.runs.plan import PLAN_SCHEMA
 from clinometer.runs.sample_table import SAMPLE_FIELDS
+from tests import quick
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 PAGE = page("docs/runs.md")
 
@@ -21,7 +19,7 @@ PAGE = page("docs/runs.md")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs") / "runs/reference-reference"
-    return cm.audit(Painter(), toy_suite(concepts=10), folder, encoder=Eye())
+    return quick.audit(Painter(), toy_suite(concepts=10), folder, encoder=Eye())
 
 
 def named(heading):

@@ -27,7 +27,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -41,9 +40,9 @@ import pyarrow.parquet as pq
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import ClinometerError
-from clinometer.pipeline import score
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress, Run
 from tests.toys import Eye, Painter, toy_suite
 
@@ -74,6 +73,7 @@ class Specimen:
             suite,
             self.place if name == "painter" else self.other,
             encoder=[Eye(), Eye("second")],
+            resamples=RESAMPLES,
         )
         self.ways: dict[str, Callable[[], Any]] = {
             "score": self._score,
@@ -106,7 +106,7 @@ class Specimen:
 
     def _score(self) -> pd.DataFrame:
         run = Run(self.place)
-        score(run, NoProgress(), resamples=RESAMPLES)
+        score(run, NoProgress())
         return Run(self.place).scores
 
     def _report(self) -> Any:
@@ -115,16 +115,10 @@ class Specimen:
         return damage or (self.place / "report.html").read_bytes()
 
     def _compare(self) -> pd.DataFrame:
-        return compare_runs(Run(self.place), Run(self.other), resamples=RESAMPLES).scores
+        return compare_runs(Run(self.place), Run(self.other)).scores
 
     def _resume(self, name: str = "painter") -> pd.DataFrame:
-        from clinometer.pipeline import execution
-
-        kept, execution.score = execution.score, partial(score, resamples=RESAMPLES)
-        try:
-            return self._audit(name).scores
-        finally:
-            execution.score = kept
+        return self._audit(name).scores
 
     def _read(self) -> Any:
         run = cm.open_run(self.place)

@@ -1,5 +1,5 @@
 """Runs of toys, whose pages are blank."""
 
-from tests.blank_pages import blank_pages, pages_where_marked
+from tests.quick import pages_of_a_module, pages_of_a_test
 
-__all__ = ["blank_pages", "pages_where_marked"]
+__all__ = ["pages_of_a_module", "pages_of_a_test"]

@@ -16,9 +16,8 @@ from clinometer.gates.withheld import GateReason, Withheld
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Run
+from tests import quick
 from tests.toys import Eye, Painter, crossed_suite, toy_association_suite, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples", "blank_pages")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def runs(tmp_path_factory):
     """One model twice, with other seeds; concepts of 20 to 80 % red."""
     folder = tmp_path_factory.mktemp("runs")
     suite = toy_suite(target=12, attribute=6)
-    return [cm.audit(Painter(), suite, folder / str(seed), encoder=Eye(), seed=seed) for seed in (0, 1)]
+    return [quick.audit(Painter(), suite, folder / str(seed), encoder=Eye(), seed=seed) for seed in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +141,7 @@ def test_none_chooses_what_has_no_name(run):
 
 
 def test_every_encoder_is_held_where_it_is_named(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=10), tmp_path / "run", encoder=[Eye(), Eye(name="other")])
+    run = quick.audit(Painter(), toy_suite(target=10), tmp_path / "run", encoder=[Eye(), Eye(name="other")])
     rule = {"metric": "mcas", "concept": "concept 0.80", "within": 9}
     assert set(gate(run, rule).table.encoder) == {"mean"}
     assert set(gate(run, rule | {"encoder": "*"}).table.encoder) == {"mean", "eye", "other"}
@@ -150,7 +149,7 @@ def test_every_encoder_is_held_where_it_is_named(tmp_path):
 
 def test_too_few_images_decide_nothing(tmp_path):
     suite = toy_suite(target=FEWEST_IMAGES - 1, attribute=5)
-    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye())
     summary = {"metric": "internal_bias_summary", "component": "diffusion_bias_mean"}
     judged = gate(run, {"metric": "mcas", "within": 9}, summary | {"at_most": 9})
     assert set(judged.table.outcome) == {"undecided"}
@@ -198,7 +197,7 @@ class Deaf(Eye):
 
 def test_an_encoder_that_cannot_read_decides_nothing_where_the_average_can(tmp_path):
     suite, encoders = toy_suite(target=12, attribute=6), [Eye(), Eye(name="other"), Deaf(name="deaf")]
-    run, last = (cm.audit(Painter(), suite, tmp_path / str(s), encoder=encoders, seed=s) for s in (0, 1))
+    run, last = (quick.audit(Painter(), suite, tmp_path / str(s), encoder=encoders, seed=s) for s in (0, 1))
     for rule in ({"metric": "mcas"}, {"metric": "share", "component": "share"}, {"difference": "mcas"}):
         table = gate(run, rule | {"within": 9, "encoder": "*"}, baseline=last if "difference" in rule else None).table
         deaf = table.encoder == "deaf"
@@ -212,7 +211,7 @@ def crossed(tmp_path_factory):
     """Two runs of a suite with two axes: one is painted and read, the other is neither."""
     folder = tmp_path_factory.mktemp("crossed")
     encoders = [Eye(), Eye(name="other")]
-    return [cm.audit(Painter(), crossed_suite(12), folder / str(s), encoder=encoders, seed=s) for s in (0, 1)]
+    return [quick.audit(Painter(), crossed_suite(12), folder / str(s), encoder=encoders, seed=s) for s in (0, 1)]
 
 
 @pytest.mark.parametrize("encoder", ["mean", "eye"])
@@ -262,7 +261,7 @@ def test_a_text_that_the_encoder_has_not_learned_is_of_one_concept(run):
 
 def test_one_encoder_that_cannot_read_does_not_hide_that_images_are_too_few(tmp_path):
     suite = toy_suite(target=FEWEST_IMAGES - 1, attribute=5)
-    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=[Eye(), Eye(name="other")])
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=[Eye(), Eye(name="other")])
     scores = run.scores
     of_other = (scores.encoder == "other") & (scores.verdict != "")
     scores.loc[of_other, ["verdict", "reason_code"]] = [
@@ -321,18 +320,18 @@ class Moody(Painter):
 def test_a_run_that_has_changed_since_it_was_scored_is_not_judged(tmp_path):
     """Stopped while it draws failed images anew, a run has pictures that its numbers know nothing of."""
     suite, out, painter = toy_suite(target=10, concepts=2), tmp_path / "run", Moody()
-    run = cm.audit(painter, suite, out, encoder=Eye())
+    run = quick.audit(painter, suite, out, encoder=Eye())
     rule = {"metric": "mcas", "within": 9}
     before, failed = gate(run, rule).table.n_target.sum(), int((run.samples.status == "failed").sum())
     painter.busy, painter.left = False, failed // 2
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
+        quick.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
     changed = "images, vectors or settings have changed since the scores were made; give: clinometer score RUN"
     with pytest.raises(RunNotFoundError, match=changed):
         gate(cm.open_run(out), rule)
     assert changed in cm.model_card(out)
     painter.left = 10_000
-    run = cm.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
+    run = quick.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
     assert changed not in cm.model_card(out)
     assert gate(run, rule).table.n_target.sum() > before
 
@@ -356,7 +355,7 @@ def test_a_difference_is_this_run_less_the_baseline(runs):
 
 def test_tests_of_associations_are_held_by_the_interval_over_prompts(tmp_path):
     suite = toy_association_suite(neutral=10, attribute=10)
-    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye())
     rows = run.scores[(run.scores.component == "effect_size") & (run.scores.encoder == "mean")]
     rule = {"metric": "t2iat", "component": "effect_size", "at_least": 0}
     assert gate(run, rule).table.low.tolist() == rows.stimulus_low.tolist()
@@ -378,7 +377,7 @@ def test_refusals_of_imported_images_are_not_known_even_where_one_is_blank(tmp_p
         Image.fromarray(pixels).save(tmp_path / f"{n}.png")
     rows = [f"{n}.png,concept 0.20,," for n in range(2)] + ["2.png,,man,young men"]
     (tmp_path / "manifest.csv").write_text("\n".join(["file,concept,group,prompt", *rows]))
-    run = cm.import_images(tmp_path, tmp_path / "run", suite=toy_suite(), encoder=Eye())
+    run = quick.import_images(tmp_path, tmp_path / "run", suite=toy_suite(), encoder=Eye())
     assert "refusal" in set(run.scores.metric)
     with pytest.raises(GateError, match=r"rules.0.metric: found 'refusal', and the images were imported"):
         gate(run, {"metric": "refusal", "component": "rate", "at_most": 1})
@@ -399,7 +398,7 @@ def test_an_axis_is_held_and_not_its_parts_as_well(run):
 
 def test_a_summary_does_not_pass_without_the_concept_that_was_refused(run, tmp_path):
     suite = toy_suite(target=12, attribute=6)
-    refusing = cm.audit(Painter(refuse="lean 0.80"), suite, tmp_path / "refusing", encoder=Eye(), seed=5)
+    refusing = quick.audit(Painter(refuse="lean 0.80"), suite, tmp_path / "refusing", encoder=Eye(), seed=5)
     table = gate(refusing, {"metric": "category", "component": "mean", "within": 99}).table
     left_out = table.reason == "it leaves out a concept that was not measured"
     assert set(table.category[left_out]) == {"high", "all"}
@@ -410,7 +409,7 @@ def test_a_summary_does_not_pass_without_the_concept_that_was_refused(run, tmp_p
 
 def test_refusals_are_held_over_prompts(run, tmp_path):
     suite = toy_suite(target=12, attribute=6)
-    refusing = cm.audit(Painter(refuse="old"), suite, tmp_path / "refusing", encoder=Eye())
+    refusing = quick.audit(Painter(refuse="old"), suite, tmp_path / "refusing", encoder=Eye())
     of_groups = {"metric": "refusal", "component": "rate", "group": "*man", "at_most": 0.1}
     alone = gate(refusing, of_groups | {"group": "woman"}).table
     crowded = gate(refusing, of_groups, {"metric": "mcas", "within": 9}).table

@@ -4,12 +4,12 @@ from functools import cache
 
 import pytest
 
-from tests.blank_pages import blank_pages, pages_where_marked
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.drawing import opened
 from tests.models.families import save_family
+from tests.quick import pages_of_a_module, pages_of_a_test
 
-__all__ = ["blank_pages", "pages_where_marked"]
+__all__ = ["pages_of_a_module", "pages_of_a_test"]
 
 
 @pytest.fixture(scope="session")

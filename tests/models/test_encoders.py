@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import transformers
 
-import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import Card
 from clinometer.models.encoders._encoding import working_encoder
 from clinometer.models.encoders.transformers_clip import load
+from tests import quick
 from tests.builders import VISION, _text_config, tiny_clip, tiny_tokenizer, without_weights
 from tests.models.tiny_encoders import (
     ALONE,
@@ -22,8 +22,6 @@ from tests.models.tiny_encoders import (
     dino,
 )
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +136,7 @@ def test_options_that_do_not_fit(saved, name, options, message):
 
 
 def test_an_encoder_of_images_gives_what_it_can(saved, tmp_path):
-    run = cm.audit(
+    run = quick.audit(
         Painter(), toy_suite(target=3, attribute=2, concepts=2), tmp_path / "run", encoder=[Eye(), str(saved / "dino")]
     )
     rows = run.scores[(run.scores.metric == "mcas") & (run.scores.concept == "concept 0.20")]
@@ -153,7 +151,7 @@ def test_an_encoder_of_images_gives_what_it_can(saved, tmp_path):
 
 def test_an_encoder_of_images_alone(saved, tmp_path):
     suite = toy_suite(target=3, attribute=2, concepts=2)
-    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=str(saved / "dino"))
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=str(saved / "dino"))
     rows = run.scores[(run.scores.metric == "mcas") & (run.scores.encoder == "mean")]
     assert rows[rows.component == "ii"].value.notna().all()
     assert rows[rows.component == "mcas"].value.isna().all()

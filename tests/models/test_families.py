@@ -19,13 +19,12 @@ from clinometer.models.diffusers.pipeline import load
 from clinometer.models.diffusers.prior import prior_of
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
+from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows
 from tests.models.drawing import PROMPTS, REQUESTS, draw, furthest, opened
 from tests.models.families import ALL, EACH, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -67,7 +66,7 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_p
     suite = toy_suite(target=2, attribute=1, concepts=2)
     stopped = shared(name)
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(stopped, suite, tmp_path / "whole", encoder=Stopping())
+        quick.audit(stopped, suite, tmp_path / "whole", encoder=Stopping())
     whole = cm.open_run(tmp_path / "whole")
     generate, drawn = stopped.generate, []
 
@@ -80,9 +79,9 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_p
 
     monkeypatch.setattr(stopped, "generate", stop)
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(stopped, suite, tmp_path / "run", encoder=Eye())
+        quick.audit(stopped, suite, tmp_path / "run", encoder=Eye())
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(opened(families, name), suite, tmp_path / "run", encoder=Stopping())
+        quick.audit(opened(families, name), suite, tmp_path / "run", encoder=Stopping())
     again = cm.open_run(tmp_path / "run")
     assert list(again.samples.sha256) == list(whole.samples.sha256)
     assert set(again.samples.status) == {"ok"}

@@ -10,14 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.errors import ImportManifestError, ModelError, RunMismatchError
 from clinometer.models.files import image_dataset
 from clinometer.models.files.image_dataset import ImageDataset
 from clinometer.models.protocols import GenerationRequest
+from tests import quick
 from tests.toys import Eye, Notes, paint, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = toy_suite(target=2, attribute=1, concepts=2)
 
@@ -36,7 +34,7 @@ def records():
 
 
 def imported(place, tmp_path):
-    return cm.import_images(place, tmp_path / "run", suite=SUITE, encoder=Eye())
+    return quick.import_images(place, tmp_path / "run", suite=SUITE, encoder=Eye())
 
 
 def values(run):
@@ -99,7 +97,7 @@ def test_what_was_done_to_images_is_told_with_how_many(parquet, tmp_path):
         (folder, ["manifest.jsonl: columns that mean nothing here: image, seed, promt", told]),
     ):
         notes = Notes()
-        cm.import_images(place, tmp_path / f"run of {place.stem}", suite=SUITE, encoder=Eye(), progress=notes)
+        quick.import_images(place, tmp_path / f"run of {place.stem}", suite=SUITE, encoder=Eye(), progress=notes)
         assert notes.messages == expected
 
 

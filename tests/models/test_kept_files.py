@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.models.images import KEPT, decode_file, decode_image, decode_stored, ending_of
+from tests import quick
 from tests.toys import Eye, toy_suite
 
 
@@ -92,7 +92,7 @@ def folder(tmp_path):
 
 def test_an_import_stores_the_files_and_embeds_what_decoding_gives(folder, tmp_path):
     suite = toy_suite(concepts=2)
-    run = cm.import_images(folder, tmp_path / "run", suite=suite, encoder=Eye())
+    run = quick.import_images(folder, tmp_path / "run", suite=suite, encoder=Eye())
     stored = dict(run.images(sample.id for sample in run.plan))
     assert len(stored) == 24
     vectors = run.embeddings("eye")

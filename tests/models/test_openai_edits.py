@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models.openai.images import load
 from clinometer.models.protocols import EditRequest
+from tests import quick
 from tests.models.image_server import ImageServer, drawn, error, slowly
 from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 pytest.importorskip("openai")
 
@@ -111,7 +109,7 @@ def test_a_model_without_edits_ends_the_run():
 def test_several_strengths_are_refused_before_anything_is_spent(tmp_path: Path):
     with ImageServer() as server:
         with pytest.raises(ModelError, match=r"edits have no strength, found 2 strengths in suite toy-editing"):
-            cm.audit(connect(server), toy_suite(), tmp_path / "run", encoder=Reader(), budget=9.0)
+            quick.audit(connect(server), toy_suite(), tmp_path / "run", encoder=Reader(), budget=9.0)
         assert server.asked == []
 
 
@@ -122,17 +120,17 @@ def test_a_stopped_run_pays_for_the_edits_that_are_missing(tmp_path: Path):
     with ImageServer(no_credit_left) as server:  # 2 · 3 portraits, each edited into 2 professions: 18 images
         model = connect(server, retries=0, send_seed=True)
         with pytest.raises(ModelError, match=r"18 images at 0\.04 each cost 0\.72"):
-            cm.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.5)
+            quick.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.5)
         assert server.asked == []
         with pytest.raises(ModelError, match="add credit and run it again"):
-            cm.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.72)
+            quick.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.72)
         assert {each["path"] for each in server.asked} == {"/v1/images/generations", "/v1/images/edits"}
         server.behaviour = lambda number, asked: drawn(asked)
         server.asked.clear()
-        run = cm.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.72)
+        run = quick.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.72)
         assert 4 <= len(server.asked) <= 12
         assert {each["path"] for each in server.asked} == {"/v1/images/edits"}
-        whole = cm.audit(model, SUITE, tmp_path / "whole", encoder=Reader(), budget=0.72)
+        whole = quick.audit(model, SUITE, tmp_path / "whole", encoder=Reader(), budget=0.72)
     assert list(run.samples.sha256) == list(whole.samples.sha256)
     for folder, _, files in os.walk(tmp_path):
         assert all(KEY.encode() not in Path(folder, file).read_bytes() for file in files)
@@ -143,7 +141,7 @@ def test_a_model_that_draws_and_edits_none_ends_the_run_before_the_first_edit(tm
         return error(400, "invalid_value", "it edits no image") if asked["path"].endswith("edits") else drawn(asked)
 
     with ImageServer(behaviour) as server, pytest.raises(ModelError, match="invalid_value: it edits no image"):
-        cm.audit(connect(server), SUITE, tmp_path / "run", encoder=Reader(), budget=9.0)
+        quick.audit(connect(server), SUITE, tmp_path / "run", encoder=Reader(), budget=9.0)
     assert len([each for each in server.asked if each["path"].endswith("edits")]) == 4  # those under way at once
 
 
@@ -156,7 +154,7 @@ def test_edits_of_given_portraits_need_a_budget_and_the_portraits_none(tmp_path:
     with ImageServer() as server:
         asked = {"model": connect(server), "suite": SUITE, "portraits": tmp_path, "encoder": Reader()}
         with pytest.raises(ModelError, match=r"12 images at 0\.04 each cost 0\.48, found no budget"):
-            cm.audit(out=tmp_path / "run", **asked)
+            quick.audit(out=tmp_path / "run", **asked)
         assert server.asked == []
-        cm.audit(out=tmp_path / "run", budget=0.48, **asked)
+        quick.audit(out=tmp_path / "run", budget=0.48, **asked)
         assert len(server.asked) == 12

@@ -13,10 +13,9 @@ import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest, load_generator
 from clinometer.models.openai.images import Pace, load
+from tests import quick
 from tests.models.image_server import ImageServer, drawn, error, png, slowly
 from tests.toys import Eye, paint, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 pytest.importorskip("openai")
 
@@ -269,7 +268,7 @@ def test_words_of_a_server_are_stored_without_the_key_and_without_halves_of_char
 
     suite = toy_suite(target=2, attribute=1, concepts=2)
     with ImageServer(behaviour) as server:
-        run = cm.audit(connect(server, retries=0), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+        run = quick.audit(connect(server, retries=0), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
     reasons = run.samples.reason.dropna()
     assert len(reasons)
     for reason in reasons:
@@ -360,7 +359,7 @@ def test_the_key_is_written_nowhere(tmp_path):
         return error(500, None, f"the key {KEY} is fine", **AT_ONCE) if bad else drawn(asked)
 
     with ImageServer(behaviour) as server:
-        run = cm.audit(
+        run = quick.audit(
             connect(server, retries=0), toy_suite(target=2, attribute=1, concepts=2), tmp_path / "run",
             encoder=Eye(), budget=1.0,
         )  # fmt: skip
@@ -433,13 +432,13 @@ def test_a_total_is_asked_for_before_anything_is_spent(tmp_path):
     with ImageServer() as server:
         generator = connect(server)
         with pytest.raises(ModelError, match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56"):
-            cm.audit(generator, suite, tmp_path / "run", encoder=Eye())
+            quick.audit(generator, suite, tmp_path / "run", encoder=Eye())
         with pytest.raises(ModelError, match=r"found a budget of 0\.5"):
-            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.5)
+            quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.5)
         assert server.asked == []
-        cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.56)
+        quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.56)
         assert len(server.asked) == 14
-        cm.audit(generator, suite, tmp_path / "run", encoder=Eye())  # nothing is left to pay for
+        quick.audit(generator, suite, tmp_path / "run", encoder=Eye())  # nothing is left to pay for
         assert len(server.asked) == 14
 
 
@@ -449,10 +448,10 @@ def test_the_total_that_is_asked_for_is_enough(tmp_path, price, total):
     with ImageServer() as server:
         generator = connect(server, price=price)
         with pytest.raises(ModelError, match=f"14 images .*; give --budget {total} or more"):
-            cm.audit(generator, **asked)
+            quick.audit(generator, **asked)
         with pytest.raises(ModelError, match="found a budget of nan"):
-            cm.audit(generator, **asked, budget=float("nan"))
-        cm.audit(generator, **asked, budget=float(total))
+            quick.audit(generator, **asked, budget=float("nan"))
+        quick.audit(generator, **asked, budget=float(total))
     assert len(server.asked) == 14
 
 
@@ -465,14 +464,14 @@ def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
     with ImageServer(no_credit_left) as server:
         generator = connect(server, retries=0, send_seed=True)
         with pytest.raises(ModelError, match="add credit and run it again"):
-            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+            quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=1.0)
         server.behaviour = lambda number, asked: drawn(asked)
         with pytest.raises(ModelError, match=r"6 images .* cost 0\.24"):
-            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.1)
+            quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.1)
         server.asked.clear()
-        run = cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.24)
+        run = quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.24)
         assert len(server.asked) == 6
-        whole = cm.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
+        whole = quick.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
     assert list(run.samples.sha256) == list(whole.samples.sha256)
     assert not run.directory.names("unfinished", ".parquet")
 
@@ -491,9 +490,9 @@ def test_little_credit_at_a_time_finishes_a_run(tmp_path):
         audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye()}
         for budget in (0.56, 0.36):
             with pytest.raises(ModelError, match="no credit left; add credit"):
-                cm.audit(connect(server, concurrency=1), **audit, budget=budget)
+                quick.audit(connect(server, concurrency=1), **audit, budget=budget)
             credit[0] = 5
-        run = cm.audit(connect(server, concurrency=1), **audit, budget=0.16)
+        run = quick.audit(connect(server, concurrency=1), **audit, budget=0.16)
     assert (run.samples.status == "ok").all()
     assert list(run.samples.id) == [sample.id for sample in run.plan]
 
@@ -505,18 +504,18 @@ def test_what_is_under_way_when_a_run_ends_is_waited_for_and_kept(tmp_path):
     suite = toy_suite(target=4, attribute=1, concepts=2)
     with ImageServer(behaviour) as server:
         with pytest.raises(ModelError, match="no credit left"):
-            cm.audit(connect(server), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+            quick.audit(connect(server), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
         assert len(server.asked) == 4
         with pytest.raises(ModelError, match="11 images"):
-            cm.audit(connect(server), suite, tmp_path / "run", encoder=Eye())
+            quick.audit(connect(server), suite, tmp_path / "run", encoder=Eye())
 
 
 def test_a_prompt_that_the_server_does_not_take_keeps_no_run_from_its_end(tmp_path):
     suite = toy_suite(target=4, attribute=1, concepts=2)
     with ImageServer(not_taken("old others")) as server:
         audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye(), "budget": 1.0}
-        cm.audit(connect(server), **audit)
-        run = cm.audit(connect(server), **audit, retry_failed=True)  # its first request, of a run with images
+        quick.audit(connect(server), **audit)
+        run = quick.audit(connect(server), **audit, retry_failed=True)  # its first request, of a run with images
     assert run.samples.status.value_counts().to_dict() == {"ok": 13, "failed": 1}
 
 
@@ -527,9 +526,9 @@ def test_an_image_of_a_part_that_was_stopped_shows_that_the_settings_are_right(t
     ) as server:
         audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye(), "budget": 1.0}
         with pytest.raises(ModelError, match="no credit left"):
-            cm.audit(connect(server, concurrency=1), **audit)
+            quick.audit(connect(server, concurrency=1), **audit)
         server.behaviour = not_taken("lean 0.80")  # what is missing of the first part
-        run = cm.audit(connect(server, concurrency=1), **audit)
+        run = quick.audit(connect(server, concurrency=1), **audit)
     assert run.samples.status.value_counts().to_dict() == {"ok": 11, "failed": 3}
 
 
@@ -542,15 +541,15 @@ def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_p
     suite = toy_suite(target=4, attribute=1, concepts=2)  # 14 images, of which 2 fail and 2 are refused
     with ImageServer(behaviour) as server:
         audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
-        before = cm.audit(**audit, budget=1.0).samples.set_index("id")
+        before = quick.audit(**audit, budget=1.0).samples.set_index("id")
         assert before.status.value_counts().to_dict() == {"ok": 10, "failed": 2, "refused": 2}
         # Other images than before: OpenAI takes no seed.
         server.behaviour = lambda number, asked: drawn(asked | {"seed": number})
         server.asked.clear()
         with pytest.raises(ModelError, match=r"2 images at 0\.04 each cost 0\.08, found no budget"):
-            cm.audit(**audit, retry_failed=True)
+            quick.audit(**audit, retry_failed=True)
         assert cm.open_run(tmp_path / "run").samples.set_index("id").equals(before)
-        run = cm.audit(**audit, retry_failed=True, budget=0.08)
+        run = quick.audit(**audit, retry_failed=True, budget=0.08)
     assert sorted(each["prompt"] for each in server.asked) == ["old others", "young others"]  # two at once
     after = run.samples.set_index("id")
     assert after[before.status != "failed"].equals(before[before.status != "failed"])
@@ -562,12 +561,12 @@ def test_a_retry_that_is_stopped_keeps_what_was_paid_for(tmp_path):
     suite = toy_suite(target=4, attribute=1, concepts=2)
     with ImageServer(lambda number, asked: error(500, None, "no") if number == 3 else drawn(asked)) as server:
         audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
-        cm.audit(**audit, budget=1.0)
+        quick.audit(**audit, budget=1.0)
         server.behaviour = lambda number, asked: error(429, "insufficient_quota", "no credit left")
         with pytest.raises(ModelError, match="add credit"):
-            cm.audit(**audit, retry_failed=True, budget=1.0)
+            quick.audit(**audit, retry_failed=True, budget=1.0)
         server.behaviour = lambda number, asked: drawn(asked)
         server.asked.clear()
-        run = cm.audit(**audit, retry_failed=True, budget=0.04)
+        run = quick.audit(**audit, retry_failed=True, budget=0.04)
     assert len(server.asked) == 1
     assert (run.samples.status == "ok").all()

@@ -15,10 +15,9 @@ from clinometer.models.diffusers.prior import DiffusersPrior, prior_of
 from clinometer.report import wording
 from clinometer.runs import NoProgress
 from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
+from tests import quick
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 WITH_PRIOR = ("kandinsky-2.2", "unclip")
 PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
@@ -39,7 +38,7 @@ def opened(families, name, **options):
 
 @pytest.fixture(scope="module")
 def whole(families, tmp_path_factory):
-    return cm.audit(opened(families, "unclip"), SUITE, tmp_path_factory.mktemp("runs") / "whole", encoder=Eye())
+    return quick.audit(opened(families, "unclip"), SUITE, tmp_path_factory.mktemp("runs") / "whole", encoder=Eye())
 
 
 def vectors(generator, requests=REQUESTS):
@@ -93,7 +92,7 @@ def test_an_embedding_depends_on_prompt_and_seed_and_not_on_the_batch(families, 
 @pytest.mark.parametrize("name", WITH_PRIOR)
 def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     model = opened(families, name)
-    run = cm.audit(model, SUITE, tmp_path / "run", encoder=Eye())
+    run = quick.audit(model, SUITE, tmp_path / "run", encoder=Eye())
     rows = run.scores[run.scores.metric == "prior"]
     assert list(rows.concept) == [target.name for target in SUITE.targets]
     assert (set(rows.component), set(rows.encoder)) == ({"ii"}, {"own:prior"})
@@ -131,10 +130,10 @@ def test_a_run_stopped_while_its_prior_draws_ends_the_same(families, whole, tmp_
 
     monkeypatch.setattr(DiffusersPrior, "embed", stop)
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
+        quick.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
     stopped = cm.open_run(tmp_path / "run")
     assert 0 < len(stopped.embeddings("own:prior")) < len(stopped.plan)
-    again = cm.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
+    again = quick.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
     assert len(parts) == 1 + len(again.parts)  # the first was not drawn twice
     ours, theirs = again.embeddings("own:prior"), whole.embeddings("own:prior")
     assert list(ours) == list(theirs)
@@ -148,13 +147,13 @@ def test_a_prior_that_stops_is_named(families, tmp_path, monkeypatch):
 
     monkeypatch.setattr(DiffusersPrior, "embed", stop)
     with pytest.raises(ModelError, match=r"^prior own:prior: it stopped with RuntimeError: no more; what is finished"):
-        cm.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
+        quick.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
 
 
 def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
     """Its number of embeddings follows from the images, which were drawn from them."""
     model = opened(families, "kandinsky-2.2", steps=1, prior_steps=2)
-    run = cm.audit(model, SUITE, tmp_path / "run", encoder=Eye(), until=0.0001, images=12)
+    run = quick.audit(model, SUITE, tmp_path / "run", encoder=Eye(), until=0.0001, images=12)
     assert set(run.embeddings("own:prior")) == {sample.id for sample in run.plan}  # of both rounds
     rows = run.scores[run.scores.metric == "prior"]
     assert set(rows.n_target) == {12}
@@ -166,7 +165,7 @@ def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
 @pytest.mark.pages
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("clinometer.models.diffusers.prior.prior_of", lambda generator: None)
-    without = cm.audit(opened(families, "unclip"), SUITE, tmp_path / "without", encoder=Eye())
+    without = quick.audit(opened(families, "unclip"), SUITE, tmp_path / "without", encoder=Eye())
     assert "own:prior" not in without.own_encoder_cards
     assert "prior-heading" not in without.directory.read_bytes("report.html").decode()
     assert whole.scores[whole.scores.metric != "prior"].reset_index(drop=True).equals(without.scores)
@@ -205,7 +204,7 @@ def test_what_the_prior_cannot_draw_is_left_out_and_said(families, tmp_path, mon
         def prior(self):
             return prior
 
-    run = cm.audit(Once(), SUITE, tmp_path / "run", encoder=Eye(), progress=listener)
+    run = quick.audit(Once(), SUITE, tmp_path / "run", encoder=Eye(), progress=listener)
     rows = run.scores[run.scores.metric == "prior"].set_index("concept")
     assert np.isnan(rows.value.iloc[0])
     assert rows.reason.iloc[0] == "no prior embedding of the target"
@@ -238,6 +237,6 @@ def test_a_model_without_a_prior_has_no_such_rows(tmp_path, stable_diffusion):
     assert prior_of(Painter()) is None
     with pytest.raises(ModelError, match="StableDiffusionPipeline has no prior that gives an image embedding"):
         model.prior()
-    run = cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
     assert not (run.scores.metric == "prior").any()
     assert "prior-heading" not in run.directory.read_bytes("report.html").decode()

@@ -6,9 +6,8 @@ import pytest
 import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 PLAIN = {"steps": 3, "scale": 0.5, "sizes": [8, 8], "deep": {"on": True}}
 OF_NUMPY = {
@@ -22,7 +21,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     assert found == plain
     assert found.fingerprint == plain.fingerprint
     painter.card = found
-    run = cm.audit(painter, toy_suite(target=1, attribute=1), tmp_path / "run", encoder=Eye())
+    run = quick.audit(painter, toy_suite(target=1, attribute=1), tmp_path / "run", encoder=Eye())
     assert cm.open_run(run.url).model_card["notes"] == PLAIN
 
 

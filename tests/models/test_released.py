@@ -13,9 +13,10 @@ from clinometer.pipeline.engines import Done, open_engine
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.stage_work import StageWork
 from clinometer.studies import study_of
+from tests import quick
 from tests.toys import Eye, toy_suite
 
-pytestmark = pytest.mark.usefixtures("few_resamples", "one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SUITE = toy_suite(target=2, attribute=2, concepts=2)
 
@@ -92,7 +93,7 @@ def asked(stable_diffusion, clip):
 
 @pytest.fixture(scope="module")
 def by_one_process(asked, tmp_path_factory):
-    return cm.audit(out=tmp_path_factory.mktemp("one") / "run", **asked)
+    return quick.audit(out=tmp_path_factory.mktemp("one") / "run", **asked)
 
 
 def scored(run):
@@ -101,7 +102,7 @@ def scored(run):
 
 def test_an_audit_by_workers_lets_go_and_finds_the_same(tmp_path, asked, by_one_process, loaded):
     engine = Here(loaded)
-    run = cm.audit(out=tmp_path / "run", engine=engine, **asked)
+    run = quick.audit(out=tmp_path / "run", engine=engine, **asked)
     assert engine.gone
     assert all(each == {"load_generator": True, "load_encoder": True} for each in engine.gone)
     assert scored(run) == scored(by_one_process)
@@ -112,7 +113,7 @@ def test_an_audit_by_workers_lets_go_and_finds_the_same(tmp_path, asked, by_one_
 
 
 def test_an_encoder_that_is_added_by_workers_is_let_go(by_one_process, tmp_path, asked, loaded):
-    run = cm.audit(out=tmp_path / "run", **asked | {"encoder": Eye()})
+    run = quick.audit(out=tmp_path / "run", **asked | {"encoder": Eye()})
     loaded.clear()
     engine = Here(loaded)
     cm.score_run(run.url, encoder=asked["encoder"], engine=engine, device="cpu")
@@ -124,7 +125,7 @@ def test_objects_of_the_users_stay_whole(tmp_path, asked):
         "model": load_generator(asked["model"], steps=1, device="cpu"),
         "encoder": load_encoder(asked["encoder"], device="cpu"),
     }
-    cm.audit(out=tmp_path / "run", engine=Here(mine), suite=SUITE, **mine)
+    quick.audit(out=tmp_path / "run", engine=Here(mine), suite=SUITE, **mine)
     assert on_meta(mine) == {"model": False, "encoder": False}
 
 
@@ -133,15 +134,15 @@ def test_a_stage_that_is_not_shared_keeps_the_generator(tmp_path, asked, loaded,
     plain = tuple(stage.make for stage in study.stages)
     monkeypatch.setattr("clinometer.pipeline.audits.study_of", lambda suite: replace(study, stages=plain))
     engine = Here(loaded)
-    cm.audit(out=tmp_path / "run", engine=engine, **asked)
+    quick.audit(out=tmp_path / "run", engine=engine, **asked)
     assert engine.gone[-1] == {"load_generator": False, "load_encoder": True}
 
 
 def test_texts_of_a_command_that_was_stopped_before_it_recorded_them_count(tmp_path, asked, by_one_process, loaded):
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(out=tmp_path / "run", engine=Here(loaded, stop_after="embed_own_texts"), **asked)
+        quick.audit(out=tmp_path / "run", engine=Here(loaded, stop_after="embed_own_texts"), **asked)
     assert cm.open_run(tmp_path / "run").own_encoder_cards == {}
-    assert scored(cm.audit(out=tmp_path / "run", engine=Here({}), **asked)) == scored(by_one_process)
+    assert scored(quick.audit(out=tmp_path / "run", engine=Here({}), **asked)) == scored(by_one_process)
     assert cm.open_run(tmp_path / "run").own_encoder_cards == by_one_process.own_encoder_cards
 
 

@@ -13,10 +13,9 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder
+from tests import quick
 from tests.builders import without_weights
 from tests.toys import Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 TEXTS = ["a nurse", "she", "a nurse is here and there", "he"]
 
@@ -98,7 +97,7 @@ def test_an_audit_refuses_it_before_anything_is_drawn(tmp_path):
     encoder = load_encoder(str(tiny_bert(tmp_path, {"pooling_mode": "cls"})))
     painter = Painter()
     with pytest.raises(ModelError, match="it embeds texts only"):
-        cm.audit(painter, toy_suite(), tmp_path / "run", encoder=encoder)
+        quick.audit(painter, toy_suite(), tmp_path / "run", encoder=encoder)
     assert painter.drawn == 0
 
 

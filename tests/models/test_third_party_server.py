@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest, load_generator
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest
+from tests import quick
 from tests.toys import Eye, toy_suite
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.slow]
 NEEDED = "museq is not installed; it is in the extra: pip install clinometer[dev]"
 pytest.importorskip("openai")
 uvicorn = pytest.importorskip("uvicorn", reason=NEEDED)
@@ -71,7 +71,7 @@ def connect(server, model="tiny", **options):
 @pytest.mark.thorough
 def test_an_audit_over_http_scores_what_the_pipeline_draws(server, stable_diffusion, tmp_path):
     suite = toy_suite(target=2, attribute=1, concepts=2)
-    run = cm.audit(connect(server, send_seed=True), suite, tmp_path / "run", encoder=Eye())
+    run = quick.audit(connect(server, send_seed=True), suite, tmp_path / "run", encoder=Eye())
     assert set(run.samples.status) == {"ok"}
     assert np.isfinite(run.scores[run.scores.metric == "mcas"].value).all()
 

@@ -1,6 +1,6 @@
 """Runs are compared by their tables here; their pages are blank but where a test is marked ``pages``."""
 
-from tests.blank_pages import blank_pages, pages_where_marked
 from tests.pipeline.kept_workers import fresh_workers, kept_workers, slots
+from tests.quick import pages_of_a_module, pages_of_a_test
 
-__all__ = ["blank_pages", "fresh_workers", "kept_workers", "pages_where_marked", "slots"]
+__all__ = ["fresh_workers", "kept_workers", "pages_of_a_module", "pages_of_a_test", "slots"]

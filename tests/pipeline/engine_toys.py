@@ -5,13 +5,13 @@ import signal
 import time
 from pathlib import Path
 
-import clinometer as cm
 from clinometer.pipeline.engines import Done
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite, wait_to_be_killed
 
 
 def audit(out, **options):
-    return cm.audit(**{"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options)
+    return quick.audit(**{"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options)
 
 
 def tables(run):

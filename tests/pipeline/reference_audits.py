@@ -3,8 +3,8 @@
 import os
 import signal
 
-import clinometer as cm
 from clinometer.suites import load_suite
+from tests import quick
 
 
 def few_targets():
@@ -39,7 +39,7 @@ SETTINGS = {
 
 def audit(suite, out, workers=None):
     options = SETTINGS[suite] | {"batch_size": 8, "device": "cpu", "workers": workers}
-    return cm.audit("reference", globals()[suite](), out, **options)
+    return quick.audit("reference", globals()[suite](), out, **options)
 
 
 def die_at(name):

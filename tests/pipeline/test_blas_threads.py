@@ -10,9 +10,8 @@ import clinometer as cm
 from clinometer.pipeline.comparison import evidence_between
 from clinometer.studies import study_of
 from clinometer.studies.sharing import RunWork
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 COMPUTES = ("score", "compare", "open_concepts", "paired_evidence_of")
 """The fields of a study's record by which it multiplies matrices."""
@@ -53,14 +52,14 @@ def seen(monkeypatch):
 
 def test_a_study_computes_with_one_thread(tmp_path, seen):
     runs = [
-        cm.audit(Painter(name=name), SUITE, tmp_path / name, encoder=Eye(), until="decided", images=10)
+        quick.audit(Painter(name=name), SUITE, tmp_path / name, encoder=Eye(), until="decided", images=10)
         for name in ("one", "other")
     ]
     assert seen.pop("score") == {1}
     cm.compare(*runs)
     evidence_between(*runs)
     grid = {"axes": {"suite": "toy", "model": "one", "seed": [0, 1]}}
-    cm.sweep(grid, tmp_path / "sweep", models={"one": Painter(name="one")}, suites={"toy": SUITE}, encoder=Eye())
+    quick.sweep(grid, tmp_path / "sweep", models={"one": Painter(name="one")}, suites={"toy": SUITE}, encoder=Eye())
     assert seen == {name: {1} for name in COMPUTES}
 
 
@@ -74,5 +73,5 @@ class Counting(RunWork):
 
 
 def test_a_worker_begins_with_one_thread_too(tmp_path):
-    run = cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
     assert Counting(run.url).open()((0,)) == ({1}, {1})

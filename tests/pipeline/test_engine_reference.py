@@ -9,7 +9,7 @@ from clinometer.pipeline.engines import local
 from clinometer.pipeline.reporting import write_report
 from tests.pipeline.reference_audits import audit, audit_until
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
+pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("kept_workers")]
 
 
 @pytest.fixture(scope="module", autouse=True)

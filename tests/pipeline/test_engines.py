@@ -20,10 +20,11 @@ from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.engines import Done, local, open_engine
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.runs.encoding import NoVectorsError
+from tests import quick
 from tests.pipeline.engine_toys import Broken, Deadly, audit, descendants, tables
 from tests.toys import Eye, Notes, Painter, toy_suite
 
-pytestmark = pytest.mark.usefixtures("few_resamples", "kept_workers")
+pytestmark = pytest.mark.usefixtures("kept_workers")
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +117,10 @@ def test_an_encoder_that_kills_its_worker_goes_on_in_another(tmp_path, finished)
 
 SCRIPT = """
 import sys
-import clinometer as cm
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 if __name__ == "__main__":
-    cm.audit(Painter(halt=10), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)  # in the second part of each
+    quick.audit(Painter(halt=10), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)  # in the second part of each
 """
 
 
@@ -292,7 +293,7 @@ def test_images_are_imported_by_workers(tmp_path):
     for workers in (None, 2):
         notes = Stages()
         out = tmp_path / f"run-{workers}"
-        runs.append(cm.import_images(folder, out, suite=suite, encoder=Eye(), workers=workers, progress=notes))
+        runs.append(quick.import_images(folder, out, suite=suite, encoder=Eye(), workers=workers, progress=notes))
         said.append(notes.messages)
         assert notes.begun["encoding with eye"] == (95, 95)  # all were embedded as they were read
     assert tables(runs[0]) == tables(runs[1])
@@ -306,7 +307,7 @@ def test_a_table_of_images_is_imported_by_workers(tmp_path, finished):
     pq.write_table(pa.table(table | {"image": images}), tmp_path / "images.parquet")
     asked = {"suite": toy_suite(), "encoder": Eye()}
     here, there = (
-        cm.import_images(tmp_path / "images.parquet", tmp_path / f"run-{n}", workers=n, **asked) for n in (None, 2)
+        quick.import_images(tmp_path / "images.parquet", tmp_path / f"run-{n}", workers=n, **asked) for n in (None, 2)
     )
     assert tables(here) == tables(there)
 

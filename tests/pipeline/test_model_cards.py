@@ -24,11 +24,10 @@ from clinometer.report.wording import MISSING
 from clinometer.runs import Run
 from clinometer.studies import study_of
 from clinometer.suites import load_suite
+from tests import quick
 from tests.docs.pages import ROOT, blocks, page, table_rows
 from tests.report.markdown import tables
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 RUNS = ROOT / "tests/fixtures/runs"
 STUDIES = ("leaning", "association", "editing", "classification")
@@ -129,7 +128,7 @@ def test_imported_images_of_one_model_are_one_card_and_their_hash_is_none_of_wei
             (folder / f"{name}.png").write_bytes(content)
         lines = [f"{row.id}.png,{row.prompt}" for row in rows]
         (folder / "manifest.csv").write_text("\n".join(["file,prompt", *lines]))
-        run = cm.import_images(folder, tmp_path / f"{place}-run", suite=drawn.suite, name="a model", encoder=Eye())
+        run = quick.import_images(folder, tmp_path / f"{place}-run", suite=drawn.suite, name="a model", encoder=Eye())
         imported.append(run)
     text = cm.model_card(*imported)
     assert text.count("### a model × ") == 2
@@ -152,7 +151,9 @@ def test_fewer_rows_are_asked_for(judged):
 
 
 def test_a_run_elsewhere_has_the_same_card(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://card{tmp_path}", encoder=Eye())
+    run = quick.audit(
+        Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://card{tmp_path}", encoder=Eye()
+    )
     there = f"memory://card{tmp_path}/README.md"
     text = cm.model_card(run.url, out=there)
     assert run.directory.read_bytes("README.md").decode() == text == cm.model_card(run)
@@ -160,7 +161,7 @@ def test_a_run_elsewhere_has_the_same_card(tmp_path):
 
 
 def test_refusals_are_told(tmp_path):
-    run = cm.audit(Painter(refuse="lean 0.20"), toy_suite(target=3, attribute=3), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(refuse="lean 0.20"), toy_suite(target=3, attribute=3), tmp_path / "run", encoder=Eye())
     text = cm.model_card(run)
     assert "3 refused" in text
     assert "not measured" in text

@@ -16,7 +16,7 @@ from tests.pipeline.engine_toys import Broken, Deadly, Doomed, SeenGpus, audit, 
 from tests.toys import Notes
 
 ray = pytest.importorskip("ray")
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.slow]
 
 STORE = 80 * 2**20
 
@@ -84,12 +84,12 @@ def test_a_machine_that_dies_leaves_its_parts_to_the_other(tmp_path, finished, c
 
 SCRIPT = """
 import sys
-import clinometer as cm
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 from clinometer.errors import EngineError
 if __name__ == "__main__":
     try:
-        cm.audit(Painter(halt=10), toy_suite(), sys.argv[1], encoder=Eye(), engine="ray", workers=2)
+        quick.audit(Painter(halt=10), toy_suite(), sys.argv[1], encoder=Eye(), engine="ray", workers=2)
     except EngineError:
         sys.exit(2)
 """

@@ -51,4 +51,5 @@ def test_vectors_of_concepts_wait_outside_memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("study", ["leaning", "crossed", "editing", "association", "classification"])
 def test_every_made_up_run_can_be_scored(tmp_path, study):
     run = make_study_run(tmp_path / "run", study, 120, 2, part=16, width=8, side=8)
-    assert len(score(run, NoProgress(), resamples=50))
+    run.record_options({"resamples": 50})
+    assert len(score(run, NoProgress()))

@@ -25,8 +25,6 @@ from tests.docs.pages import ROOT
 from tests.pipeline.engine_toys import InTurn, audit, tables
 from tests.toys import Eye, Notes
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
-
 RUNS = ROOT / "tests/fixtures/runs"
 
 

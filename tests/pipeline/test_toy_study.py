@@ -10,6 +10,7 @@ from clinometer.models.protocols import Card
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_names
 from clinometer.suites import load_suite
+from tests import quick
 from tests.toy_study.study import part_name
 from tests.toys import Painter
 
@@ -54,7 +55,7 @@ class Lamp(Painter):
 def test_it_is_planned_drawn_scored_compared_and_reported(suite, tmp_path):
     assert "brightness" in study_names()
     assert load_suite(suite).image_count == 24
-    runs = [cm.audit(model, suite, tmp_path / model.card.name) for model in (Painter(), Lamp())]
+    runs = [quick.audit(model, suite, tmp_path / model.card.name) for model in (Painter(), Lamp())]
     rows = runs[0].scores.set_index("concept")
     assert rows.loc["light", "n_target"] == 12
     assert report_input(runs[0]).suite.study == "brightness"
@@ -73,7 +74,7 @@ def test_it_is_planned_drawn_scored_compared_and_reported(suite, tmp_path):
 
 @pytest.mark.usefixtures("kept_workers")
 def test_workers_share_its_stage(suite, tmp_path):
-    here, shared = (cm.audit(Painter(), suite, tmp_path / str(n), workers=n) for n in (None, 2))
+    here, shared = (quick.audit(Painter(), suite, tmp_path / str(n), workers=n) for n in (None, 2))
     assert shared.scores.equals(here.scores)
     processes = {
         process

@@ -9,22 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import clinometer as cm
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
 from clinometer.studies.classification.page import CLASSIFICATION
 from clinometer.studies.classification.sections import amplification_words, finding, noise, resting
+from tests import quick
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return cm.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run")
+    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +154,7 @@ def test_groups_without_a_counterpart_are_not_called_unclassified(run):
 def test_names_are_escaped(tmp_path):
     evil = '<script>alert("x")</script>'
     suite = toy_classification(title=evil, a={"label": evil, "classes": {"pilot": "a pilot", evil: "a mechanic"}})
-    run = cm.audit(ClassifyingPainter(), suite, tmp_path / "run")
+    run = quick.audit(ClassifyingPainter(), suite, tmp_path / "run")
     assert "<script>alert" not in run.directory.read_bytes("report.html").decode()
 
 
@@ -168,7 +166,7 @@ def test_the_summary_is_the_contrasts(run):
 
 
 def test_one_number_of_noise_samples_needs_no_curve(tmp_path):
-    run = cm.audit(ClassifyingPainter(), toy_classification(noise_samples=[5]), tmp_path / "run")
+    run = quick.audit(ClassifyingPainter(), toy_classification(noise_samples=[5]), tmp_path / "run")
     page = run.directory.read_bytes("report.html").decode()
     assert '<section id="noise"' not in page
     assert '<section id="pairs"' in page

@@ -14,14 +14,13 @@ from clinometer.pipeline.comparison_page import comparison_caution, comparison_h
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.comparison import compared, run_names
 from clinometer.studies.refusals.compared import refusal_table
+from tests import quick
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
 FEW = {"neutral": 4, "attribute": 3, "stimuli": 3}
@@ -38,7 +37,7 @@ class Squint(Eye):
 def leaning(tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaning")
     return {
-        name: cm.audit(Painter(name=name), toy_suite(**SMALL), folder / name, encoder=Eye(), seed=seed)
+        name: quick.audit(Painter(name=name), toy_suite(**SMALL), folder / name, encoder=Eye(), seed=seed)
         for seed, name in enumerate(("one <b>model</b>", "another"))
     }
 
@@ -48,7 +47,7 @@ def associations(tmp_path_factory):
     folder = tmp_path_factory.mktemp("association")
     suite = toy_association_suite(**FEW)
     return {
-        name: cm.audit(Painter(name=name), suite, folder / name, encoder=encoders, seed=seed)
+        name: quick.audit(Painter(name=name), suite, folder / name, encoder=encoders, seed=seed)
         for seed, (name, encoders) in enumerate(
             {
                 "one": [Eye()],
@@ -64,13 +63,13 @@ def associations(tmp_path_factory):
 def edits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("edits")
     suite = toy_editing_suite(images={"group": 3})
-    return [cm.audit(Recolourer(), suite, folder / f"{seed}", encoder=Reader(), seed=seed) for seed in range(2)]
+    return [quick.audit(Recolourer(), suite, folder / f"{seed}", encoder=Reader(), seed=seed) for seed in range(2)]
 
 
 @pytest.fixture(scope="module")
 def classified(tmp_path_factory):
     folder, suite = tmp_path_factory.mktemp("classified"), toy_classification(margin=0.3)
-    return [cm.audit(ClassifyingPainter(), suite, folder / f"{seed}", seed=seed) for seed in range(2)]
+    return [quick.audit(ClassifyingPainter(), suite, folder / f"{seed}", seed=seed) for seed in range(2)]
 
 
 def value(run, metric, component, encoder="mean", **equal):
@@ -115,7 +114,7 @@ def test_a_setting_that_differs_or_that_one_run_lacks_is_a_row(tmp_path):
     for name, settings in (("one", {"steps": 8, "size": 16}), ("two", {"steps": 9, "size": 16, "lora": "ab" * 32})):
         painter = Painter()
         painter.card = dataclasses.replace(painter.card, weights_sha256="cd" * 32, settings=settings)
-        runs[name] = cm.audit(painter, toy_suite(**SMALL), tmp_path / name, encoder=Eye())
+        runs[name] = quick.audit(painter, toy_suite(**SMALL), tmp_path / name, encoder=Eye())
     found = compared(runs)
     rows = {row["name"]: (row["cells"], row["differs"]) for row in found["rows"]}
     assert rows["Weights"] == (["cdcdcdcdcdcd…"] * 2, False)
@@ -199,7 +198,7 @@ def test_the_plane_has_each_groups_place_in_each_model(leaning):
 
 def test_a_suite_without_a_third_group_has_no_plane(tmp_path):
     suite = toy_suite(target=2, attribute=2, concepts=2, axis={"a": "man", "b": "woman"})
-    runs = [cm.audit(Painter(name=name), suite, tmp_path / name, encoder=Eye()) for name in ("one", "two")]
+    runs = [quick.audit(Painter(name=name), suite, tmp_path / name, encoder=Eye()) for name in ("one", "two")]
     page = Page(comparison_html(cm.compare(*runs)))
     assert not [element for element in page.elements if element.attributes.get("id") == "plane"]
     assert "A third group" not in [link.text for link in page.find("a")]
@@ -341,7 +340,7 @@ def test_a_difference_that_is_undefined_says_why(associations):
 def test_pictures_of_one_noise_stand_in_one_column(leaning, tmp_path):
     """Of each run a row; a picture has the prompt, the run and the noise of its neighbours."""
     first = next(iter(leaning.values()))
-    again = cm.audit(Painter(name="again"), toy_suite(**SMALL), tmp_path / "again", encoder=Eye(), seed=0)
+    again = quick.audit(Painter(name="again"), toy_suite(**SMALL), tmp_path / "again", encoder=Eye(), seed=0)
     (found,) = cm.compare(first, again)
     entries = side_by_side({"first": first, "again": again}, ["eye"], ["concept 0.80"])["pictures"]
     assert [entry["name"] for entry in entries][:1] == ["concept 0.80"]
@@ -434,7 +433,7 @@ def refusing(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refusing")
     suite = toy_suite(target=6, attribute=3, concepts=4)
     return [
-        cm.audit(Painter(name=name, refuse=refuse), suite, folder / f"{number}", encoder=Eye(), seed=seed)
+        quick.audit(Painter(name=name, refuse=refuse), suite, folder / f"{number}", encoder=Eye(), seed=seed)
         for number, (name, refuse, seed) in enumerate(
             (("open", "", 0), ("<i>prude</i>", "lean", 0), ("old", "young women", 5))
         )

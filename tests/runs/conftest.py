@@ -1,5 +1,5 @@
 """Runs are read as tables here; their pages are blank but where a test is marked ``pages``."""
 
-from tests.blank_pages import blank_pages, pages_where_marked
+from tests.quick import pages_of_a_module, pages_of_a_test
 
-__all__ = ["blank_pages", "pages_where_marked"]
+__all__ = ["pages_of_a_module", "pages_of_a_test"]

@@ -7,15 +7,14 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ImportManifestError, RunMismatchError
 from clinometer.suites import load_suite, suite_from_mapping
+from tests import quick
 from tests.toys import Eye, Painter, toy_association_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("association") / "run"
-    return cm.audit(Painter(), toy_association_suite(neutral=8, attribute=6, stimuli=4), out, encoder=Eye())
+    return quick.audit(Painter(), toy_association_suite(neutral=8, attribute=6, stimuli=4), out, encoder=Eye())
 
 
 def scores(run, metric, component):
@@ -52,12 +51,12 @@ def test_a_run_knows_its_suite(run):
     assert run.suite == toy_association_suite(neutral=8, attribute=6, stimuli=4)
     assert "red-green" in run._repr_html_()
     with pytest.raises(RunMismatchError, match=r"8 neutral and 2 × 6 .* not of suite 'toy-tests' \(5 neutral"):
-        cm.audit(Painter(), toy_association_suite(neutral=5, attribute=5, stimuli=4), run.url, encoder=Eye())
+        quick.audit(Painter(), toy_association_suite(neutral=5, attribute=5, stimuli=4), run.url, encoder=Eye())
 
 
 def test_refused_images_cost_their_own_prompt_and_are_counted(tmp_path):
     suite = toy_association_suite(neutral=4, attribute=3)
-    refusing = cm.audit(Painter(refuse="0.680 women"), suite, tmp_path / "run", encoder=Eye())
+    refusing = quick.audit(Painter(refuse="0.680 women"), suite, tmp_path / "run", encoder=Eye())
     (test,) = scores(refusing, "t2iat", "differential_association").to_dict("records")
     assert np.isfinite([test["value"], test["p"]]).all()
     assert "left out for want of images: 1 of the prompts" in test["reason"]
@@ -67,7 +66,7 @@ def test_refused_images_cost_their_own_prompt_and_are_counted(tmp_path):
 
 
 def test_a_suite_without_tests_is_scored_prompt_by_prompt(tmp_path):
-    run = cm.audit(Painter(), toy_association_suite(tests=False), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_association_suite(tests=False), tmp_path / "run", encoder=Eye())
     assert not len(scores(run, "t2iat", "differential_association"))
     assert scores(run, "association", "mean").value.notna().all()
 
@@ -93,7 +92,7 @@ def test_finished_images_find_their_prompt_by_concept_and_group(tmp_path):
                 lines.append(f"{number}.png,{concept},{group},{'my own words' if group else ''}")
                 number += 1
     write_images(tmp_path / "made", lines)
-    run = cm.import_images(tmp_path / "made", tmp_path / "run", suite=suite, encoder=Eye())
+    run = quick.import_images(tmp_path / "made", tmp_path / "run", suite=suite, encoder=Eye())
     (test,) = scores(run, "t2iat", "differential_association").to_dict("records")
     assert (test["n_target"], test["n_a"], test["n_b"]) == (8, 8, 8)
     assert np.isfinite(test["p"])
@@ -113,13 +112,13 @@ def test_finished_images_find_their_prompt_by_concept_and_group(tmp_path):
 def test_a_row_that_the_suite_does_not_ask_is_refused_by_line(tmp_path, line, words):
     write_images(tmp_path / "made", ["file,concept,group,prompt", line])
     with pytest.raises(ImportManifestError, match=f"line 2, {words}"):
-        cm.import_images(tmp_path / "made", tmp_path / "run", suite="t2iat/judaism-christianity", encoder=Eye())
+        quick.import_images(tmp_path / "made", tmp_path / "run", suite="t2iat/judaism-christianity", encoder=Eye())
 
 
 def test_a_concept_with_a_group_means_nothing_to_a_leaning_study(tmp_path):
     write_images(tmp_path / "made", ["file,concept,group,prompt", "0.png,housekeeper,man,"])
     with pytest.raises(ImportManifestError, match=r"line 2, .*'housekeeper"):
-        cm.import_images(tmp_path / "made", tmp_path / "run", suite="mcas", encoder=Eye())
+        quick.import_images(tmp_path / "made", tmp_path / "run", suite="mcas", encoder=Eye())
 
 
 # --- the reference model -----------------------------------------------------------------------------------------
@@ -135,7 +134,7 @@ def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):
         concept["stimuli"] = concept["stimuli"][: 2 if name in ("crafts", "services") else 1]
     held["name"] = "t2iat/small"
     suite = suite_from_mapping(held, source="test").with_options(images=4)
-    run = cm.audit("reference", suite, tmp_path / "run", steps=4)
+    run = quick.audit("reference", suite, tmp_path / "run", steps=4)
     tests = scores(run, "t2iat", "differential_association").set_index("concept")
     assert tests.value["occupations"] > 0
     assert tests.value["activities"] > 0

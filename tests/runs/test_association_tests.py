@@ -12,6 +12,7 @@ from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics import weat
 from clinometer.models.protocols import Card
 from clinometer.suites import suite_from_mapping
+from tests import quick
 from tests.toys import toy_suite
 
 SETS = {role: [f"{role}{i}" for i in range(5)] for role in "xyab"}
@@ -197,7 +198,7 @@ def test_what_cannot_be_tested_is_refused(tmp_path):
     with pytest.raises(SuiteError, match="give: clinometer audit --suite toy"):
         run(toy_suite())
     with pytest.raises(SuiteError, match=r"weat/6: it asks for no images; give: clinometer test weat/6"):
-        cm.audit("reference", "weat/6", tmp_path / "run")
+        quick.audit("reference", "weat/6", tmp_path / "run")
     file = tmp_path / "mine.yaml"  # a suite of one's own is known by its file, not by its name
     file.write_text(yaml.safe_dump(toy_suite().model_dump(mode="json", exclude_none=True)))
     with pytest.raises(SuiteError, match=rf"give: clinometer audit --suite {file}"):

@@ -27,16 +27,15 @@ from clinometer.errors import (
     RunStorageError,
 )
 from clinometer.models.protocols import GenerationResult
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, paint, toy_suite
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
-
 
 def audit(out, **options):
     options = {"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options
-    return cm.audit(**options)
+    return quick.audit(**options)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,9 @@ def run(tmp_path, finished):
     return cm.open_run(shutil.copytree(finished.url, tmp_path / "run"))
 
 
-def test_a_run_holds_everything_the_design_names(finished):
+@pytest.mark.pages
+def test_a_run_holds_everything_the_design_names(tmp_path):
+    finished = audit(tmp_path / "run")
     for name in ("run.json", "plan.parquet", "scores.parquet", "scores.csv", "curves.parquet", "report.html"):
         assert finished.directory.exists(name), name
     assert finished.directory.exists("samples/part-00000.parquet")
@@ -74,7 +75,7 @@ def test_scores_find_what_was_painted(finished):
 def test_a_seed_that_scoring_would_refuse_costs_no_image(tmp_path, seed):
     for begin in (
         lambda: audit(tmp_path / "run", seed=seed),
-        lambda: cm.import_images(tmp_path, tmp_path / "run", seed=seed),
+        lambda: quick.import_images(tmp_path, tmp_path / "run", seed=seed),
     ):
         with pytest.raises(InvalidInputError, match=f"seed: expected a whole number, 0 or more, found {seed!r}"):
             begin()
@@ -194,9 +195,9 @@ def test_a_retry_that_is_stopped_keeps_what_is_paid_for(tmp_path, finished):
 
 SCRIPT = """
 import sys
-import clinometer as cm
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
-cm.audit(Painter(halt=int(sys.argv[2])), toy_suite(), sys.argv[1], encoder=Eye())
+quick.audit(Painter(halt=int(sys.argv[2])), toy_suite(), sys.argv[1], encoder=Eye())
 """
 
 

@@ -12,13 +12,13 @@ import time
 
 import pytest
 
-import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import RunLockedError
 from clinometer.runs.storage import Directory
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.slow]
 
 SUITE = toy_suite(target=3, attribute=2, concepts=2)
 
@@ -97,17 +97,17 @@ def test_of_two_writers_the_first_wins(place):
     assert directory.read_bytes("claim") == b"mine"
     directory = Directory(f"{place}/driven")
     with directory.locked(), pytest.raises(RunLockedError, match="another process is working on this run"):
-        cm.audit(Painter(), SUITE, directory.url, encoder=Eye())
+        quick.audit(Painter(), SUITE, directory.url, encoder=Eye())
 
 
 def test_a_run_there_is_the_run_on_a_disk_and_its_repetition_does_nothing(place, tmp_path):
-    here = cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
-    there = cm.audit(Painter(), SUITE, f"{place}/run", encoder=Eye())
+    here = quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
+    there = quick.audit(Painter(), SUITE, f"{place}/run", encoder=Eye())
     assert there.directory.read_bytes("scores.csv") == here.directory.read_bytes("scores.csv")
     assert there.samples.drop(columns="seconds").equals(here.samples.drop(columns="seconds"))
     assert verify_run(there.url) == verify_run(here.url)
     painter, eye = Painter(), Eye()
-    cm.audit(painter, SUITE, there.url, encoder=eye)
+    quick.audit(painter, SUITE, there.url, encoder=eye)
     assert (painter.drawn, eye.seen) == (0, 0)
     root = there.directory.root
     hidden = [name.removeprefix(f"{root}/") for name in there.directory.fs.find(root) if "/." in name]

@@ -15,11 +15,10 @@ from clinometer.models.images import decode_stored, sha256
 from clinometer.pipeline.audits import settle_batch_size
 from clinometer.runs import NoProgress, encode
 from clinometer.runs.drawing import requests_of
+from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
 from tests.toys import Eye, Notes, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ class Limited(DiffusersGenerator):
 
 
 def audit(generator, out, **options):
-    return cm.audit(generator, suite(), out, encoder=Eye(), **options)
+    return quick.audit(generator, suite(), out, encoder=Eye(), **options)
 
 
 def pixels(run):

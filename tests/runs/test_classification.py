@@ -15,15 +15,14 @@ from clinometer.runs import NoProgress, create_run, generate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
 from clinometer.studies.classification.scoring import elimination_of, group_errors
+from tests import quick
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Painter
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    return cm.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("classification") / "run")
+    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("classification") / "run")
 
 
 def rows(run, component, **equal):
@@ -84,36 +83,36 @@ def test_a_denoiser_that_stops_is_named_and_the_run_goes_on(tmp_path, audited):
     painter.denoiser().errors = stop
     words = "denoiser of painter: it stopped with RuntimeError: no more; what is finished is kept$"
     with pytest.raises(ModelError, match=f"^{words}"):
-        cm.audit(painter, toy_classification(), tmp_path / "run")
+        quick.audit(painter, toy_classification(), tmp_path / "run")
     assert cm.open_run(tmp_path / "run").directory.names("classifications", ".parquet")
-    assert files(cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run")) == files(audited)
+    assert files(quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run")) == files(audited)
 
 
 @pytest.mark.parametrize("elimination", [None, 0.95])
 @pytest.mark.parametrize("fail_after", [37, 600])
 def test_a_run_stopped_in_the_timestep_loop_ends_the_same(tmp_path, elimination, fail_after):
     suite = toy_classification(elimination=elimination)
-    whole = cm.audit(ClassifyingPainter(), suite, tmp_path / "whole")
+    whole = quick.audit(ClassifyingPainter(), suite, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(ClassifyingPainter(fail_after=fail_after), suite, tmp_path / "stopped")
+        quick.audit(ClassifyingPainter(fail_after=fail_after), suite, tmp_path / "stopped")
     stopped = cm.open_run(tmp_path / "stopped")
     assert len(stopped.directory.names("classifications", ".parquet")) < len(stopped.parts)
     with pytest.raises(RunNotFoundError, match="parts are not classified; give the audit's command again"):
         cm.score_run(tmp_path / "stopped")
     painter = ClassifyingPainter()
-    resumed = cm.audit(painter, suite, tmp_path / "stopped")
+    resumed = quick.audit(painter, suite, tmp_path / "stopped")
     assert painter.drawn == 0
     assert files(resumed) == files(whole)
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
 def test_the_batch_size_decides_nothing(audited, tmp_path, rows_at_once):
-    other = cm.audit(ClassifyingPainter(rows=rows_at_once), toy_classification(), tmp_path / "run")
+    other = quick.audit(ClassifyingPainter(rows=rows_at_once), toy_classification(), tmp_path / "run")
     assert files(other) == files(audited)
 
 
 def test_elimination_spends_less_and_decides_the_same(audited, tmp_path):
-    thrifty = cm.audit(ClassifyingPainter(), toy_classification(elimination=0.99), tmp_path / "run")
+    thrifty = quick.audit(ClassifyingPainter(), toy_classification(elimination=0.99), tmp_path / "run")
     assert rows(thrifty, "evaluations").value.max() < 60
     pairs = [
         rows(run, "pair_association").set_index(["concept", "category", "group"]).value for run in (audited, thrifty)
@@ -138,7 +137,7 @@ class Stumbling(ClassifyingPainter):
 
 @pytest.mark.pages
 def test_images_that_could_not_be_made_are_counted_and_left_out(tmp_path):
-    run = cm.audit(Stumbling(refuse="young women", batch_size=8), toy_classification(), tmp_path / "run")
+    run = quick.audit(Stumbling(refuse="young women", batch_size=8), toy_classification(), tmp_path / "run")
     lost = rows(run, "association", group="young woman", setting="20 noise samples").iloc[0]
     assert np.isnan(lost.value)
     assert lost.reason == "no portrait of group 'young woman' was measured"
@@ -154,15 +153,15 @@ def test_images_that_could_not_be_made_are_counted_and_left_out(tmp_path):
 
 def test_drawing_failed_images_anew_measures_them_anew(tmp_path):
     suite = toy_classification()
-    broken = cm.audit(Stumbling(batch_size=8), suite, tmp_path / "run")
+    broken = quick.audit(Stumbling(batch_size=8), suite, tmp_path / "run")
     assert (broken.samples.status == "failed").any()
-    mended = cm.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "run", retry_failed=True)
-    whole = cm.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "whole")
+    mended = quick.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "run", retry_failed=True)
+    whole = quick.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "whole")
     assert files(mended) == files(whole)
 
 
 def test_a_group_of_one_has_numbers_without_intervals(tmp_path):
-    run = cm.audit(ClassifyingPainter(), toy_classification(images={"group": 1}), tmp_path / "run")
+    run = quick.audit(ClassifyingPainter(), toy_classification(images={"group": 1}), tmp_path / "run")
     row = rows(run, "association", group="old man", setting="20 noise samples").iloc[0]
     assert not np.isnan(row.value)
     assert np.isnan(row.low)
@@ -175,7 +174,7 @@ def test_errors_that_are_not_finite_are_no_choice(tmp_path):
     painter.denoiser().errors = lambda latents, *rest: np.where(
         latents[:, 0, 0, 0].numpy() > 0.5, np.nan, plain(latents, *rest)
     )
-    run = cm.audit(painter, toy_classification(), tmp_path / "run")
+    run = quick.audit(painter, toy_classification(), tmp_path / "run")
     errors, _ = group_errors(run, run.suite)
     assert np.isnan(errors["old man"]).all()
     assert np.isfinite(errors["old woman"]).all()
@@ -186,7 +185,7 @@ def test_errors_that_are_not_finite_are_no_choice(tmp_path):
 def test_a_model_that_only_draws_is_refused_before_it_draws(tmp_path):
     painter = Painter()
     with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
-        cm.audit(painter, toy_classification(), tmp_path / "run")
+        quick.audit(painter, toy_classification(), tmp_path / "run")
     assert painter.drawn == 0
 
 
@@ -205,7 +204,7 @@ def given(audited, tmp_path_factory):
 @pytest.mark.pages
 def test_given_portraits_are_classified_as_drawn_ones_are(audited, given, tmp_path):
     painter = ClassifyingPainter()
-    run = cm.audit(painter, toy_classification(), tmp_path / "run", portraits=given)
+    run = quick.audit(painter, toy_classification(), tmp_path / "run", portraits=given)
     assert painter.drawn == 0
     for component in ("association", "differential", "pair_association"):
         keys = ["concept", "category", "group", "setting"]
@@ -225,11 +224,11 @@ def test_portraits_of_a_face_database_are_chosen_by_codes_and_seed(given, tmp_pa
     asked = toy_classification().model_dump(mode="json")
     coded = {name: group | {"codes": [codes[name]]} for name, group in asked["groups"].items()}
     suite = toy_classification(groups=coded, images={"group": 2})
-    run = cm.audit(ClassifyingPainter(), suite, tmp_path / "run", portraits=tmp_path)
+    run = quick.audit(ClassifyingPainter(), suite, tmp_path / "run", portraits=tmp_path)
     assert run.samples.group.value_counts().to_dict() == dict.fromkeys(codes, 2)
     assert rows(run, "differential", group="gender", setting="20 noise samples").iloc[0].value > 0.9
     with pytest.raises(ImportManifestError, match="no portrait of group 'young man'; the suite asks for some"):
-        cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "other", portraits=tmp_path)
+        quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "other", portraits=tmp_path)
 
 
 def test_given_portraits_of_other_groups_are_refused(given, tmp_path):
@@ -238,19 +237,19 @@ def test_given_portraits_of_other_groups_are_refused(given, tmp_path):
     text = (given / "manifest.csv").read_text() + "\n"
     (tmp_path / "manifest.csv").write_text(text.replace("old man\n", "elder\n", 1))
     with pytest.raises(ImportManifestError, match="group: 'elder' is not in suite toy classification"):
-        cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run", portraits=tmp_path)
+        quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run", portraits=tmp_path)
 
 
 @pytest.mark.parametrize("suite", ["downstream/classification-reference", "downstream/editing-reference"])
 def test_an_import_names_the_command_that_has_a_model(given, tmp_path, suite):
     with pytest.raises(SuiteError, match=f"clinometer audit --suite {suite} --portraits {given}"):
-        cm.import_images(given, tmp_path / "run", suite=suite)
+        quick.import_images(given, tmp_path / "run", suite=suite)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_only_draws_classifies_no_given_portraits(given, tmp_path):
     with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
-        cm.audit(Painter(), toy_classification(), tmp_path / "run", portraits=given)
+        quick.audit(Painter(), toy_classification(), tmp_path / "run", portraits=given)
     assert not (tmp_path / "run").exists()
 
 
@@ -261,7 +260,7 @@ def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
     run.write_samples(0, rows)
     with pytest.raises(RunCorruptError, match=rf"part-00000.parquet: image {rows[2]['id']} is damaged"):
-        cm.audit(ClassifyingPainter(), toy_classification(), run.url)
+        quick.audit(ClassifyingPainter(), toy_classification(), run.url)
 
 
 def test_a_run_without_its_classifications_says_what_to_do(tmp_path):

@@ -21,13 +21,12 @@ from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.runs.together import shared_encoders
+from tests import quick
 from tests.docs.pages import ROOT
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 
@@ -55,7 +54,7 @@ class Redder(Painter):
 
 def audit(out, model=None, **options):
     options = {"suite": toy_suite(**SUITE), "encoder": Eye()} | options
-    return cm.audit(model or Painter(), out=out, **options)
+    return quick.audit(model or Painter(), out=out, **options)
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +324,7 @@ def imported_from(run, folder):
         (folder / f"images/{sample.id}.png").write_bytes(image)
         rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
     (folder / "images/manifest.csv").write_text("\n".join(rows))
-    return cm.import_images(folder / "images", folder / "out", suite=run.suite, encoder=Eye())
+    return quick.import_images(folder / "images", folder / "out", suite=run.suite, encoder=Eye())
 
 
 class EveryOther(Painter):
@@ -515,10 +514,10 @@ def edits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("edits")
     suite = toy_editing_suite(images={"group": 12})
     return {
-        "plain": cm.audit(Recolourer(), suite, folder / "plain", encoder=Reader()),
-        "unmoved": cm.audit(Unmoved(), suite, folder / "unmoved", encoder=Reader()),
-        "seed": cm.audit(Recolourer(), suite, folder / "seed", encoder=Reader(), seed=1),
-        "failing": cm.audit(Unmoved(fail="a man"), suite, folder / "failing", encoder=Reader()),
+        "plain": quick.audit(Recolourer(), suite, folder / "plain", encoder=Reader()),
+        "unmoved": quick.audit(Unmoved(), suite, folder / "unmoved", encoder=Reader()),
+        "seed": quick.audit(Recolourer(), suite, folder / "seed", encoder=Reader(), seed=1),
+        "failing": quick.audit(Unmoved(fail="a man"), suite, folder / "failing", encoder=Reader()),
     }
 
 
@@ -580,13 +579,13 @@ def test_given_portraits_are_pairs_where_they_are_the_same(tmp_path):
             Image.new("RGB", (16, 16), colour).save(tmp_path / folder / f"CFD-{code}-{person:03}-001-N.png")
     suite = toy_editing_suite(images={"group": 3})
     plain, unmoved, other = (
-        cm.audit(model, suite, tmp_path / name, encoder=Reader(), portraits=tmp_path / folder)
+        quick.audit(model, suite, tmp_path / name, encoder=Reader(), portraits=tmp_path / folder)
         for name, model, folder in (("one", Recolourer(), "faces"), ("two", Unmoved(), "faces"),
                                     ("three", Unmoved(), "others"))
     )  # fmt: skip
     assert cm.compare(plain, unmoved)[0].paired
     assert cm.compare(plain, other)[0].unpaired == "the runs were given other portraits"
-    drawn = cm.audit(Recolourer(), suite, tmp_path / "drawn", encoder=Reader())
+    drawn = quick.audit(Recolourer(), suite, tmp_path / "drawn", encoder=Reader())
     assert cm.compare(plain, drawn)[0].unpaired == "only one of the runs was given portraits"
 
 
@@ -607,9 +606,9 @@ def classified(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classified")
     suite = toy_classification(margin=0.5)
     return {
-        "plain": cm.audit(ClassifyingPainter(), suite, folder / "plain"),
-        "noisy": cm.audit(ClassifyingPainter(spread=60.0, name="noisy"), suite, folder / "noisy"),
-        "copy": cm.audit(ClassifyingPainter(spread=0.21, name="copy"), suite, folder / "copy"),
+        "plain": quick.audit(ClassifyingPainter(), suite, folder / "plain"),
+        "noisy": quick.audit(ClassifyingPainter(spread=60.0, name="noisy"), suite, folder / "noisy"),
+        "copy": quick.audit(ClassifyingPainter(spread=0.21, name="copy"), suite, folder / "copy"),
     }
 
 

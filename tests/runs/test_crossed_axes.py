@@ -10,16 +10,17 @@ from clinometer.errors import SuiteError
 from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
+from tests import quick
 from tests.pipeline.engine_toys import InTurn
 from tests.toys import Eye, Painter, crossed_suite
 
-pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.pages]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     painter = Painter(refuse="young dark women")
-    return cm.audit(painter, crossed_suite(), out=tmp_path_factory.mktemp("crossed") / "run", encoder=Eye())
+    return quick.audit(painter, crossed_suite(), out=tmp_path_factory.mktemp("crossed") / "run", encoder=Eye())
 
 
 def test_the_axis_that_is_painted_is_found_and_its_parts_add_up(finished):
@@ -79,7 +80,7 @@ def test_an_axis_that_the_encoder_does_not_read_has_no_verdict(finished):
 
 
 def test_runs_are_compared_axis_by_axis(finished, tmp_path):
-    other = cm.audit(Painter(), crossed_suite(), out=tmp_path / "other", encoder=Eye())
+    other = quick.audit(Painter(), crossed_suite(), out=tmp_path / "other", encoder=Eye())
     (found,) = cm.compare(finished.directory.root, other.directory.root, out=tmp_path / "comparison")
     rows = found.scores[(found.scores.metric == "comparison") & (found.scores.encoder == "mean")]
     assert {"axis:gender", "axis:tone"} <= set(rows.component)
@@ -92,7 +93,7 @@ def test_runs_are_compared_axis_by_axis(finished, tmp_path):
 @pytest.mark.parametrize(
     ("ask", "what"),
     [
-        (lambda out: cm.audit(Painter(), crossed_suite(), out=out, encoder=Eye(), until="decided"), "--until"),
+        (lambda out: quick.audit(Painter(), crossed_suite(), out=out, encoder=Eye(), until="decided"), "--until"),
         (lambda _: cm.plan(crossed_suite()), "plan"),
     ],
 )

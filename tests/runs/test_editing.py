@@ -16,13 +16,12 @@ from clinometer.models.images import sha256
 from clinometer.models.protocols import Card, EditRequest, GenerationResult
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.studies.editing.page import EDITING
+from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
 from tests.report.page import Page
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 from tests.toys import Notes, Painter
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
@@ -31,15 +30,15 @@ def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
             yield from (GenerationResult(request.id, "failed", None, "no brush") for request in requests)
 
     with pytest.raises(ModelError, match="recolourer: all 24 images failed, the first because: no brush"):
-        cm.audit(Broken(), toy_suite(), tmp_path / "run", encoder=Reader())
+        quick.audit(Broken(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert cm.open_run(tmp_path / "run").samples.status.eq("ok").sum() == 6
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert run.samples.status.eq("ok").all()
 
 
 @pytest.mark.pages
 def test_the_known_flips_are_measured(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     flips = rows(run, "flip_rate").set_index(["group", "category", "setting"]).value
     assert flips["women", "high-paid", "strength 1"] == 1
     assert flips.drop(("women", "high-paid", "strength 1")).eq(0).all()
@@ -56,7 +55,7 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
 
 @pytest.mark.pages
 def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(fail="a woman"), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(fail="a woman"), toy_suite(), tmp_path / "run", encoder=Reader())
     assert rows(run, "flip_asymmetry").verdict.eq("not measured").all()
     assert rows(run, "ita_change").verdict.eq("not measured").all()  # its pictures show no skin
     page = (tmp_path / "run" / "report.html").read_text()
@@ -67,7 +66,7 @@ def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> No
 
 def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:
     other = type("Other", (Reader,), {"card": Card("encoder", "other", "toy")})
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
     summary = EDITING.summary(run.suite, run.scores)
     assert [row[0] for row in summary.rows] == [
         f"{kind}, strength {strength}" for kind in ("high-paid", "low-paid") for strength in ("0.5", "1")
@@ -81,7 +80,7 @@ def test_an_encoder_that_reads_no_text_is_refused_before_it_is_part_of_a_run(tmp
         card = Card("encoder", "blind", "toy")
         encode_images = Reader.encode_images
 
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     with pytest.raises(ModelError, match=r"encoder blind: it embeds images only, and a suite of study editing"):
         cm.score_run(run.url, encoder=Blind())
     assert cm.score_run(run.url).equals(run.scores)
@@ -89,7 +88,7 @@ def test_an_encoder_that_reads_no_text_is_refused_before_it_is_part_of_a_run(tmp
 
 
 def test_edits_follow_their_portraits(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     samples = run.samples
     edits = samples[samples.role == "edit"]
     assert len(edits) == 6 * 2 * 2
@@ -99,14 +98,14 @@ def test_edits_follow_their_portraits(tmp_path: Path) -> None:
 
 def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        cm.audit(Recolourer(stop_after=13), toy_suite(), tmp_path / "run", encoder=Reader())
-    resumed = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
-    whole = cm.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
+        quick.audit(Recolourer(stop_after=13), toy_suite(), tmp_path / "run", encoder=Reader())
+    resumed = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    whole = quick.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
     assert resumed.scores.equals(whole.scores)
 
 
 def test_lost_portraits_cost_their_own_edits(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(fail="a man"), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(fail="a man"), toy_suite(), tmp_path / "run", encoder=Reader())
     samples = run.samples
     lost = samples[(samples.role == "edit") & (samples.group == "men")]
     assert lost.status.eq("failed").all()
@@ -119,7 +118,7 @@ def test_lost_portraits_cost_their_own_edits(tmp_path: Path) -> None:
 
 def test_a_model_that_cannot_edit_is_refused_before_drawing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="edits none"):
-        cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader())
+        quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert not (tmp_path / "run").exists()
 
 
@@ -128,7 +127,7 @@ def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
         for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
             pixels = np.array(colour) + np.random.default_rng(person).integers(-20, 20, (16, 16, 3))
             Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"CFD-{code}-{person:03}-001-N.png")
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
     assert len(run.samples[run.samples.role == "portrait"]) == 6
     assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").value.eq(1).all()
     assert run.model_card["settings"]["portraits"]["sha256"]
@@ -147,9 +146,9 @@ def test_given_portraits_are_no_answers_of_the_model(tmp_path: Path) -> None:
             pixels = np.full_like(pixels, 90) if person == 2 else pixels
             Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"CFD-{code}-{person:03}-001-N.png")
     given = {"encoder": Reader(), "portraits": tmp_path}
-    obliging = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", **given)
+    obliging = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", **given)
     assert not obliging.scores.metric.eq("refusal").any()
-    refusing = cm.audit(Refuser(), toy_suite(), tmp_path / "refusing", **given)
+    refusing = quick.audit(Refuser(), toy_suite(), tmp_path / "refusing", **given)
     rates = refusing.scores[(refusing.scores.metric == "refusal") & (refusing.scores.component == "rate")]
     assert rates.value.eq(1).all(), rates
     (found,) = cm.compare(obliging, refusing)
@@ -163,14 +162,14 @@ def test_what_was_done_to_given_portraits_is_told(tmp_path: Path) -> None:
         portrait = Image.fromarray((np.array(colour) + noise).astype(np.uint8))
         (portrait.quantize(4) if code == "WF" else portrait).save(tmp_path / f"CFD-{code}-001-001-N.png")
     notes = Notes()
-    cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path, progress=notes)
+    quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path, progress=notes)
     assert "converted as they were read, and how many images: palette resolved (1)" in notes.messages
 
 
 def test_a_pipeline_without_image_to_image_is_refused_before_drawing(tmp_path: Path) -> None:
     model = load_generator(str(save_family("pixart", tmp_path)), device="cpu")
     with pytest.raises(ModelError, match="pixart: a PixArtSigmaPipeline has no image-to-image pipeline in diffusers"):
-        cm.audit(model, toy_suite(), tmp_path / "run", encoder=Reader())
+        quick.audit(model, toy_suite(), tmp_path / "run", encoder=Reader())
     assert not (tmp_path / "run").exists()
 
 
@@ -179,7 +178,7 @@ def test_a_portrait_that_is_no_picture_costs_its_own_edits(tmp_path: Path) -> No
     for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
         Image.fromarray((np.array(colour) + noise).astype(np.uint8)).save(tmp_path / f"CFD-{code}-001-001-N.png")
     (tmp_path / "CFD-WF-002-001-N.png").write_bytes(b"no picture")
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
     (broken,) = run.samples[(run.samples.role == "portrait") & (run.samples.status == "failed")].to_dict("records")
     assert "not an image" in broken["reason"]
     lost = run.samples[run.samples.source == broken["id"]]
@@ -188,7 +187,7 @@ def test_a_portrait_that_is_no_picture_costs_its_own_edits(tmp_path: Path) -> No
 
 
 def test_a_damaged_portrait_is_named_and_not_left_out(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
@@ -199,14 +198,14 @@ def test_a_damaged_portrait_is_named_and_not_left_out(tmp_path: Path) -> None:
         if run.parts[part][0].source:
             run.directory.remove(f"samples/part-{part:05d}.parquet")
     with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):
-        cm.audit(Recolourer(), toy_suite(), run.url, encoder=Reader())
+        quick.audit(Recolourer(), toy_suite(), run.url, encoder=Reader())
 
 
 def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> None:
     for code in ("WF", "WM"):
         Image.new("RGB", (16, 16), "white").save(tmp_path / f"CFD-{code}-001-001-N.png")
     with pytest.raises(ModelError, match="painter: it draws images but edits none"):
-        cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+        quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
 
 
 @pytest.mark.pages
@@ -214,7 +213,7 @@ def test_a_group_of_one_portrait_has_numbers_and_says_what_it_lacks(tmp_path: Pa
     pixels = np.random.default_rng(0).integers(120, 200, (2, 16, 16, 3)).astype(np.uint8)
     for code, image in zip(("WF", "WM"), pixels, strict=True):
         Image.fromarray(image).save(tmp_path / f"CFD-{code}-001-001-N.png")
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
     assert rows(run, "flip_rate").n_target.eq(1).all()
     assert rows(run, "flip_rate").value.notna().all()
     (kept,) = rows(run, "identity", group="women", category="low-paid", setting="strength 0.5").to_dict("records")
@@ -225,7 +224,7 @@ def test_a_group_of_one_portrait_has_numbers_and_says_what_it_lacks(tmp_path: Pa
 
 
 def test_portraits_without_skin_have_no_tone_and_say_so(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())  # women are painted green
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())  # women are painted green
     for component in ("ita", "ita_change"):
         women = rows(run, component, group="women", category="low-paid")
         assert women.value.isna().all()
@@ -236,13 +235,13 @@ def test_portraits_without_skin_have_no_tone_and_say_so(tmp_path: Path) -> None:
 
 def test_portraits_are_for_editing_and_classifying_only(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="asks for no portraits; give a suite of study editing or classification"):
-        cm.audit(Recolourer(), "reference", tmp_path / "run", encoder=Reader(), portraits="reference")
+        quick.audit(Recolourer(), "reference", tmp_path / "run", encoder=Reader(), portraits="reference")
 
 
 def test_a_real_pipeline_edits_alike_in_every_batch(tmp_path: Path) -> None:
     pipeline, clip = tiny_stable_diffusion(tmp_path / "sd"), tiny_clip(tmp_path / "clip")
     runs = [
-        cm.audit(
+        quick.audit(
             load_generator(str(pipeline), steps=2, guidance_scale=1.0, batch_size=size, device="cpu"),
             toy_suite(images={"group": 2}), tmp_path / f"run{size}", encoder=str(clip), device="cpu",
         )
@@ -304,7 +303,7 @@ class Planted(Recolourer):
 @pytest.mark.pages
 def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: Path) -> None:
     suite = toy_suite(professions={name: {"kind": "any", "prompt": name} for name in PLANTED}, images={"group": 12})
-    run = cm.audit(Planted(), suite, tmp_path / "run", encoder=Reader())
+    run = quick.audit(Planted(), suite, tmp_path / "run", encoder=Reader())
     order = rows(run, "planted_order").set_index("setting")
     assert order.value["strength 1"] > 0.8
     assert order.low["strength 1"] > 0.5
@@ -313,13 +312,13 @@ def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: P
     page = run.directory.read_bytes("report.html").decode()
     assert "Do flips follow what was planted?" in page
     assert page.count("planted probability of the other gender") >= 2
-    other = cm.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
+    other = quick.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
     assert rows(other, "planted_order").empty
     assert "Do flips follow" not in other.directory.read_bytes("report.html").decode()
 
 
 def test_the_suite_and_the_rows_call_a_strength_alike(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert set(run.suite.settings.values()) <= set(run.scores.setting)
     assert "pixels" in set(run.scores.encoder)  # where the page looks for what no encoder made
 
@@ -340,7 +339,7 @@ def test_refusals_of_edits_are_compared_between_genders_within_tones(tmp_path: P
         for tone in ("light", "dark")
         for gender in ("woman", "man")
     }
-    run = cm.audit(Squeamish(), toy_suite(groups=groups), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Squeamish(), toy_suite(groups=groups), tmp_path / "run", encoder=Reader())
     found = run.scores[run.scores.metric == "refusal"].set_index(["component", "group"])
     assert found.value["rate", "light woman"] == pytest.approx(1 / 3)  # portraits, doctors and dishwashers
     row = found.loc["difference", "man"]

@@ -4,6 +4,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import ModelError
+from tests import quick
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, Painter, toy_suite
 
@@ -14,7 +15,7 @@ def finished(tmp_path_factory):
 
 
 def audit(out, encoder):
-    return cm.audit(model=Painter(), suite=toy_suite(), encoder=encoder, out=out)
+    return quick.audit(model=Painter(), suite=toy_suite(), encoder=encoder, out=out)
 
 
 def vectors(run):

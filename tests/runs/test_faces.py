@@ -16,10 +16,11 @@ from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
 from clinometer.studies.editing import faces
+from tests import quick
 from tests.pipeline.engine_toys import InTurn
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 
-pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.pages]
 
 
 class Retoucher(Recolourer):
@@ -52,7 +53,7 @@ def headshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def warped(headshots: Path, tmp_path_factory: pytest.TempPathFactory) -> cm.Run:
     out = tmp_path_factory.mktemp("faces") / "run"
-    return cm.audit(Retoucher(), toy_suite(), out, encoder=Reader(), portraits=headshots)
+    return quick.audit(Retoucher(), toy_suite(), out, encoder=Reader(), portraits=headshots)
 
 
 def test_faces_are_warped_and_those_without_one_are_counted(warped: cm.Run) -> None:
@@ -101,7 +102,7 @@ def test_without_the_extra_means_are_plain_and_over_everything(
     headshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faces, "load_landmarker", lambda: None)
-    run = cm.audit(Retoucher(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=headshots)
+    run = quick.audit(Retoucher(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=headshots)
     assert run.curves.faces.eq(3).all()
     assert run.curves.image.notna().all()
     page = run.directory.read_bytes("report.html").decode()
@@ -109,7 +110,7 @@ def test_without_the_extra_means_are_plain_and_over_everything(
 
 
 def test_pictures_without_faces_are_averaged_plainly(tmp_path: Path) -> None:
-    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert run.curves.alignment.str.contains(
         r"not warped to landmarks: a face was found in 0 of 6 portraits \(dlib"
     ).all()

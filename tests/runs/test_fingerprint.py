@@ -15,13 +15,13 @@ import yaml
 import clinometer as cm
 from clinometer import api
 from clinometer.errors import RunCorruptError
-from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.runs import NoProgress, fingerprint
 from clinometer.runs.drawn_run import DrawnRun
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run
+from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
@@ -50,7 +50,7 @@ class Listener(NoProgress):
 def audit(out, **options):
     listener = Listener()
     options = {"model": Painter(), "suite": SUITE, "encoder": Eye(), "out": out, "progress": listener} | options
-    cm.audit(**options)
+    quick.audit(**options)
     return listener
 
 
@@ -61,9 +61,17 @@ def finished(tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="module")
+def finished_with_a_page(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run"
+    audit(out, report=True)
+    return out
+
+
 @pytest.fixture
-def run(tmp_path, finished):
-    shutil.copytree(finished, tmp_path / "run")
+def run(tmp_path, request, finished):
+    whole = request.getfixturevalue("finished_with_a_page") if quick.draws_pages() else finished
+    shutil.copytree(whole, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -151,7 +159,7 @@ def test_another_version_of_what_computes_scores_anew(run, monkeypatch, package)
 
 def test_another_number_of_resamples_is_scored(run):
     listener = Listener()
-    score(Run(run), listener, resamples=100)
+    cm.score_run(run, resamples=100, progress=listener)
     assert listener.scored
 
 
@@ -242,8 +250,8 @@ def folders(tmp_path_factory):
     few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
     (place / "few.yaml").write_text(yaml.safe_dump(few))
     models = {"model": str(tiny_stable_diffusion(place / "sd")), "encoder": str(tiny_clip(place / "clip"))}
-    asked = models | {"suite": str(place / "few.yaml"), "out": str(place / "run"), "steps": 1}
-    cm.audit(**asked)
+    asked = quick.options(**models, suite=str(place / "few.yaml"), out=str(place / "run"), steps=1)
+    quick.audit(**asked)
     return asked
 
 
@@ -256,7 +264,7 @@ def loads(monkeypatch):
 
     def audit_and_tell(**asked):
         try:
-            return cm.audit(**asked) is None
+            return quick.audit(**asked) is None
         except KeyboardInterrupt:
             return True
 
@@ -286,7 +294,7 @@ def test_a_model_is_loaded_where_an_audit_asks_for_something_else(folders, loads
 
 @pytest.mark.parametrize("kind", ["model", "encoder"])
 def test_a_model_is_loaded_where_its_files_were_touched(folders, request, kind):
-    cm.audit(**folders)
+    quick.audit(**folders)
     loads = request.getfixturevalue("loads")
     assert not loads(**folders)
     weights = next(path for path in sorted(Path(folders[kind]).rglob("*.safetensors")))
@@ -304,9 +312,9 @@ def test_the_default_place_of_a_run_is_found_without_its_model(folders, loads, m
     assert loads(**here)  # a copy's files have other stamps
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    cm.audit(**here)
+    quick.audit(**here)
     monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", None)
-    assert cm.audit(**here).url.endswith("runs/sd-toy")
+    assert quick.audit(**here).url.endswith("runs/sd-toy")
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])

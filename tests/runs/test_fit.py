@@ -15,9 +15,8 @@ from clinometer.models import reference
 from clinometer.studies import fit
 from clinometer.studies.fit import knows_images, misfits, unfit, unknown_words
 from clinometer.suites import load_suite, suite_names
+from tests import quick
 from tests.toys import Eye, Notes, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
 MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
@@ -78,7 +77,7 @@ class Narrow(Eye):
 def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
     notes = Notes()
     words = "young old men women others he his she hers they"
-    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Narrow(words), progress=notes)
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Narrow(words), progress=notes)
     assert any("has not learned every word of 'concept 0.20'" in each for each in notes.messages)
     verdicts = run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")]
     verdicts = verdicts[verdicts.metric == "mcas"]
@@ -89,7 +88,7 @@ def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
 
 def test_a_dropped_encoder_leaves_the_scores_and_comes_back_unread(tmp_path):
     first, second = Eye("first"), Eye("second")
-    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=[first, second])
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=[first, second])
     seen, both = second.seen, run.scores
     cm.score_run(run.url, drop_encoder="second")
     run = cm.open_run(run.url)
@@ -105,7 +104,7 @@ def test_a_dropped_encoder_leaves_the_scores_and_comes_back_unread(tmp_path):
 
 
 def test_what_cannot_be_dropped_is_named(tmp_path):
-    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     with pytest.raises(RunNotFoundError, match=r"has no scores of 'ear'; it has those of eye"):
         cm.score_run(run.url, drop_encoder=["ear"])
     with pytest.raises(RunNotFoundError, match=r"eye is all that .* is scored with"):

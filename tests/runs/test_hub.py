@@ -8,11 +8,11 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import ImportManifestError, RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.pipeline.reporting import write_report
+from tests import quick
 from tests.runs.hub_server import REPOSITORY, hub
 from tests.toys import Eye, Painter, toy_suite
 
 pytest.importorskip("huggingface_hub")
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = toy_suite(target=3, attribute=2, concepts=2)
 URL = f"hf://datasets/{REPOSITORY}"
@@ -20,7 +20,7 @@ URL = f"hf://datasets/{REPOSITORY}"
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    return cm.audit(Painter(), SUITE, tmp_path_factory.mktemp("repository") / "run", encoder=Eye())
+    return quick.audit(Painter(), SUITE, tmp_path_factory.mktemp("repository") / "run", encoder=Eye())
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_it_is_compared_with_one_on_a_disk(here, server, tmp_path):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: cm.audit(Painter(), SUITE, f"{URL}/run", encoder=Eye()),
-        lambda: cm.audit(Painter(), SUITE, f"{URL}/new", encoder=Eye()),
+        lambda: quick.audit(Painter(), SUITE, f"{URL}/run", encoder=Eye()),
+        lambda: quick.audit(Painter(), SUITE, f"{URL}/new", encoder=Eye()),
         lambda: cm.score_run(f"{URL}/run"),
         lambda: write_report(cm.open_run(f"{URL}/run")),
         lambda: cm.compare(f"{URL}/run", f"{URL}/run", out=f"{URL}/compared"),
@@ -65,7 +65,7 @@ def test_nothing_is_written_there(server, work):
 
 def test_images_are_imported_from_a_disk_alone(tmp_path):
     with pytest.raises(ImportManifestError, match=rf"^{URL}/images: images are imported from a disk; download them"):
-        cm.import_images(f"{URL}/images", tmp_path / "run", suite=SUITE, encoder=Eye())
+        quick.import_images(f"{URL}/images", tmp_path / "run", suite=SUITE, encoder=Eye())
 
 
 @pytest.mark.parametrize("place", [f"{URL}/none", "hf://datasets/nobody/nothing"])

@@ -10,6 +10,7 @@ import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models.files.source import FolderSource
 from clinometer.runs.drawn_run import DrawnRun
+from tests import quick
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, toy_suite
 
@@ -47,7 +48,9 @@ def vectors(run, name="eye"):
 
 @pytest.fixture(scope="module")
 def finished(folder, tmp_path_factory):
-    return cm.import_images(folder, tmp_path_factory.mktemp("out") / "run", suite=SUITE, encoder=[Eye(), Ahead("two")])
+    return quick.import_images(
+        folder, tmp_path_factory.mktemp("out") / "run", suite=SUITE, encoder=[Eye(), Ahead("two")]
+    )
 
 
 def test_vectors_are_those_of_what_is_stored(finished):
@@ -71,35 +74,35 @@ class Shrinking(Ahead):
 
 
 def test_what_an_encoder_does_to_an_image_no_other_sees(folder, tmp_path, finished):
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=[Shrinking("small"), Eye()])
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=[Shrinking("small"), Eye()])
     assert vectors(run) == vectors(finished) != vectors(run, "small")
     assert list(run.images(run.samples.id)) == list(finished.images(finished.samples.id))
 
 
 def test_no_image_is_decoded_twice(folder, tmp_path, monkeypatch, finished):
     monkeypatch.setattr(DrawnRun, "decoded", None)
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert vectors(run) == vectors(finished)
 
 
 def test_vectors_stand_in_the_order_of_the_plan(folder, tmp_path, monkeypatch, finished):
     read = FolderSource.generate
     monkeypatch.setattr(FolderSource, "generate", lambda self, requests: reversed(list(read(self, requests))))
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert vectors(run) == vectors(finished)
     assert [key for part in run.parts for key in run.part_vectors("eye", part)] == list(vectors(finished))
 
 
 def test_an_encoder_that_fails_leaves_every_image_read(folder, tmp_path, finished):
     with pytest.raises(ModelError, match="not finite"):
-        cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye(poison="images"))
+        quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye(poison="images"))
     run = cm.open_run(tmp_path / "run")
     assert len(run.samples) == len(run.plan)
-    again = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
+    again = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert vectors(again) == vectors(finished)
 
 
 def test_a_device_that_is_lost_while_files_are_read_costs_nothing(folder, tmp_path, finished):
     """The parts that were in its hands are embedded from what is stored."""
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Ahead(break_at=2))
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Ahead(break_at=2))
     assert vectors(run) == vectors(finished)

@@ -14,6 +14,7 @@ from clinometer.runs import leases
 from clinometer.runs.leases import Holder, Lease, is_gone
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.storage import Directory
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -174,7 +175,7 @@ def test_a_holder_that_wakes_looks_before_it_writes(tmp_path, monkeypatch):
 
 
 def test_who_slept_while_it_changed_run_json_changes_nothing(tmp_path, monkeypatch):
-    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://s{tmp_path}", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://s{tmp_path}", encoder=Eye())
     monkeypatch.setattr("clinometer.runs.ledger._WAIT", 0.6)
 
     def change_and_sleep():
@@ -218,8 +219,8 @@ def test_a_process_of_this_machine_that_is_gone_is_known_to_be():
 def test_a_second_driver_on_an_object_store_is_told(tmp_path):
     url = f"memory://store{tmp_path}"
     with Directory(url).locked(), pytest.raises(RunLockedError, match="another process is working on this run"):
-        cm.audit(Painter(), toy_suite(), url, encoder=Eye())
-    run = cm.audit(Painter(), toy_suite(), url, encoder=Eye())
+        quick.audit(Painter(), toy_suite(), url, encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(), url, encoder=Eye())
     assert run.is_scored
     assert files(run.directory) == []
 
@@ -239,7 +240,7 @@ def test_who_was_taken_over_writes_nothing_more(tmp_path, monkeypatch):
 
 
 def test_a_record_without_a_lock_is_changed_by_one_at_a_time(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://r{tmp_path}", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://r{tmp_path}", encoder=Eye())
 
     def change(name):
         for number in range(5):

@@ -28,25 +28,23 @@ from clinometer.errors import (
     SuiteError,
     UncheckedRunWarning,
 )
-from clinometer.pipeline import score
 from clinometer.pipeline.reporting import write_report
 from clinometer.runs.asked_run import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.runs.storage import REDO, Directory, read_sealed, seal_of, sealed
 from clinometer.runs.store import Run, create_run
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.runs.counting import count_up
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = toy_suite(margin=0.1, target=10)
 
 
 def audit(out, **options):
     options = {"model": Painter(), "suite": SUITE, "encoder": Eye(), "out": out} | options
-    return cm.audit(**options)
+    return quick.audit(**options)
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +52,15 @@ def finished(tmp_path_factory):
     return audit(tmp_path_factory.mktemp("finished") / "run")
 
 
+@pytest.fixture(scope="module")
+def finished_with_a_page(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run", report=True)
+
+
 @pytest.fixture
-def run(tmp_path, finished):
-    shutil.copytree(finished.url, tmp_path / "run")
+def run(tmp_path, request, finished):
+    whole = request.getfixturevalue("finished_with_a_page") if quick.draws_pages() else finished
+    shutil.copytree(whole.url, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -147,7 +151,9 @@ def test_no_byte_is_read_twice_and_pixels_only_when_asked_for(tmp_path, columns)
 # --- run.json --------------------------------------------------------------------------------------------------------
 
 
-def test_run_json_lists_every_file_and_says_its_own_checksum(finished):
+@pytest.mark.pages
+def test_run_json_lists_every_file_and_says_its_own_checksum(finished_with_a_page):
+    finished = finished_with_a_page
     record = json.loads(finished.directory.read_bytes("run.json"))
     there = {
         path.relative_to(finished.directory.root).as_posix()
@@ -275,11 +281,10 @@ def test_threads_that_read_and_one_that_changes_run_json_see_whole_records(run):
 
 def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
     first, second = cm.open_run(run), cm.open_run(run)
-    monkeypatch.setattr("clinometer.pipeline.reporting.render_html", lambda report: f"page {threading.get_ident()}")
     other, write = threading.Thread(target=write_report, args=(second,)), Directory.write_bytes
 
     def write_and_let_the_other(directory, name, content):
-        write(directory, name, content)
+        write(directory, name, content + b" " * (directory is first.directory))  # else both write the same
         if directory is first.directory and name == "report.html":
             other.start()
             other.join(1)
@@ -298,7 +303,6 @@ def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
 def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""
     few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)
-    monkeypatch.setitem(score.__kwdefaults__, "resamples", 19)
     rename, moments = os.replace, []
 
     def photographed(temporary, path):
@@ -312,11 +316,11 @@ def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", photographed)
-        whole = audit(tmp_path / "whole", suite=few)
+        whole = audit(tmp_path / "whole", suite=few, resamples=19)
     expected = contents(tmp_path / "whole")
     assert sum(said.endswith("run.json") for _, said in moments) >= 2 * 5
     for place, said in moments:
-        again = audit(place, suite=few)
+        again = audit(place, suite=few, resamples=19)
         assert contents(place) == expected, said
         assert set(again.record["files"]) == set(whole.record["files"]), said
         verify_run(place)
@@ -577,6 +581,7 @@ def test_a_file_that_goes_while_a_run_is_scored_is_missed(run, name, monkeypatch
     verify_run(run)
 
 
+@pytest.mark.pages
 def test_a_report_that_is_gone_is_not_missed_by_the_next(run):
     (run / "report.html").unlink()
     assert write_report(cm.open_run(run)) == []
@@ -593,6 +598,7 @@ def test_an_image_that_is_gone_from_its_part_is_not_the_encoders_fault(run):
         cm.score_run(run, encoder=Eye("another eye"))
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", ["run.json", "plan.parquet", "report.html"])
 def test_a_pipe_is_no_file(run, name):
     (run / name).unlink()
@@ -601,6 +607,7 @@ def test_a_pipe_is_no_file(run, name):
         verify_run(run)
 
 
+@pytest.mark.pages
 def test_a_file_without_end_is_not_read_whole(run):
     for name in ("report.html", "run.json"):
         with (run / name).open("r+b") as stream:

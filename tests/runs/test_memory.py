@@ -12,17 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.runs.plan import PART_BYTES, build_plan
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.runs.storage import Directory
 from clinometer.runs.workers import WeightGate
 from clinometer.suites import PromptSpec
+from tests import quick
 from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def planned(sizes, part_size=4):
@@ -99,22 +97,22 @@ def test_large_and_small_images_stand_in_one_import(tmp_path):
         stream.truncate(3 * 2**30)  # sparse: it takes no disk
     with (folder / "manifest.csv").open("a") as stream:
         stream.write("\nhuge.png,concept 0.20")
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert run.samples.status.tolist() == ["ok"] * 4 + ["failed"]
     assert "the file has 3,221,225,472 bytes" in run.samples.reason.iloc[-1]
 
 
 def test_the_limit_can_be_raised_and_lowered(tmp_path):
     folder = folder_of(tmp_path / "made", 2, 64)
-    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye(), max_pixels=64 * 64)
+    run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye(), max_pixels=64 * 64)
     assert set(run.samples.status) == {"ok"}
     with pytest.raises(ModelError, match=r"64 x 64 pixels, more than the limit of 4,095 \(an import's --max"):
-        cm.import_images(folder, tmp_path / "other", suite=SUITE, encoder=Eye(), max_pixels=64 * 64 - 1)
+        quick.import_images(folder, tmp_path / "other", suite=SUITE, encoder=Eye(), max_pixels=64 * 64 - 1)
 
 
 MEASURED = """
 import resource, sys
-import clinometer as cm
+from tests import quick
 from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
 class Frugal(Eye):
@@ -122,7 +120,7 @@ class Frugal(Eye):
         return super().encode_images([image.resize((8, 8)) for image in images])
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-cm.import_images(sys.argv[1], sys.argv[2], suite=SUITE, encoder=Frugal())
+quick.import_images(sys.argv[1], sys.argv[2], suite=SUITE, encoder=Frugal())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

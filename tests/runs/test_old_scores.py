@@ -16,6 +16,7 @@ from clinometer.pipeline.reporting import render_html
 from clinometer.report.inputs import report_input
 from clinometer.runs.scores import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
 from clinometer.studies.common import scores_table
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
@@ -68,7 +69,7 @@ def test_a_stored_table_is_read_into_the_columns_of_today(stored):
 
 def test_the_page_and_the_comparison_of_an_old_run_open(stored, tmp_path):
     old, other = (
-        cm.audit(Painter(name=name), toy_suite(target=4, attribute=2), tmp_path / name, encoder=Eye())
+        quick.audit(Painter(name=name), toy_suite(target=4, attribute=2), tmp_path / name, encoder=Eye())
         for name in ("old", "other")
     )
     as_of_format_1(Path(old.url))

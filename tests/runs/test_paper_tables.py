@@ -20,10 +20,9 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published
 from clinometer.suites import load_suite, suite_from_mapping
+from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHIPPED = Path(cm.__file__).parent / "published"
@@ -34,7 +33,7 @@ def audited(folder: Path, name: str, **options: object) -> cm.Run:
     """A real suite with few images, painted; by a model that calls itself Stable Diffusion 2."""
     asked = load_suite(name).model_dump()
     asked["images"] = dict.fromkeys(asked["images"], 3)
-    return cm.audit(Painter(name=SD2), suite_from_mapping(asked, source=name), folder, encoder=Eye(), **options)
+    return quick.audit(Painter(name=SD2), suite_from_mapping(asked, source=name), folder, encoder=Eye(), **options)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +172,7 @@ def test_editing_is_held_against_drawn_and_given_portraits(tmp_path):
     for code in ("WF", "WM", "BF", "BM"):
         pixels = np.random.default_rng([*code.encode()]).integers(60, 220, (16, 16, 3), np.uint8)
         Image.fromarray(pixels).save(faces / f"CFD-{code}-001-001-N.png")
-    run = cm.audit(
+    run = quick.audit(
         tiny_stable_diffusion(tmp_path / "stable-diffusion-2-1"), suite, tmp_path / "run",
         encoder=Eye(), portraits=faces, steps=2, device="cpu",
     )  # fmt: skip
@@ -210,7 +209,7 @@ def test_what_cannot_be_compared_is_named(leaning, paper, models, said):
 
 
 def test_a_run_of_another_suite_is_no_reproduction(tmp_path):
-    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     with pytest.raises(InvalidInputError, match="suite toy: it does not ask"):
         cm.paper_table(run, "mcas")
 

@@ -13,13 +13,14 @@ from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.models import load_generator
 from clinometer.suites import load_suite
+from tests import quick
 from tests.models.image_server import ImageServer, drawn
 from tests.toys import Eye, Painter, toy_suite
 
 
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory):
-    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("plan") / "run", encoder=Eye())
+    return quick.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("plan") / "run", encoder=Eye())
 
 
 def test_a_pilot_gives_every_concept_its_numbers(pilot):
@@ -79,20 +80,20 @@ def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
 def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_path):
     with ImageServer(lambda number, asked: drawn(asked | {"seed": number})) as server:
         model = load_generator("openai:gpt-image-1", price=0.0, base_url=server.url)
-        pilot = cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+        pilot = quick.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
     assert cm.plan(pilot=pilot.url).by_server
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
     assert "s an image one after another" in shown.output
 
 
 def test_a_pilot_that_measured_nothing_gives_its_reason_and_no_nan(tmp_path):
-    nobody = cm.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
+    nobody = quick.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
     assert set(cm.plan(pilot=nobody.url).table.reason) == {"no image of group 'man'; draw or import some"}
     shown = CliRunner().invoke(app, ["plan", "--pilot", nobody.url], env={"COLUMNS": "300"}).output
     assert "has no interval: no image of group 'man'; draw or import some (4 concepts)." in shown
     assert "nan" not in shown
     assert "--alpha" not in shown  # of verdicts that there are not
-    single = cm.audit(Painter(), toy_suite(target=1), tmp_path / "single", encoder=Eye())
+    single = quick.audit(Painter(), toy_suite(target=1), tmp_path / "single", encoder=Eye())
     shown = CliRunner().invoke(app, ["plan", "--pilot", single.url], env={"COLUMNS": "300"}).output
     assert "no interval from one image of the target (4 concepts)" in shown
     assert "nan" not in shown

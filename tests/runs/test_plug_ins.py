@@ -14,9 +14,8 @@ from clinometer.models import Card, GenerationResult, registry
 from clinometer.models.registry import load_encoder, load_generator
 from clinometer.runs.ledger import embeddings_name
 from clinometer.suites import suite_from_mapping
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = toy_suite(target=2, attribute=2, concepts=2)
 
@@ -87,7 +86,7 @@ CHANGES = {
 @pytest.mark.parametrize("kind", CHANGES)
 def test_what_a_generator_may_not_do(kind, tmp_path):
     change, words = CHANGES[kind]
-    one_line(lambda: cm.audit(Generator(change), SUITE, tmp_path / "run", encoder=Eye()), words)
+    one_line(lambda: quick.audit(Generator(change), SUITE, tmp_path / "run", encoder=Eye()), words)
 
 
 class Restless(Eye):
@@ -113,13 +112,13 @@ class Restless(Eye):
 def test_an_encoder_that_answers_differently_the_second_time_is_refused_and_forgotten(what, tmp_path):
     run = tmp_path / "run"
     one_line(
-        lambda: cm.audit(Painter(), SUITE, run, encoder=Restless(what)), f"one {what}, embedded twice", "random in"
+        lambda: quick.audit(Painter(), SUITE, run, encoder=Restless(what)), f"one {what}, embedded twice", "random in"
     )
-    assert set(cm.audit(Painter(), SUITE, run, encoder=[Eye()]).encoder_cards) == {"eye"}
+    assert set(quick.audit(Painter(), SUITE, run, encoder=[Eye()]).encoder_cards) == {"eye"}
 
 
 def test_rounding_is_no_difference(tmp_path):
-    run = cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Restless("image", wobble=1e-6))
+    run = quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Restless("image", wobble=1e-6))
     assert run.is_scored
 
 
@@ -136,12 +135,12 @@ class Ends(Eye):
 
 
 def test_an_encoder_does_not_end_the_program(tmp_path):
-    one_line(lambda: cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Ends()), "it stopped with SystemExit: bye")
+    one_line(lambda: quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Ends()), "it stopped with SystemExit: bye")
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", "x" * 300])
 def test_an_encoder_is_not_named_as_another_folder(name, tmp_path):
-    one_line(lambda: cm.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye(name)), "none can be called so")
+    one_line(lambda: quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye(name)), "none can be called so")
     assert not (tmp_path / "run").exists()
 
 
@@ -193,4 +192,4 @@ def test_a_plug_in_that_ends_the_program_while_it_finds_its_batch_size_is_told(t
         def fit_batch_size(self, prompt, known=None):
             raise SystemExit(0)
 
-    one_line(lambda: cm.audit(Fits(), SUITE, tmp_path / "run", encoder=Eye()), "it stopped with SystemExit: 0")
+    one_line(lambda: quick.audit(Fits(), SUITE, tmp_path / "run", encoder=Eye()), "it stopped with SystemExit: 0")

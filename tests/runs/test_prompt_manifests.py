@@ -11,14 +11,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-import clinometer as cm
 from clinometer.errors import ImportManifestError
 from clinometer.models.files.folder import ManifestRow
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.suites import PromptSpec, Suite, load_suite
+from tests import quick
 from tests.toys import Eye, paint, toy_association_suite, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def made(folder: Path, suite: Suite, columns: Callable[[PromptSpec], dict[str, str]]) -> Path:
@@ -48,7 +46,7 @@ def prompt_alone(question: PromptSpec) -> dict[str, str]:
 @pytest.mark.parametrize("suite", [toy_suite(target=3, attribute=3), toy_association_suite(neutral=3, attribute=2)])
 def test_the_prompt_alone_says_what_the_columns_say(tmp_path, suite):
     runs = [
-        cm.import_images(made(tmp_path / name, suite, columns), tmp_path / f"run-{name}", suite=suite, encoder=Eye())
+        quick.import_images(made(tmp_path / name, suite, columns), tmp_path / f"run-{name}", suite=suite, encoder=Eye())
         for name, columns in (("whole", whole), ("prompt", prompt_alone))
     ]
     pd.testing.assert_frame_equal(runs[0].scores, runs[1].scores)

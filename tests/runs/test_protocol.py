@@ -13,12 +13,11 @@ import clinometer as cm
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.runs.protocol import Departure, departures
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
+from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.image_server import ImageServer
 from tests.report.page import Page
 from tests.toys import Eye, Notes, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 PROTOCOL = {
     "paper": "A toy paper",
@@ -48,7 +47,7 @@ def named(run: cm.Run) -> dict[str, tuple[str, str]]:
 
 
 def test_the_papers_settings_are_taken(tmp_path, pipeline):
-    run = cm.audit(pipeline, suite(), tmp_path / "run", encoder=Eye(), protocol="paper", device="cpu")
+    run = quick.audit(pipeline, suite(), tmp_path / "run", encoder=Eye(), protocol="paper", device="cpu")
     settings = run.model_card["settings"]
     assert {key: settings[key] for key in ("steps", "guidance_scale", "height", "width")} == {
         "steps": 3, "guidance_scale": 2.5, "height": 32, "width": 32,
@@ -61,7 +60,7 @@ def test_the_papers_settings_are_taken(tmp_path, pipeline):
 @pytest.mark.pages
 def test_what_is_typed_wins_and_is_named(tmp_path, pipeline):
     notes = Notes()
-    run = cm.audit(
+    run = quick.audit(
         pipeline, suite(), tmp_path / "run", encoder=Eye("other"), protocol="paper", device="cpu",
         images=2, steps=2, guidance_scale=1.0, progress=notes,
     )  # fmt: skip
@@ -87,14 +86,14 @@ def test_what_is_typed_wins_and_is_named(tmp_path, pipeline):
 def test_without_departures_the_page_says_so(tmp_path):
     bare = {key: PROTOCOL[key] for key in ("paper", "models", "encoders", "images")}
     asked = toy_suite(target=4, attribute=4, concepts=2, protocol=bare)
-    run = cm.audit(Painter(), asked, tmp_path / "run", encoder=Eye(), protocol="paper")
+    run = quick.audit(Painter(), asked, tmp_path / "run", encoder=Eye(), protocol="paper")
     assert named(run) == {}
     assert "without departures" in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.pages
 def test_a_run_without_a_protocol_says_nothing_of_it(tmp_path):
-    run = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye())
     assert run.record["protocol"] is None
     assert run.suite.images.target == 4
     assert "protocol-heading" not in (tmp_path / "run" / "report.html").read_text()
@@ -108,7 +107,7 @@ def test_a_protocol_asks_nothing_by_itself():
 
 
 def test_a_loaded_model_keeps_its_settings_and_the_report_names_them(tmp_path):
-    run = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
+    run = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
     assert set(named(run)) == {"steps", "guidance_scale", "height", "width"}
     assert all(found == "not set" for _, found in named(run).values())
 
@@ -118,7 +117,7 @@ def test_a_model_behind_an_api_gets_departures_and_no_crash(tmp_path, monkeypatc
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with ImageServer() as server:
         options = {"price": 0.0, "base_url": server.url}
-        run = cm.audit(
+        run = quick.audit(
             "openai:dall-e-2", suite(height=512, width=512), tmp_path / "run",
             encoder=Eye(), protocol="paper", model_options=options,
         )  # fmt: skip
@@ -132,16 +131,16 @@ def test_the_protocols_encoders_and_text_targets_are_taken(tmp_path):
     for category in asked["categories"].values():
         category["targets"] = [each | {"keyword": f"word {each['name']}"} for each in category["targets"]]
     asked = suite_from_mapping(asked, source="toy")
-    run = cm.audit(Painter(), asked, tmp_path / "run", protocol="paper", device="cpu")
+    run = quick.audit(Painter(), asked, tmp_path / "run", protocol="paper", device="cpu")
     assert list(run.encoder_cards) == ["tiny-clip"]
     assert run.suite.text_targets == "keyword"
-    other = cm.audit(Painter(), asked, tmp_path / "other", protocol="paper", text_targets="prompt", device="cpu")
+    other = quick.audit(Painter(), asked, tmp_path / "other", protocol="paper", text_targets="prompt", device="cpu")
     assert named(other)["text_targets"] == ("keyword", "prompt")
 
 
 @pytest.mark.pages
 def test_an_encoder_that_is_added_later_is_a_departure(tmp_path):
-    run = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
+    run = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
     assert "encoder" not in named(run)
     cm.score_run(tmp_path / "run", encoder=Eye("other"))
     assert named(cm.open_run(tmp_path / "run"))["encoder"] == ("eye", "eye, other")
@@ -149,28 +148,28 @@ def test_an_encoder_that_is_added_later_is_a_departure(tmp_path):
 
 
 def test_a_run_under_a_protocol_goes_on(tmp_path):
-    first = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
+    first = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
     painter = Painter()
-    again = cm.audit(painter, suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
+    again = quick.audit(painter, suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
     assert painter.drawn == 0
     assert again.record["protocol"] == first.record["protocol"]
 
 
 def test_rounds_are_a_departure(tmp_path):
     asked = toy_suite(target=4, attribute=4, concepts=2, protocol=PROTOCOL, margin=0.1)
-    run = cm.audit(Painter(), asked, tmp_path / "run", encoder=Eye(), protocol="paper", until="decided", images=8)
+    run = quick.audit(Painter(), asked, tmp_path / "run", encoder=Eye(), protocol="paper", until="decided", images=8)
     assert {"until", "images (target)"} <= set(named(run))
 
 
 def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
     with pytest.raises(SuiteError) as caught:
-        cm.audit(Painter(), "reference", tmp_path / "run", encoder=Eye(), protocol="paper")
+        quick.audit(Painter(), "reference", tmp_path / "run", encoder=Eye(), protocol="paper")
     message = str(caught.value)
     assert message.startswith("protocol: suite reference has none; those that have one: downstream/classification, ")
     assert "internal-bias, mcas, t2iat/career-family" in message
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InvalidInputError, match="protocol: found 'mine', expected 'paper'"):
-        cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="mine")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="protocol: Input should be 'paper', found 'mine'"):
+        quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="mine")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +246,7 @@ def editing_suite():
 
 def test_a_face_database_is_taken_whole(tmp_path, pipeline):
     folder = faces(tmp_path / "faces", people=3)
-    run = cm.audit(
+    run = quick.audit(
         pipeline, editing_suite(), tmp_path / "run", encoder=Eye(), protocol="paper", portraits=folder, device="cpu"
     )
     portraits = run.samples[run.samples.role == "portrait"]
@@ -264,7 +263,7 @@ def test_a_face_database_is_taken_whole(tmp_path, pipeline):
 
 def test_fewer_portraits_or_another_expression_are_departures(tmp_path, pipeline):
     folder = faces(tmp_path / "faces", people=3)
-    run = cm.audit(
+    run = quick.audit(
         pipeline, editing_suite(), tmp_path / "run", encoder=Eye(), protocol="paper", portraits=folder, device="cpu",
         images=1, expression="A",
     )  # fmt: skip
@@ -274,7 +273,9 @@ def test_fewer_portraits_or_another_expression_are_departures(tmp_path, pipeline
 
 
 def test_departures_follow_from_run_json_alone(tmp_path, pipeline):
-    run = cm.audit(pipeline, suite(), tmp_path / "run", encoder=Eye("other"), protocol="paper", device="cpu", steps=2)
+    run = quick.audit(
+        pipeline, suite(), tmp_path / "run", encoder=Eye("other"), protocol="paper", device="cpu", steps=2
+    )
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert departures(record, list(run.encoder_cards)) == [
         Departure(**each) for each in record["protocol"]["departures"]

@@ -25,15 +25,13 @@ from clinometer.runs.ratings.readings import readings_of
 from clinometer.runs.ratings.sampling import draw_items, over_prompts
 from clinometer.runs.ratings.scoring import compared_groups, human_study
 from clinometer.runs.ratings.store import DEFAULTS, SCHEMA
-from tests import toy_editing
+from tests import quick, toy_editing
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return cm.audit(Painter(), toy_suite(target=8), tmp_path_factory.mktemp("finished") / "run", encoder=Eye())
+    return quick.audit(Painter(), toy_suite(target=8), tmp_path_factory.mktemp("finished") / "run", encoder=Eye())
 
 
 @pytest.fixture
@@ -213,7 +211,7 @@ def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
     rescore(run)
     run.directory.remove("ratings/part-00000.parquet")
     with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: it was written and is missing"):
-        cm.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
+        quick.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
 
 
 def test_a_changed_part_is_refused(run, tmp_path):
@@ -385,7 +383,7 @@ def test_a_suite_of_no_two_groups_is_refused(finished):
 @pytest.mark.pages
 def test_edits_are_rated_and_held_against_the_reader(tmp_path):
     suite = toy_editing.toy_suite()
-    run = cm.audit(toy_editing.Recolourer(), suite, tmp_path / "run", encoder=toy_editing.Reader())
+    run = quick.audit(toy_editing.Recolourer(), suite, tmp_path / "run", encoder=toy_editing.Reader())
     items = draw_items(run, 4, attention=2)
     edits = run.samples[run.samples.role == "edit"]
     assert {item.name for item in items if not item.attention} <= set(edits.id)

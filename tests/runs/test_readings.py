@@ -8,6 +8,7 @@ import pytest
 import clinometer as cm
 from clinometer.metrics import association_scores
 from clinometer.runs.browse import Reader, compared_words, part_numbers, piece_of
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -21,7 +22,7 @@ def readings(run, encoder="eye"):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("readings") / "run", encoder=Eye())
+    return quick.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("readings") / "run", encoder=Eye())
 
 
 def test_sides_and_margins_are_the_association_with_the_words(run):
@@ -47,7 +48,7 @@ def test_typicality_is_the_cosine_with_the_mean_of_its_own(run):
 
 
 def test_parts_do_not_matter(run, tmp_path):
-    other = cm.audit(Painter(batch_size=1), toy_suite(), tmp_path / "run", encoder=Eye())
+    other = quick.audit(Painter(batch_size=1), toy_suite(), tmp_path / "run", encoder=Eye())
     first, second = readings(run), readings(other)
     assert first.keys() == second.keys()
     for identifier, seen in first.items():
@@ -58,7 +59,7 @@ def test_parts_do_not_matter(run, tmp_path):
 
 def test_exchanging_the_groups_exchanges_the_sides_alone(run, tmp_path):
     axis = {"a": "woman", "b": "man", "third": "other"}
-    exchanged = cm.audit(Painter(), toy_suite(axis=axis), tmp_path / "run", encoder=Eye())
+    exchanged = quick.audit(Painter(), toy_suite(axis=axis), tmp_path / "run", encoder=Eye())
     assert list(compared_words(exchanged)) == list(compared_words(run))[::-1]
     first, second = readings(run), readings(exchanged)
     assert {key: (seen.group, seen.margin) for key, seen in first.items()} == {
@@ -67,7 +68,7 @@ def test_exchanging_the_groups_exchanges_the_sides_alone(run, tmp_path):
 
 
 def test_refused_images_are_not_read(tmp_path):
-    refusing = cm.audit(Painter(refuse="0.80"), toy_suite(), tmp_path / "run", encoder=Eye())
+    refusing = quick.audit(Painter(refuse="0.80"), toy_suite(), tmp_path / "run", encoder=Eye())
     samples = refusing.samples
     assert set(readings(refusing)) == set(samples.id[samples.status == "ok"])
 
@@ -75,7 +76,7 @@ def test_refused_images_are_not_read(tmp_path):
 def test_a_part_of_refusals_alone_has_no_readings(tmp_path):
     """Eight images make a part, so several of a concept of 24 hold nothing else."""
     suite = toy_suite(target=24, attribute=5, concepts=2)
-    run = cm.audit(Painter(refuse="0.20"), suite, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(refuse="0.20"), suite, tmp_path / "run", encoder=Eye())
     drawn = set(run.samples.id[run.samples.status == "ok"])
     assert any(drawn.isdisjoint(sample.id for sample in part) for part in run.parts.values())
     assert set(readings(run)) == drawn

@@ -11,19 +11,18 @@ from clinometer.runs.leases import hold
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 from clinometer.runs.stores import INVENTORIES
+from tests import quick
 from tests.runs.s3_server import bucket
 from tests.toys import Eye, Painter, toy_suite
 
 pytest.importorskip("s3fs")
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 FEWER, MORE = (toy_suite(target=each, attribute=2, concepts=2) for each in (4, 28))
 
 
 @pytest.fixture(scope="module")
-def store(few_resamples):
-    with bucket() as proxy, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clinometer.pipeline.execution.RESAMPLES", 999)  # by which a finished run is known
+def store():
+    with bucket() as proxy:
         yield proxy
 
 
@@ -35,7 +34,7 @@ def asked(store, work):
 
 
 def audit(suite, out, **options):
-    return cm.audit(Painter(), suite, f"s3://bucket/{out}", encoder=Eye(), **options)
+    return quick.audit(Painter(), suite, f"s3://bucket/{out}", encoder=Eye(), **options)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +178,7 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
     parts, painter = len(run.parts), Painter()
 
     def again():
-        cm.audit(painter, FEWER, run.url, encoder=Eye())
+        quick.audit(painter, FEWER, run.url, encoder=Eye())
 
     assert asked(store, again)["GET"] >= 2 * parts
     least = asked(store, again)["GET"]

@@ -5,10 +5,9 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
 from clinometer.pipeline.reporting import write_report
+from tests import quick
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 MOST = 60
 
@@ -16,7 +15,7 @@ MOST = 60
 def audit(out, **options):
     suite = toy_suite(concepts=5, margin=0.05)  # 0.20, 0.35, 0.50, 0.65, 0.80
     options = {"model": Painter(), "suite": suite, "encoder": Eye(), "images": MOST, "until": "decided"} | options
-    return cm.audit(out=out, **options)
+    return quick.audit(out=out, **options)
 
 
 @pytest.fixture(scope="module")

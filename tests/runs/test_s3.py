@@ -22,12 +22,12 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.runs.leases import Lease
 from clinometer.runs.storage import Directory
 from clinometer.web.runs_index import RunsIndex
+from tests import quick
 from tests.runs.s3_server import KEY, SECRET, bucket
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, pictures
 
 pytest.importorskip("s3fs")
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = toy_suite(target=3, attribute=2, concepts=2)
 
@@ -51,7 +51,7 @@ def _no_faults(store):
 def runs(store, tmp_path_factory):
     """The same audit here and there."""
     here = tmp_path_factory.mktemp("here") / "run"
-    return tuple(cm.audit(Painter(), SUITE, out, encoder=Eye()) for out in (here, "s3://bucket/runs/there"))
+    return tuple(quick.audit(Painter(), SUITE, out, encoder=Eye()) for out in (here, "s3://bucket/runs/there"))
 
 
 def every(period, kind, methods=("GET", "PUT", "HEAD", "POST", "DELETE")):
@@ -95,7 +95,7 @@ def test_nothing_is_left_behind(runs):
 @pytest.mark.slow
 def test_every_command_takes_a_url(runs, store, tmp_path):
     here, there = runs
-    other = cm.audit(Painter(name="other"), SUITE, "s3://bucket/runs/other", encoder=Eye())
+    other = quick.audit(Painter(name="other"), SUITE, "s3://bucket/runs/other", encoder=Eye())
     (compared,) = cm.compare(there.url, other.url, out="s3://bucket/compared")
     assert compared.paired
     assert {"comparison.html", "comparison.csv"} <= set(Directory("s3://bucket/compared").contents())
@@ -110,7 +110,7 @@ def test_every_command_takes_a_url(runs, store, tmp_path):
         (folder / f"{sample.id}.png").write_bytes(content)
         rows.append(f"{sample.id}.png,{sample.prompt},{sample.concept},{sample.group}")
     (folder / "manifest.csv").write_text("\n".join(rows))
-    imported = cm.import_images(folder, "s3://bucket/imported", suite=SUITE, encoder=Eye())
+    imported = quick.import_images(folder, "s3://bucket/imported", suite=SUITE, encoder=Eye())
     assert len(imported.samples) == len(here.plan)
     index = RunsIndex(["s3://bucket"])
     assert {run.name for run in index.listed()} == {"there", "other", "imported"}
@@ -122,7 +122,7 @@ def test_every_command_takes_a_url(runs, store, tmp_path):
 def test_what_a_network_does_to_requests_changes_nothing(runs, store, kind, period):
     store.fault = every(period, kind)
     out = f"s3://bucket/faults/{kind.replace(' ', '-')}"
-    run = cm.audit(Painter(), SUITE, out, encoder=Eye())
+    run = quick.audit(Painter(), SUITE, out, encoder=Eye())
     assert sum(befallen == kind for _, _, befallen in store.requests) > 10
     store.fault = lambda method, path, number: ""
     assert parts(run) == parts(runs[0])
@@ -231,11 +231,11 @@ def test_a_second_driver_is_told(store):
     with Directory("s3://bucket/driven").locked():
         said = f"another process is working on this run .process {os.getpid()} on "
         with pytest.raises(RunLockedError, match=said):
-            cm.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
+            quick.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
         lease = Lease(Directory("s3://bucket/driven"), "driver")
         with pytest.raises(RunLockedError):
             lease.acquire()
-    cm.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
+    quick.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
 
 
 def test_credentials_are_written_nowhere(runs, store):
@@ -259,7 +259,7 @@ def test_without_credentials_it_is_said_in_a_line(store, monkeypatch, tmp_path):
     s3fs.S3FileSystem.clear_instance_cache()
     try:
         with pytest.raises(RunStorageError, match=r"credentials") as said:
-            cm.audit(Painter(), SUITE, "s3://bucket/none", encoder=Eye())
+            quick.audit(Painter(), SUITE, "s3://bucket/none", encoder=Eye())
         assert "\n" not in str(said.value)
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
@@ -267,16 +267,16 @@ def test_without_credentials_it_is_said_in_a_line(store, monkeypatch, tmp_path):
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(store):
     with pytest.raises(RunStorageError, match=r"mistyped/run.*cannot be written"):
-        cm.audit(Painter(), SUITE, "s3://mistyped/run", encoder=Eye())
+        quick.audit(Painter(), SUITE, "s3://mistyped/run", encoder=Eye())
     fs = Directory("s3://bucket/x").fs
     assert [name for name in fs.ls("") if "mistyped" in name] == []
 
 
 SCRIPT = """
-    import clinometer as cm
+    from tests import quick
     from tests.toys import Eye, Painter, toy_suite
     suite = toy_suite(target=3, attribute=2, concepts=2)
-    cm.audit(Painter(halt=9), suite, "s3://bucket/killed", encoder=Eye())  # in the second part of eight
+    quick.audit(Painter(halt=9), suite, "s3://bucket/killed", encoder=Eye())  # in the second part of eight
 """
 
 
@@ -296,7 +296,7 @@ def test_a_driver_that_is_killed_leaves_whole_parts_and_the_same_command_goes_on
         assert directory.names("samples", ".parquet")
     begun = set(directory.names("samples", ".parquet"))
     painter = Painter()
-    run = cm.audit(painter, SUITE, "s3://bucket/killed", encoder=Eye())
+    run = quick.audit(painter, SUITE, "s3://bucket/killed", encoder=Eye())
     assert painter.drawn == len(run.plan) - 8 * len(begun)
     assert parts(run) == parts(runs[0])
     assert re.fullmatch(r"s3://bucket/killed", run.url)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import clinometer as cm
+from tests import quick
 from tests.sweeps.toy_sweeps import AXES, SUITES, Shifted
 from tests.toys import Eye, wait_to_be_killed
 
@@ -27,7 +28,7 @@ def sweep_by_workers(out: Path, halt: int = -1) -> cm.Sweep:
     models = {"plain": Halting(name="plain"), "redder": Halting(1.0, name="redder")}
     for model in models.values():
         model.halt = halt
-    return cm.sweep({"axes": AXES}, out, models=models, suites=SUITES, encoder=Eye(), workers=2)
+    return quick.sweep({"axes": AXES}, out, models=models, suites=SUITES, encoder=Eye(), workers=2)
 
 
 if __name__ == "__main__":

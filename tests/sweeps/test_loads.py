@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-import clinometer as cm
 from clinometer.pipeline.audits import Workers
 from clinometer.sweeps.running import SharedWorkers
+from tests import quick
 from tests.sweeps.loaded_toys import LOG, installed, loads
 from tests.sweeps.toy_sweeps import record
 from tests.toys import toy_suite
@@ -29,7 +29,7 @@ def package(tmp_path, monkeypatch):
 def swept(out, kind="mobile", **options):
     axes = {"suite": "toy", "model": [f"{kind}:plain", f"{kind}:far"], "seed": [0]}
     asked = {"axes": axes, "encoder": ENCODERS, "until": "decided", "images": MOST}
-    found = cm.sweep(asked, out, suites=SUITES, **options)
+    found = quick.sweep(asked, out, suites=SUITES, **options)
     assert not found.failed
     levels = record(out)["rounds"]["toy"]["level"]
     assert max(levels.values()) == MOST

@@ -13,6 +13,7 @@ from clinometer.errors import RunMismatchError, SweepError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline import recipes
 from clinometer.pipeline.comparison import evidence_between
+from tests import quick
 from tests.pipeline.engine_toys import InTurn
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
@@ -33,7 +34,7 @@ def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, how
     axes = {"suite": "toy", "model": list(given), "seed": [0]}
     asked = {"until": "decided", "images": MOST} | asked
     grid, objects = {"axes": axes, **asked}, {"models": held, "suites": SUITES, "encoder": encoder or Eye()}
-    return cm.sweep(grid, out, **objects, **(how or {}))
+    return quick.sweep(grid, out, **objects, **(how or {}))
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,9 @@ def test_a_baseline_that_fails_leaves_nothing_to_decide(tmp_path):
 
 def test_one_setting_is_drawn_until_its_own_concepts_are_decided(tmp_path):
     one = swept(tmp_path / "sweep", ("plain",))
-    alone = cm.audit(Shifted(name="plain"), SUITES["toy"], tmp_path / "a", encoder=Eye(), until="decided", images=MOST)
+    alone = quick.audit(
+        Shifted(name="plain"), SUITES["toy"], tmp_path / "a", encoder=Eye(), until="decided", images=MOST
+    )
     assert contents(tmp_path / "sweep" / "cells" / "plain-toy-seed-0") == contents(tmp_path / "a")
     assert "rounds" not in {key for key, value in record(tmp_path / "sweep").items() if value}
     with pytest.raises(SweepError, match="drawn until their own concepts were decided, and cannot be compared"):
@@ -206,7 +209,7 @@ def test_a_suite_that_cannot_be_read_is_left_to_its_cells(tmp_path):
 
 def test_a_cell_is_no_audit_of_its_own(whole):
     with pytest.raises(RunMismatchError, match="until differences from a baseline are decided"):
-        cm.audit(
+        quick.audit(
             Shifted(name="plain"), SUITES["toy"], whole.runs["plain-toy-seed-0"].url,
             encoder=Eye(), until="decided", images=MOST,
         )  # fmt: skip

@@ -21,6 +21,7 @@ from clinometer.runs.browse import found_below
 from clinometer.runs.storage import Directory
 from clinometer.runs.together import pooled
 from clinometer.sweeps.sweep import require_finished
+from tests import quick
 from tests.sweeps.sweep_by_workers import sweep_by_workers
 from tests.sweeps.toy_sweeps import AXES, SUITE, Broken, Shifted, contents, painters, record, swept
 from tests.toys import Eye
@@ -44,7 +45,7 @@ def folder_of(sweep, name=""):
 
 def test_a_sweep_of_one_cell_is_an_audit_bit_for_bit(tmp_path):
     one = swept(tmp_path / "sweep", {"model": "plain", "seed": 1})
-    alone = cm.audit(Shifted(name="plain"), SUITE, tmp_path / "audit", encoder=Eye(), seed=1)
+    alone = quick.audit(Shifted(name="plain"), SUITE, tmp_path / "audit", encoder=Eye(), seed=1)
     ((name, run),) = one.runs.items()
     assert name == "plain-toy-seed-1"
     cell = folder_of(one, name)
@@ -203,7 +204,7 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
 
     monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", load)
     axes = {"model": ["a", "b", "gone"], "guidance": [0, 1], "seed": [0, 1]}
-    found = cm.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": SUITE}, encoder=Eye())
+    found = quick.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": SUITE}, encoder=Eye())
     assert loaded == ["a", "b", "gone", "gone", "gone", "gone"]
     assert len(found.runs) == 8
     scales = {name: run.model_card["settings"]["guidance_scale"] for name, run in found.runs.items()}

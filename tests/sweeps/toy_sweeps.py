@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-import clinometer as cm
 from clinometer.models.protocols import GenerationResult
+from tests import quick
 from tests.toys import Eye, Painter, paint, toy_suite
 
 SUITE = toy_suite(target=4, attribute=3, concepts=4)
@@ -48,7 +48,7 @@ def painters(**changed):
 
 def swept(out, axes=None, *, models=None, encoder=None, **asked):
     """A sweep of toys."""
-    return cm.sweep(
+    return quick.sweep(
         {"axes": AXES | (axes or {}), **asked},
         out,
         models=models or painters(),

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
-from clinometer.pipeline.audits import AuditRequest, Workers
+from clinometer.pipeline.audits import Workers
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.request import (
+    AskedSuite,
+    AuditOptions,
+    Model,
+    Place,
+    ask,
+    fields_in_order,
+    told_default,
+)
 from clinometer.runs import NoProgress, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
@@ -23,96 +33,51 @@ if TYPE_CHECKING:
 
 from clinometer.api.runs import Run
 
+P = ParamSpec("P")
+POSITIONAL: Final = ("model", "suite", "out")
 
-def audit(
-    model: str | Generator = "reference",
-    suite: str | Path | Suite = "reference",
-    out: str | os.PathLike[str] | None = None,
-    *,
-    encoder: str | Encoder | Sequence[str | Encoder] | None = None,
-    protocol: Literal["paper"] | None = None,
-    images: int | None = None,
-    seed: int = 0,
-    steps: int | None = None,
-    guidance_scale: float | None = None,
-    batch_size: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    text_targets: Literal["prompt", "keyword"] | None = None,
-    model_options: Mapping[str, Any] | None = None,
-    budget: float | None = None,
-    portraits: str | os.PathLike[str] | None = None,
-    expression: str = "N",
-    retry_failed: bool = False,
-    until: Literal["decided"] | float | None = None,
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Run:
+
+class _Audit(Protocol[P]):
+    """A function of a model, a suite, a place, and of every option of an audit."""
+
+    def __call__(
+        self, model: Model = ..., suite: AskedSuite = ..., out: Place | None = ..., *args: P.args, **options: P.kwargs
+    ) -> Run: ...
+
+
+def _take_options(options: Callable[P, AuditOptions]) -> Callable[[Callable[..., Run]], _Audit[P]]:
+    """Give a function the options of an audit: its types, its signature and its documentation are made of them."""
+
+    def document(function: Any) -> _Audit[P]:
+        kinds, parameters, lines = inspect.Parameter, [], []
+        for name, field in fields_in_order().items():
+            kind = kinds.POSITIONAL_OR_KEYWORD if name in POSITIONAL else kinds.KEYWORD_ONLY
+            parameters.append(kinds(name, kind, default=field.default))
+            text = f"{name} : {field.description}{told_default(field)}"
+            lines.append(textwrap.fill(text, 116, initial_indent="    ", subsequent_indent="        "))
+        function.__signature__ = inspect.Signature(parameters, return_annotation=Run)
+        opening, heading, errors = function.__doc__.partition("    Raises\n")
+        told = "\n".join(("    Parameters", "    ----------", *lines, "", ""))
+        function.__doc__ = f"{opening}{told}{heading}{errors}"
+        return function  # type: ignore[no-any-return]
+
+    return document
+
+
+@_take_options(AuditOptions)
+def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Place | None = None, **options: Any) -> Run:
     """Audit a text-to-image model and return the finished run.
 
-    Parameters
-    ----------
-    model : ``"reference"``, a directory, a hub id, a plug-in's name, or a generator itself.
-    suite : a built-in suite's name, a YAML file, or a suite itself.
-    out : the run directory; by default ``runs/<model>-<suite>``. One that holds part of the same audit is continued.
-    encoder : one encoder or several: ``"reference"`` (the default), ``"NAME/PRETRAINED"`` of open_clip, a directory, a
-        hub id, or ``"openai-clip-six"``, the six of the internal-bias paper.
-    protocol : ``"paper"`` takes what the suite's paper prescribes beside its prompts: encoders, text targets, numbers
-        of images, and settings of the model as far as it has them. What is given here wins over it, and every departure
-        is recorded and reported.
-    images : images drawn for each target, instead of the suite's number.
-    seed : every image's noise follows from it.
-    steps, guidance_scale : sampler settings, instead of the model's own.
-    batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise. Without a batch
-        size the largest is looked for that memory holds; a run that is continued keeps its own.
-    text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
-    model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``. Like the
-        settings above it is for a model that is loaded here; of a generator itself only ``device`` may be given, which
-        serves the encoders.
-    budget : what the images still missing may cost, of a model with a price; checked before the first request. Of a
-        model without one it limits nothing, which is said: a script may give it to all models.
-    portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
-        folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
-        ship with the package.
-    expression : which expression of such a database is taken: N, A, F, HC or HO.
-    retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
-    until : draw in rounds, and no more of a target once it is ``"decided"`` as leaning or as balanced within the
-        suite's margin, or once its 95 % confidence sequence reaches no further than this number on either side. Valid
-        although the images are looked at all along; ``images`` is then the most a target gets, by default ten times
-        the suite's number.
-    engine, workers : who draws and embeds: ``"local"``, ``"ray"``, ``"ray=ADDRESS"``, a plug-in's name or an engine
-        itself, and how many processes. By default this process does, or one for each of several GPUs. Scores do not
-        depend on it; see docs/scale.md.
-    progress : a listener for the long stages.
+    Models, suites, encoders and engines may be objects, too.
 
     Raises
     ------
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
-    request = AuditRequest(
-        model=model,
-        suite=suite,
-        out=out,
-        encoder=encoder,
-        protocol=protocol,
-        images=images,
-        seed=seed,
-        steps=steps,
-        guidance_scale=guidance_scale,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        text_targets=text_targets,
-        model_options=model_options or {},
-        budget=budget,
-        portraits=portraits,
-        expression=expression,
-        retry_failed=retry_failed,
-        until=until,
-    )
-    return Run(run_audit(request, Models(), Workers(engine, workers), progress or NoProgress()))
+    request = ask(model=model, suite=suite, out=out, **options)
+    workers = Workers(request.engine, request.workers)
+    return Run(run_audit(request, Models(), workers, request.progress or NoProgress()))
 
 
 def sweep(

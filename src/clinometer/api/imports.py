@@ -13,11 +13,12 @@ from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, 
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
 from clinometer.models.files.source import FolderSource
 from clinometer.models.images import MAX_PIXELS
-from clinometer.pipeline.audits import Workers, audited, default_out, finish, plain_seed
+from clinometer.pipeline.audits import Workers, audited, default_out, finish
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.recipes import Given
+from clinometer.pipeline.request import RESAMPLES, ask, plain_seed
 from clinometer.runs import NoProgress, Progress
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.runs.plan import build_plan
@@ -46,6 +47,8 @@ def import_images(
     device: str = "auto",
     engine: str | Engine = "local",
     workers: int | None = None,
+    resamples: int = RESAMPLES,
+    report: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
@@ -53,8 +56,8 @@ def import_images(
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
     other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
     group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
-    not read and count as failed: a small file can unfold to fill the memory. ``engine`` and ``workers`` are as of
-    :func:`audit`.
+    not read and count as failed: a small file can unfold to fill the memory. ``engine``, ``workers``,
+    ``resamples`` and ``report`` are as of :func:`audit`.
 
     Raises
     ------
@@ -64,7 +67,7 @@ def import_images(
         The suite's study needs a model besides the images.
     """
     progress = progress or NoProgress()
-    seed = plain_seed(seed)
+    seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
     audited_suite = audited(suite)
     if study_of(audited_suite).check is not None:
         raise SuiteError(
@@ -74,7 +77,7 @@ def import_images(
     if ":/" in str(folder) and not Path(folder).exists():  # of a URL that was taken for a path one slash is gone
         raise ImportManifestError(f"{folder}: images are imported from a disk; download them, and give their folder")
     if max_pixels < 1:
-        raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
+        raise InvalidInputError(f"expected 1 or more, found {max_pixels}", field="max_pixels")
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
     plan = build_plan(
         manifest_prompt_specs(rows, audited_suite, rows.path.name if isinstance(rows, Manifest) else str(folder)),
@@ -85,7 +88,7 @@ def import_images(
     )
     del rows  # of a million files they take as much memory as all that is kept of them from here on
     source.assign({sample.id: sample.file for sample in plan})
-    job = Job(audited_suite, source, lambda: plan, seed, origin="imported")
+    job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
     out = out or default_out(source, audited_suite)
     return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
 

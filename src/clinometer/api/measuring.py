@@ -12,9 +12,9 @@ from clinometer.models import load_encoder
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.association_tests import AssociationSettings, association_tests
-from clinometer.pipeline.audits import plain_seed
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.pipeline.request import plain_seed
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.files import classify_files

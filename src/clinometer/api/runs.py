@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
 from clinometer.models.abilities import weights_of
-from clinometer.pipeline import score
 from clinometer.pipeline.audits import Workers, executor_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
@@ -21,7 +20,8 @@ from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.score import require_same_scores
+from clinometer.pipeline.request import ask
+from clinometer.pipeline.score import require_same_scores, score
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, NoProgress, Progress, store
 from clinometer.runs.protocol import refresh_protocol
@@ -59,6 +59,7 @@ def score_run(
     encoder: str | Encoder | Sequence[str | Encoder] = (),
     drop_encoder: str | Sequence[str] = (),
     suite_options: Sequence[str] = (),
+    resamples: int | None = None,
     device: str = "auto",
     engine: str | Engine = "local",
     workers: int | None = None,
@@ -73,6 +74,7 @@ def score_run(
         again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
     suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
         ``run.json`` keeps the old values beside them, and the report shows both.
+    resamples : from how many resamples intervals and tests are computed from now on; by default as before.
     engine, workers : who embeds and measures, as of :func:`audit`.
 
     Raises
@@ -85,6 +87,8 @@ def score_run(
     run = Run(path)
     with run.directory.locked():
         run.change_suite(suite_options)
+        if resamples is not None:
+            run.record_options(run.record.get("options", {}) | ask(resamples=resamples).kept)
         models = Models()
         encoders, recipes = models.encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)

@@ -12,7 +12,7 @@ from clinometer.cli.audit import audit
 from clinometer.cli.card import card
 from clinometer.cli.listing import models, plan, suites
 from clinometer.cli.measuring import association_test, classify
-from clinometer.cli.options import as_typed, refuse_repeated
+from clinometer.cli.options import refuse_repeated
 from clinometer.cli.ratings import ratings
 from clinometer.cli.runs import compare, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
@@ -25,13 +25,12 @@ class _Commands(TyperGroup):
     """All commands. Mistakes name options as they are typed. Ctrl-C ends in a line: Typer's own answer has no word."""
 
     def invoke(self, ctx: Any) -> Any:
-        words = list(ctx.args)
         try:
             return super().invoke(ctx)
         except ClinometerError as error:
             command = self.commands.get(ctx.invoked_subcommand or "")
-            if command is not None:
-                error.args = (as_typed(str(error), command, words),)
+            options = [each for each in getattr(command, "params", ()) if each.param_type_name == "option"]
+            error.args = (error.in_words_of({option.name: max(option.opts, key=len) for option in options}),)
             raise
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""

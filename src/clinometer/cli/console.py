@@ -213,7 +213,9 @@ def _table(summary: Summary) -> Table:
 
 
 def print_report_place(run: Run) -> None:
-    """Name the report."""
+    """Name the report, where there is one."""
+    if not run.directory.exists("report.html"):
+        return
     Console(soft_wrap=True).print(f"Report: [bold]{plain_text(run.directory.path('report.html'))}[/]")
 
 

@@ -6,20 +6,19 @@ What an adapter takes is passed on as it is, so that an adapter without it names
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.request import SERVERS, AuditRequest, fields_in_order, flag_of, told_default
 
 PANEL = "Options of diffusers models"
-WORK = "Where the work is done"
-SERVERS = "Options of models behind OpenAI's images API"
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
@@ -28,6 +27,43 @@ def _option(*names: str, help: str, **more: Any) -> Any:
 
 def _paid(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=SERVERS, **more)
+
+
+def is_repeatable(field: FieldInfo) -> bool:
+    """Tell whether an option may be given again and again."""
+    return flag_of(field).many or flag_of(field).several is not None
+
+
+def option_of(name: str) -> Any:
+    """Make an option for Typer of a field of a request: its names, its help, its limit."""
+    field = AuditRequest.model_fields[name]
+    flag, metadata = flag_of(field), [*field.metadata]
+    for part in _parts_of(field.annotation):
+        metadata += part.metadata if isinstance(part, FieldInfo) else []
+    least = next((limit.ge for limit in metadata if hasattr(limit, "ge")), None)
+    more = {"Repeatable.": flag.several is str, "Several by commas.": flag.several in (int, float)}
+    told = " ".join([str(field.description), *(words for words, said in more.items() if said)])
+    if flag.default or is_repeatable(field):
+        told += told_default(field)
+    names = [flag.name or f"--{name.replace('_', '-')}", *filter(None, (flag.short,))]
+    return typer.Option(*names, help=told, rich_help_panel=flag.panel, min=None if is_repeatable(field) else least)
+
+
+def _kind_of(field: FieldInfo) -> Any:
+    """Find how Typer reads an option: what a request reads further is left as text."""
+    if is_repeatable(field):
+        return list[str] | None
+    parts = list(_parts_of(field.annotation))
+    as_text = str in parts or Any in parts or any(get_origin(part) is Literal for part in parts)
+    kind: Any = str if as_text else next(each for each in (bool, int, float) if each in parts)
+    return kind if field.default is not None else kind | None
+
+
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    """Go through a type and all that it is made of, limits too."""
+    yield annotation
+    for part in get_args(annotation) if get_origin(annotation) is not Literal else ():
+        yield from _parts_of(part)
 
 
 ModelConfigOption = Annotated[
@@ -64,9 +100,6 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
         str | None, _option(help="The model's own name, if the code in its repository may run.")
     ],
     "price": Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")],
-    "budget": Annotated[
-        float | None, _paid(help="What the missing images may cost; checked before the first request.")
-    ],
     "base_url": Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")],
     "trusted_host": Annotated[
         list[str] | None,
@@ -78,7 +111,7 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
 }
 """What the adapters of models take beside what every audit has, by their names in Python, in the order of ``--help``.
 
-``lora`` may have several values, which are a sweep; ``budget`` is the audit's own, and stands with ``price``.
+``lora`` may have several values, which are a sweep.
 """
 
 ModelOption = Annotated[
@@ -91,58 +124,18 @@ ENCODER_HELP = (
 EncoderOption = Annotated[
     list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
 ]
-AuditEncoderOption = Annotated[
-    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: the protocol's, or reference]")
-]
 AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
-BatchSizeOption = Annotated[
-    int | None, typer.Option(min=1, help="Images at once; by default found. It changes an image by rounding at most.")
-]
 ManifestOption = Annotated[
     Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
 ]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory.")]
-EngineOption = Annotated[
-    str,
-    typer.Option(help="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name.", rich_help_panel=WORK),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=WORK,
-        help="Processes that draw and embed. [default: this one; where there are several GPUs, one for each]",
-    ),
-]
-
-
-IN_PYTHON: Final = {"guidance": "guidance_scale"}
-"""Options of the audit itself that Python knows by another name."""
-
-FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
-TAKEN_NAMES: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
-
-
-def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
-    """A message with the command's options in place of Python's names, where it opens with nothing but such names.
-
-    What it says is taken has them, too, without what is Python's alone. A name among the ``words`` of the command line
-    is what the user gave, such as a directory, and stays.
-    """
-    typed = {}
-    for parameter in command.params:
-        if parameter.param_type_name == "option":
-            option = max(parameter.opts, key=len)
-            typed[IN_PYTHON.get(parameter.name, parameter.name)] = option
-    fields = FIELDS.match(message)
-    if fields is None or fields[0] in words or not typed.keys() >= set(re.split(", | and ", fields[0])):
-        return message
-    opening = re.sub(r"\w+", lambda name: typed.get(name[0], name[0]), fields[0])
-    return opening + TAKEN_NAMES.sub(
-        lambda names: ", ".join(typed[name] for name in names[0].split(", ") if name in typed) or "none",
-        message[fields.end() :],
-    )
+BatchSizeOption = Annotated[int | None, option_of("batch_size")]
+DeviceOption = Annotated[str, option_of("device")]
+EngineOption = Annotated[str, option_of("engine")]
+WorkersOption = Annotated[int | None, option_of("workers")]
+RetryFailedOption = Annotated[bool, option_of("retry_failed")]
+ResamplesOption = Annotated[int, option_of("resamples")]
+ReportOption = Annotated[bool, option_of("report")]
 
 
 def given_options(**options: Any) -> dict[str, Any]:
@@ -150,22 +143,33 @@ def given_options(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of models; those that the user gave reach it as ``model_options``."""
+def request_parameters() -> dict[str, inspect.Parameter]:
+    """Make the options of the command line that an audit has by its request."""
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if is_repeatable(field) else field.default,
+            annotation=Annotated[_kind_of(field), option_of(name)],
+        )
+        for name, field in fields_in_order().items()
+        if flag_of(field).typed
+    }
+
+
+def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[..., None]:
+    """Give a command the options of an audit, and those of models, of which it gets what was given."""
+    parameters = request_parameters()
+    for name, annotation in MODEL_OPTIONS.items():
+        parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
     @wraps(command)
     def with_options(**values: Any) -> None:
         of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
-        command(**values, model_options=of_model)
+        command(values, of_model)
 
-    own = inspect.signature(command, eval_str=True)
-    parameters = [parameter for name, parameter in own.parameters.items() if name != "model_options"]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
-        for name, annotation in MODEL_OPTIONS.items()
-    ]
-    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return with_options
 
 

@@ -14,12 +14,15 @@ from clinometer.cli.options import (
     EncoderOption,
     EngineOption,
     ManifestOption,
+    ReportOption,
+    ResamplesOption,
     RunArgument,
     WorkersOption,
     given_options,
     refuse_without,
 )
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.request import RESAMPLES
 
 
 def score(
@@ -36,6 +39,12 @@ def score(
             "value too, and the report shows both. Repeatable."
         ),
     ] = None,
+    resamples: Annotated[
+        int | None,
+        typer.Option(
+            min=19, help="Resamples that intervals and tests are computed from, from now on. [default: as before]"
+        ),
+    ] = None,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -50,6 +59,7 @@ def score(
             encoder=encoder or (),
             drop_encoder=drop_encoder or (),
             suite_options=suite_option or (),
+            resamples=resamples,
             device=device,
             engine=engine,
             workers=workers,
@@ -203,6 +213,8 @@ def import_(
     ] = 40_000_000,
     encoder: EncoderOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    resamples: ResamplesOption = RESAMPLES,
+    report: ReportOption = True,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -221,6 +233,8 @@ def import_(
             max_pixels=max_pixels,
             encoder=encoder or "reference",
             seed=seed,
+            resamples=resamples,
+            report=report,
             device=device,
             engine=engine,
             workers=workers,

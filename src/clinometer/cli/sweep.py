@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.options import EngineOption, WorkersOption
+from clinometer.cli.options import EngineOption, RetryFailedOption, WorkersOption
 from clinometer.cli.words import plain_text
 from clinometer.errors import InvalidInputError
 
@@ -27,7 +27,7 @@ def sweep(
     ] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
+    retry_failed: RetryFailedOption = False,
 ) -> None:
     """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
     from clinometer import api
@@ -82,22 +82,12 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
     return parsed_numbers
 
 
-def is_grid(axes: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether an audit was given several values of something, and is a sweep."""
-    return any(len(values) > 1 for values in axes.values())
-
-
-def one_each(axes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The one value of each axis; None where none was given."""
-    return {axis: values[0] if values else None for axis, values in axes.items()}
-
-
 def audit_grid(axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], **run: Any) -> None:
     """What ``clinometer audit`` does where it is given several models, settings or seeds."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
 
-    grid = {"axes": {axis: list(values) for axis, values in axes.items() if values}, **common}
+    grid = {"axes": {axis: list(values) for axis, values in axes.items()}, **common}
     with LiveProgress() as progress:
         swept = api.sweep(grid, out, progress=progress, **run)
     print_sweep(swept)

@@ -204,10 +204,10 @@ def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
 def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
     """The embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
-        raise InvalidInputError(f"{name}: expected at least one stimulus")
+        raise InvalidInputError("expected at least one stimulus", field=name)
     vectors = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
     if len({items.shape[1] for items in vectors}) > 1:
-        raise InvalidInputError(f"{name}: embeddings of different dimensions; use one encoder for all")
+        raise InvalidInputError("embeddings of different dimensions; use one encoder for all", field=name)
     return vectors
 
 
@@ -307,9 +307,9 @@ def _of_scores(
 def _scale(s_x: np.ndarray, s_y: np.ndarray, ddof: int, spread: Spread) -> float:
     """What the effect size divides by; NaN where too few targets leave no degree of freedom."""
     if spread not in get_args(Spread):
-        raise InvalidInputError(f"spread: expected one of {', '.join(get_args(Spread))}, found {spread!r}")
+        raise InvalidInputError(f"expected one of {', '.join(get_args(Spread))}, found {spread!r}", field="spread")
     if ddof not in (0, 1):
-        raise InvalidInputError(f"ddof: expected 0 or 1, found {ddof!r}")
+        raise InvalidInputError(f"expected 0 or 1, found {ddof!r}", field="ddof")
     n = len(s_x) + len(s_y)
     if spread == "union":
         return float(np.concatenate([s_x, s_y]).std(ddof=ddof)) if n > ddof else nan

@@ -256,9 +256,9 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
         ]
         names = [parameter.name for parameter in takes if parameter.name != "prefer"]
         any_name = len(takes) + 1 < len(signature.parameters)
-        unknown = "" if any_name else ", ".join(option for option in options if option not in names)
-        problem = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
-        raise ModelError(f"{problem}; it takes {', '.join(names) or 'none'}") from error
+        unknown = [] if any_name else [option for option in options if option not in names]
+        problem = f"model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
+        raise ModelError(problem, field=unknown, takes=names) from error
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:

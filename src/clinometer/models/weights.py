@@ -92,7 +92,7 @@ def _explain(spec: str, error: Exception) -> ModelError:
         )
     unreached = arose(errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
     if not unreached and any("no such modeling files" in str(cause) for cause in chain):
-        return ModelError(f"variant: {spec} has no such weights; leave it out")
+        return ModelError(f"{spec} has no such weights; leave it out", field="variant")
     # An address that was not reached may end in .safetensors, too.
     if arose(errors.RemoteEntryNotFoundError) or (not unreached and any("safetensors" in str(c) for c in chain)):
         return ModelError(pickle_message(spec))
@@ -110,7 +110,7 @@ def named_by(option: str) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        raise type(error)(f"{option}: {error}") from error
+        raise type(error)(str(error), field=option) from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,5 +1,1 @@
 """What happens in which order: plan, draw, embed, score, compare, report, over one run directory."""
-
-from clinometer.pipeline.score import score
-
-__all__ = ["score"]

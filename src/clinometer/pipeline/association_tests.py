@@ -177,17 +177,19 @@ def association_tests(
 def _validate(settings: AssociationSettings) -> None:
     """Refuse settings here, where a wrong one would else become the reason of every test."""
     if not 0 <= settings.max_missing < 1:
-        raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
+        raise InvalidInputError(
+            f"expected a share from 0 to below 1, found {settings.max_missing}", field="max_missing"
+        )
     for name, number, least in (
         ("permutations", settings.permutations, 1), ("resamples", settings.resamples, 1),
         ("ddof", settings.ddof, 0), ("seed", settings.seed, 0),
     ):  # fmt: skip
         if number < least:
-            raise InvalidInputError(f"{name}: expected {least} or more, found {number}")
+            raise InvalidInputError(f"expected {least} or more, found {number}", field=name)
     choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
     for name, choice, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
         if choice not in get_args(kind):
-            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {choice!r}")
+            raise InvalidInputError(f"expected one of {', '.join(get_args(kind))}, found {choice!r}", field=name)
 
 
 def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_DesignedTest]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import operator
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
@@ -25,10 +24,11 @@ from clinometer.models.registry import stamps_of
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
-from clinometer.pipeline.loaded_models import Encoders, Models, named_encoders
+from clinometer.pipeline.loaded_models import Models, named_encoders
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.request import AuditRequest, Encoders
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
@@ -45,69 +45,8 @@ from clinometer.studies.fit import misfits
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
 
-
-@dataclass(frozen=True, kw_only=True)
-class AuditRequest:
-    """What an audit is asked; the fields are the parameters of :func:`clinometer.audit`."""
-
-    model: str | Generator = "reference"
-    suite: str | Path | Suite = "reference"
-    out: str | os.PathLike[str] | None = None
-    encoder: Encoders | None = None
-    protocol: Literal["paper"] | None = None
-    images: int | None = None
-    seed: int = 0
-    steps: int | None = None
-    guidance_scale: float | None = None
-    batch_size: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    text_targets: Literal["prompt", "keyword"] | None = None
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    budget: float | None = None
-    portraits: str | os.PathLike[str] | None = None
-    expression: str = "N"
-    retry_failed: bool = False
-    until: Literal["decided"] | float | None = None
-
-    def suite_and_rounds(self) -> tuple[Suite, Rounds | None]:
-        """The suite with its options, and the rounds that it is drawn in where it may stop early.
-
-        Raises
-        ------
-        SuiteError, InvalidInputError
-            No such suite, or it does not take an option.
-        """
-        suite = suite_under(self.protocol, audited(self.suite))
-        suite = suite.with_options(images=self.images, text_targets=self.text_targets)
-        if self.until is None:
-            return suite, None
-        rounds = rounds_of(suite, self.until, self.images)
-        return rounds.suite, rounds
-
-    def asked(self, suite: Suite) -> str | None:
-        """Hash what is asked, and the stamps of the models' files; None where only the loaded models tell."""
-        plain = self.protocol is None and self.until is None and self.portraits is None and self.expression == "N"
-        specs = [self.model, *named_encoders("reference" if self.encoder is None else self.encoder)]
-        options = {name: value for name, value in self.options.items() if value not in (None, "auto")}
-        known = all(isinstance(each, int | float) or key == "dtype" for key, each in options.items())
-        stamps = [stamps_of(spec) for spec in specs] if plain and known and not self.retry_failed else [None]
-        if not all(stamps):
-            return None
-        asked = [suite.model_dump(mode="json"), plain_seed(self.seed), options, self.device, stamps]
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the model's adapter is given."""
-        options: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONS}
-        return options | dict(self.model_options)
-
-
 REFERENCE_PORTRAITS: Final = "reference portraits"
 """What the portraits that come with the package are called; ``reference`` asks for them."""
-
-_OPTIONS = ("steps", "guidance_scale", "batch_size", "dtype")
 
 
 @dataclass(frozen=True)
@@ -184,23 +123,23 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         As :func:`clinometer.audit`.
     """
-    seed = plain_seed(request.seed)
-    suite, rounds = request.suite_and_rounds()
-    asked = request.asked(suite) if steering is None else None
+    seed = request.seed
+    suite, rounds = _suite_and_rounds(request)
+    asked = _hash_asked(request, suite) if steering is None else None
     if asked is not None and (place := _kept(request.out, suite, asked, progress)):
         return place
     if steering is not None and rounds is not None:
         rounds = SteeredRounds(rounds.rule, rounds.suite, steering.targets)
     prescribed = None if request.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
-    generator, recipe = models.generator(request.model, request.options, request.device, prefer=prefer)
+    generator, recipe = models.generator(request.model, request.adapter_options, request.device, prefer=prefer)
     out = request.out or default_out(generator, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
     questions, source = (suite if rounds is None else rounds).prompt_specs(), None
     if request.portraits is None and request.expression != "N":
         raise InvalidInputError(
-            f"expression: found {request.expression!r}, and no portraits to take it of; give --portraits"
+            f"found {request.expression!r}, and no portraits to take it of; give --portraits", field="expression"
         )
     typed = []
     if request.portraits is not None:
@@ -223,7 +162,7 @@ def audit(
         suite, generator, planned if plan is None else lambda: plan, seed,
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
-        asked=asked,
+        asked=asked, options=request.kept,
     )  # fmt: skip
     encoder = request.encoder
     if encoder is None:
@@ -298,19 +237,37 @@ def audited(suite: str | Path | Suite) -> Suite:
     return loaded_suite
 
 
-def plain_seed(seed: int) -> int:
-    """A seed as Python's own number; one is refused here that the scoring would refuse, once every image is drawn."""
-    try:
-        plain = operator.index(seed)
-    except TypeError:
-        plain = -1
-    if plain < 0:
-        raise InvalidInputError(f"seed: expected a whole number, 0 or more, found {seed!r}")
-    return plain
+def _suite_and_rounds(request: AuditRequest) -> tuple[Suite, Rounds | None]:
+    """Load the suite with its options, and the rounds that it is drawn in where it may stop early.
+
+    Raises
+    ------
+    SuiteError, InvalidInputError
+        No such suite, or it does not take an option.
+    """
+    suite = suite_under(request.protocol, audited(request.suite))
+    suite = suite.with_options(images=request.images, text_targets=request.text_targets)
+    if request.until is None:
+        return suite, None
+    rounds = rounds_of(suite, request.until, request.images)
+    return rounds.suite, rounds
+
+
+def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
+    """Hash what is asked, and the stamps of the models' files; None where only the loaded models tell."""
+    plain = (request.protocol, request.until, request.portraits, request.expression) == (None, None, None, "N")
+    specs = [request.model, *named_encoders("reference" if request.encoder is None else request.encoder)]
+    options = {name: value for name, value in request.adapter_options.items() if value not in (None, "auto")}
+    known = all(isinstance(each, int | float) or key == "dtype" for key, each in options.items())
+    stamps = [stamps_of(spec) for spec in specs] if plain and known and not request.retry_failed else [None]
+    if not all(stamps):
+        return None
+    asked = [suite.model_dump(mode="json"), request.seed, options, request.kept, request.device, stamps]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def default_out(generator: Generator, suite: Suite) -> Path:
-    """Where a run lies of which nobody said where."""
+    """Name the directory of a run that was given none."""
     return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
 
 
@@ -322,7 +279,7 @@ def _encoders_of(
         return [], {}
     encoders, recipes = models.encoders(encoder, device)
     if not encoders:
-        raise ModelError("encoder: found none, expected one at least, such as reference")
+        raise ModelError("found none, expected one at least, such as reference", field="encoder")
     require_texts(encoders, suite, until=until)
     return encoders, recipes
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
-from clinometer.pipeline.score import RESAMPLES
+from clinometer.pipeline.score import resamples_of
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
@@ -19,7 +19,7 @@ from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import compared_refusals
 
 
-def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comparison:
+def compare_runs(first: Run, second: Run) -> Comparison:
     """Hold the second run against the first.
 
     Two runs of one suite and one seed start every image from the noise that the other's starts from. Their images are
@@ -46,7 +46,7 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     both = drawn[0].keys() & drawn[1].keys()
     keep = None if unpaired else frozenset(seed for seed, *_ in both)
     with one_blas_thread():
-        rows = study_of(first.suite).compare((first, second), encoders, keep, resamples)
+        rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
         rows += compared_refusals(first, second, paired=not unpaired)
     return Comparison(
@@ -206,8 +206,8 @@ def _require_same_suite(first: Run, second: Run) -> None:
     )
 
 
-def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:
+def first_against_rest(runs: Sequence[Run]) -> list[Comparison]:
     """Hold every further run against the first."""
     if len(runs) < 2:
         raise RunMismatchError(f"compare: found {len(runs)} run, expected two or more")
-    return [compare_runs(runs[0], run, resamples=resamples) for run in runs[1:]]
+    return [compare_runs(runs[0], run) for run in runs[1:]]

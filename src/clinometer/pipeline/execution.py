@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.rounds import Rounds
-from clinometer.pipeline.score import RESAMPLES, score
+from clinometer.pipeline.score import resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget
 from clinometer.runs.encoding import encode
 from clinometer.runs.fingerprint import (
@@ -88,6 +88,7 @@ class Job:
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
     asked : the hash of what was asked and of the files that it names; None where only the loaded models tell.
+    options : what run.json keeps of how the images are worked on, such as how many resamples.
     """
 
     suite: Suite
@@ -101,6 +102,7 @@ class Job:
     protocol: Sequence[Departure] | None = None
     unscored: bool = False
     asked: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def part_size_of(generator: Generator) -> int:
@@ -117,6 +119,7 @@ def execute(
 ) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
     run, executor = _created(job, out), executor or Serial()
+    run.record_options(job.options)
     for encoder in encoders:
         run.require_encoder(encoder.card)
     if job.protocol is not None:
@@ -148,7 +151,7 @@ def execute(
 
 
 def _remember_finished(run: Run, asked: str | None) -> None:
-    remember(run, finished=fingerprint_of_scores(run, RESAMPLES), asked=asked)
+    remember(run, finished=fingerprint_of_scores(run, resamples_of(run)), asked=asked)
     if run.directory.is_store:
         lost_images(run)  # the samples are at hand now, and who asks later need not fetch them
 
@@ -166,6 +169,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
         is_as_it_ended(run)
         and question_of(run.record) == question_of(_record(job))
         and run.record["origin"] == job.origin
+        and run.record.get("options", {}) == job.options
         and all(
             run.encoder_cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint
             for encoder in encoders
@@ -175,7 +179,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
 
 def is_as_it_ended(run: Run) -> bool:
     """Tell whether a run was done to the end by this code, and no file was touched since."""
-    made_of = fingerprint_of_scores(run, RESAMPLES)
+    made_of = fingerprint_of_scores(run, resamples_of(run))
     return is_current(run, SCORES, made_of) and recalled(run).get("finished") == made_of
 
 
@@ -191,6 +195,7 @@ def _record(job: Job) -> dict[str, Any]:
         origin=job.origin,
         until=None if job.rounds is None else job.rounds.record,
         batch_size=job.generator.batch_size,
+        options=job.options,
     )
 
 

@@ -47,9 +47,10 @@ def finished(
     if lost:
         sized = {number: f"{name} ({images[number]} images)" if images else name for number, name in names.items()}
         raise EngineError(
-            f"engine: {MOST_DEATHS} workers died over each of {', '.join(_named(death, sized) for death in lost)}; the "
+            f"{MOST_DEATHS} workers died over each of {', '.join(_named(death, sized) for death in lost)}; the "
             f"last because: {lost[-1].reason}. All others are finished; give the same command again, with fewer "
-            "--workers or a smaller --batch-size if memory ran out"
+            "--workers or a smaller --batch-size if memory ran out",
+            field="engine",
         )
 
 

@@ -15,9 +15,7 @@ from clinometer.models.registry import with_presets
 from clinometer.models.residents import Residents, release
 from clinometer.pipeline.encoders import require_images, require_names
 from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe
-
-Encoders = str | Encoder | Sequence[str | Encoder]
-"""Encoders as a user gives them: one, or several."""
+from clinometer.pipeline.request import Encoders
 
 
 @dataclass
@@ -118,6 +116,7 @@ def _refuse_options(model: Generator, options: Mapping[str, Any]) -> None:
     names = [name for name, value in options.items() if value not in (None, "auto")]
     if names:
         raise ModelError(
-            f"{', '.join(names)}: {model.card.name} is loaded already and keeps its own; give such options where "
-            "it is loaded, or the model by its name"
+            f"{model.card.name} is loaded already and keeps its own; give such options where it is loaded, or the "
+            "model by its name",
+            field=names,
         )

@@ -54,7 +54,7 @@ def write_model_card(runs: Sequence[Run], out: str | os.PathLike[str] | None, *,
     if not runs:
         raise InvalidInputError("runs: found none, expected one or more")
     if rows < 1:
-        raise InvalidInputError(f"rows: found {rows}, expected 1 or more")
+        raise InvalidInputError(f"found {rows}, expected 1 or more", field="rows")
     require_one_model(runs)
     folder, name = _place(out)
     before = _read(folder, name) if folder is not None else ""

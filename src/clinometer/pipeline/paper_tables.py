@@ -174,7 +174,7 @@ def _models_of(models: Sequence[str], publication: Published) -> list[str]:
     for name in models:
         if name not in publication.models:
             way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
-            raise InvalidInputError(f"paper_model: found {name!r}; {way_out}")
+            raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
     return list(models) or list(publication.models)
 
 

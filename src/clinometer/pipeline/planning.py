@@ -124,9 +124,9 @@ def plan_audit(
     """
     for name, value in (("effect", effect), ("margin", margin)):
         if value is not None and not value > 0:
-            raise InvalidInputError(f"{name}: expected a positive number, found {value}")
+            raise InvalidInputError(f"expected a positive number, found {value}", field=name)
     if not price >= 0:
-        raise InvalidInputError(f"price: expected 0 or more, found {price}")
+        raise InvalidInputError(f"expected 0 or more, found {price}", field="price")
     if not isinstance(suite, LeaningSuite):
         raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
     suite.pair_for("plan")

@@ -39,7 +39,9 @@ def write_report(run: Run) -> list[str]:
 
 
 def refresh_report(run: Run) -> bool:
-    """Write ``report.html`` unless the one that is there was made of the same. Returns whether it was written.
+    """Write ``report.html`` unless the one that is there was made of the same, or the run was asked to go without.
+
+    Returns whether it was written.
 
     Raises
     ------
@@ -51,6 +53,8 @@ def refresh_report(run: Run) -> bool:
     DamagedRunWarning
         For each part that is missing or damaged.
     """
+    if not run.record.get("options", {}).get("report", True):
+        return False
     if is_current(run, REPORT, fingerprint_of_report(run)) and are_whole(run, (REPORT,)):
         return False
     for damage in write_report(run):

@@ -136,7 +136,9 @@ def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
             raise ValueError("it would pass for the number 1")
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
     except (ValueError, InvalidInputError) as error:
-        raise InvalidInputError(f"until: expected 'decided' or a positive precision, found {until!r}") from error
+        raise InvalidInputError(
+            f"expected 'decided' or a positive precision, found {until!r}", field="until"
+        ) from error
     rounds = Rounds(rule, suite)
     if images is not None:
         return rounds

@@ -10,6 +10,7 @@ import pandas as pd
 
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.pipeline.request import RESAMPLES
 from clinometer.report import wording
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
@@ -20,7 +21,6 @@ from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
 
-RESAMPLES = 10_000
 MOST_LINES: Final = 20
 """Differences that a message lists; the others are counted."""
 
@@ -28,7 +28,12 @@ _KEYS: Final = ("metric", "component", "concept", "category", "group", "setting"
 """Columns that say what a row's numbers are of."""
 
 
-def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES, pool: Pool | None = None) -> pd.DataFrame:
+def resamples_of(*runs: Run) -> int:
+    """Find how many resamples the numbers of a run are computed from; of several runs together, the fewest."""
+    return min(int(run.record.get("options", {}).get("resamples", RESAMPLES)) for run in runs)
+
+
+def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataFrame:
     """Compute every number from the embeddings on disk and write them. Draws and embeds nothing.
 
     With a ``pool``, its processes measure what the study lets them; the scores are the same, bit for bit.
@@ -40,6 +45,7 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES, pool: Poo
     RunNotFoundError
         Images are still to be drawn, no encoder has embedded the run, or what one embedded is not complete.
     """
+    resamples = resamples_of(run)
     made_of = fingerprint_of_scores(run, resamples)
     if is_current(run, SCORES, made_of) and are_whole(run, SCORED):
         progress.note("scoring: nothing to do, what the scores are made of has not changed")
@@ -67,7 +73,7 @@ def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     return Scored(with_ratings(run, with_repeats(run, with_refusals(run, scored.scores))), scored.curves)
 
 
-def require_same_scores(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> None:
+def require_same_scores(run: Run, progress: Progress) -> None:
     """Compute every number anew from what is on disk, hold it against those that are stored, and write nothing.
 
     Numbers are the same that agree to nine digits: on another machine the last may differ.
@@ -82,7 +88,7 @@ def require_same_scores(run: Run, progress: Progress, *, resamples: int = RESAMP
     stored = {SCORES: run.scores, "curves.parquet": run.curves}
     require_drawn(run)
     progress.start("scoring anew", 1, 0)
-    scored = _computed(run, resamples)
+    scored = _computed(run, resamples_of(run))
     progress.advance(1)
     progress.finish()
     anew = {SCORES: scored.scores, "curves.parquet": scored.curves}

@@ -74,5 +74,5 @@ def published(paper: str) -> Published:
     papers = _all()
     if paper not in papers:
         way_out = did_you_mean(paper, papers) or f"expected one of {', '.join(papers)}"
-        raise InvalidInputError(f"paper: found {paper!r}; {way_out}")
+        raise InvalidInputError(f"found {paper!r}; {way_out}", field="paper")
     return papers[paper]

@@ -138,6 +138,11 @@ class AskedRun:
         """Record how many images the model draws at once from now on."""
         self._update_record(batch_size=batch_size)
 
+    def record_options(self, options: Mapping[str, Any]) -> None:
+        """Record what is asked from now on of what may change while the images stay."""
+        if self.record.get("options", {}) != options:
+            self._update_record(options=dict(options))
+
     def record_protocol(self, protocol: Mapping[str, Any]) -> None:
         """Record under which protocol the run stands, and where it departs from it."""
         if self.record.get("protocol") != protocol:

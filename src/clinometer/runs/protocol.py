@@ -55,10 +55,10 @@ def suite_under(protocol: str | None, suite: Suite) -> Suite:
     if protocol is None:
         return suite
     if protocol != PAPER:
-        raise InvalidInputError(f"protocol: found {protocol!r}, expected {PAPER!r} or none")
+        raise InvalidInputError(f"found {protocol!r}, expected {PAPER!r} or none", field="protocol")
     if suite.protocol is None:
         names = ", ".join(name for name in suite_names() if load_suite(name).protocol is not None)
-        raise SuiteError(f"protocol: suite {suite.name} has none; those that have one: {names}")
+        raise SuiteError(f"suite {suite.name} has none; those that have one: {names}", field="protocol")
     return suite.as_in_the_paper()
 
 

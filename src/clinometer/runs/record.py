@@ -55,10 +55,12 @@ def new_record(
     origin: str,
     until: Mapping[str, Any] | None = None,
     batch_size: int | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The contents of a new run's run.json.
 
-    ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws.
+    ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws;
+    ``options`` what else was asked that changes a number, such as how many resamples.
     """
     return with_checksum(
         {
@@ -68,6 +70,7 @@ def new_record(
             "seed": seed,
             "until": None if until is None else dict(until),
             "batch_size": batch_size,
+            "options": dict(options or {}),
             "protocol": None,
             "suite": suite.model_dump(),
             "suite_fingerprint": suite.fingerprint,
@@ -176,6 +179,7 @@ class _Record(BaseModel):
     machine: dict[str, str]
     until: _Until | None = None
     batch_size: int | None = None
+    options: dict[str, Any] = {}
     protocol: _Protocol | None = None
     begun_encoders: dict[str, _Model] = {}
     dropped_encoders: dict[str, _Model] = {}

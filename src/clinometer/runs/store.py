@@ -80,15 +80,17 @@ class Run(DrawnRun):
         for name in names:
             if name not in cards:
                 raise RunNotFoundError(
-                    f"drop_encoder: {self.url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}"
+                    f"{self.url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}",
+                    field="drop_encoder",
                 )
         if not names:
             return
         rest = {name: card for name, card in cards.items() if name not in names}
         if not rest:
             raise RunNotFoundError(
-                f"drop_encoder: {', '.join(cards)} is all that {self.url} is scored with; add another first: "
-                f"clinometer score {self.url} --encoder NAME"
+                f"{', '.join(cards)} is all that {self.url} is scored with; add another first: "
+                f"clinometer score {self.url} --encoder NAME",
+                field="drop_encoder",
             )
         dropped = self.dropped_encoder_cards | {name: cards[name] for name in names}
         self._update_record(encoders=rest, dropped_encoders=dropped)

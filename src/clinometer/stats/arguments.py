@@ -13,9 +13,9 @@ from clinometer.errors import InvalidInputError
 def require_count(name: str, n: Any, least: int = 1) -> None:
     """Refuse anything but a whole number of ``least`` or more."""
     if not isinstance(n, Integral):
-        raise InvalidInputError(f"{name}: expected a whole number, found {n!r}")
+        raise InvalidInputError(f"expected a whole number, found {n!r}", field=name)
     if n < least:
-        raise InvalidInputError(f"{name}: expected at least {least}, found {n}")
+        raise InvalidInputError(f"expected at least {least}, found {n}", field=name)
 
 
 def require_confidence(confidence: Any) -> None:

@@ -72,7 +72,9 @@ def certified_split_test(
     """
     values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > CERTIFIED_LIMIT:
-        raise InvalidInputError(f"labels: at most {CERTIFIED_LIMIT} items for a certified p, found {len(labels)}")
+        raise InvalidInputError(
+            f"at most {CERTIFIED_LIMIT} items for a certified p, found {len(labels)}", field="labels"
+        )
     statistic = membership_statistic(values, labels)
     observed = statistic(labels[None, :])[0]
     size = int(labels.sum())

@@ -38,7 +38,7 @@ def equivalence_p_value(value: float, standard_error: float, margin: float, free
     0.0228
     """
     if not margin > 0:
-        raise InvalidInputError(f"margin: expected a positive number, found {margin}")
+        raise InvalidInputError(f"expected a positive number, found {margin}", field="margin")
     if standard_error < 0:
         raise InvalidInputError(f"standard_error: expected 0 or more, found {standard_error}")
     if not (isfinite(value) and isfinite(standard_error)):

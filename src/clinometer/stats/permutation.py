@@ -213,7 +213,7 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
     values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > MEET_IN_THE_MIDDLE_LIMIT:
         raise InvalidInputError(
-            f"labels: at most {MEET_IN_THE_MIDDLE_LIMIT} items for an exact count, found {len(labels)}"
+            f"at most {MEET_IN_THE_MIDDLE_LIMIT} items for an exact count, found {len(labels)}", field="labels"
         )
     statistic = membership_statistic(values, labels)
     observed = statistic(labels[None, :])[0]
@@ -267,7 +267,7 @@ def validated_labels(
     values, labels = np.atleast_2d(np.asarray(values, np.float64)), np.asarray(labels, bool)
     if alternative not in get_args(Alternative):
         raise InvalidInputError(
-            f"alternative: expected one of {', '.join(get_args(Alternative))}, found {alternative!r}"
+            f"expected one of {', '.join(get_args(Alternative))}, found {alternative!r}", field="alternative"
         )
     if values.ndim != 2 or labels.shape != values.shape[1:]:
         raise InvalidInputError(
@@ -275,7 +275,7 @@ def validated_labels(
         )
     for block in [np.ones(len(labels), bool)] if blocks is None else [blocks == b for b in np.unique(blocks)]:
         if not (labels & block).any() or not (~labels & block).any():
-            raise InvalidInputError("labels: expected at least one item of A and one of B in every block")
+            raise InvalidInputError("expected at least one item of A and one of B in every block", field="labels")
     return values, labels
 
 

@@ -92,7 +92,7 @@ def _share_power(n: int, share: float, alpha: float) -> float:
 def _check(power: float, alpha: float) -> None:
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
-            raise InvalidInputError(f"{name}: expected a number between 0 and 1, found {value}")
+            raise InvalidInputError(f"expected a number between 0 and 1, found {value}", field=name)
 
 
 def _z(level: float) -> float:

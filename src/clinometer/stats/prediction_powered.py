@@ -202,7 +202,7 @@ def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float =
         A margin that is not between 0 and ½.
     """
     if not 0 < margin < 0.5:
-        raise InvalidInputError(f"margin: expected a number between 0 and 0.5, found {margin}")
+        raise InvalidInputError(f"expected a number between 0 and 0.5, found {margin}", field="margin")
     if not isfinite(share.effective):
         return nan
     quantile = _quantile(confidence)

@@ -244,7 +244,7 @@ def _validate(gram: np.ndarray, sizes: tuple[int, int], alternative: str, method
         raise InvalidInputError(f"sizes: expected at least one prompt in X and in Y, found {x} and {y}")
     if alternative not in get_args(Alternative):
         raise InvalidInputError(
-            f"alternative: expected one of {', '.join(get_args(Alternative))}, found {alternative!r}"
+            f"expected one of {', '.join(get_args(Alternative))}, found {alternative!r}", field="alternative"
         )
     if method not in ("auto", "exact", "sampled"):
         raise InvalidInputError(f"method: expected 'auto', 'exact' or 'sampled', found {method!r}")

@@ -175,8 +175,9 @@ class Suite(Strict, ABC):
         unknown = sorted(set(changes) - self.options)
         if unknown:
             raise SuiteError(
-                f"{unknown[0]}: it does not apply to suite {self.name}, whose study is {self.study!r}; "
-                f"it takes {', '.join(sorted(self.options))}"
+                f"it does not apply to suite {self.name}, whose study is {self.study!r}",
+                field=unknown[0],
+                takes=sorted(self.options),
             )
         return self.checked(self._changed(**changes), source=f"suite {self.name}")
 
@@ -224,7 +225,15 @@ _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "k
 def explain(
     error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
 ) -> str:
-    """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out.
+    """Tell in one line the first problem, and how many more there are: see :func:`first_problem`."""
+    field, message = first_problem(error, keys_at)
+    return f"{source}: {f'{field}: ' if field else ''}{message}"
+
+
+def first_problem(
+    error: ValidationError, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+) -> tuple[str, str]:
+    """Name the field of the first problem, and say what it is; a misspelt key before the key it leaves out.
 
     ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
     """
@@ -249,4 +258,4 @@ def explain(
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
             message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{source}: {f'{shortened(field, 200)}: ' if field else ''}{shortened(message, 500)}{more}"
+    return shortened(field, 200), f"{shortened(message, 500)}{more}"

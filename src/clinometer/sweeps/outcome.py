@@ -6,28 +6,37 @@ drawn from one noise. All differences of one kind over the whole grid are one fa
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa
 
 from clinometer._cores import one_blas_thread
-from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.pipeline.comparison import compare_runs
-from clinometer.pipeline.score import RESAMPLES
+from clinometer.pipeline.score import resamples_of
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
+from clinometer.runs.fingerprint import fingerprint_of_scores
 from clinometer.runs.together import Comparison, pooled
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.sweeps.grid import Cell, Grid, Value
 from clinometer.sweeps.record import SweepRecord, cell_place
-from clinometer.sweeps.stored_tables import Computed, stored_table
+
+FOLDER: Final = "pooled"
+"""Where numbers are kept that were computed from several runs."""
+
+Computed = tuple[pd.DataFrame, dict[str, Any]]
+"""A table, and a few facts about it."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +84,7 @@ class SweepOutcome:
         return self.grid.baseline_of(setting.cell) == setting.cell
 
 
-def outcome_of(
-    directory: Directory, record: SweepRecord, progress: Progress | None = None, *, resamples: int = RESAMPLES
-) -> SweepOutcome:
+def outcome_of(directory: Directory, record: SweepRecord, progress: Progress | None = None) -> SweepOutcome:
     """Read every finished cell, and compute what was not computed of these before."""
     progress = progress or NoProgress()
     grid = record.grid
@@ -86,7 +93,7 @@ def outcome_of(
     by_cell = {setting.cell: setting for setting in settings}
     compared_settings = []
     for setting in settings:
-        compared_settings.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
+        compared_settings.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)]))
         progress.advance(1)
     progress.finish()
     return SweepOutcome(record, tuple(_over_grid(compared_settings, until_decided=record.rounds is not None)))
@@ -104,20 +111,20 @@ def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
     return Setting(cell, runs, missing)
 
 
-def _compared(directory: Directory, setting: Setting, baseline: Setting, resamples: int) -> Setting:
+def _compared(directory: Directory, setting: Setting, baseline: Setting) -> Setting:
     """The same with its numbers, and its differences from the baseline."""
     if not setting.runs:
         return replace(setting, undone="no run of it has finished")
     try:
-        setting = _scored(directory, setting, resamples)
+        setting = _scored(directory, setting)
         if setting.cell == baseline.cell:
             return setting
-        return replace(setting, comparison=_comparison(directory, setting, baseline, resamples))
+        return replace(setting, comparison=_comparison(directory, setting, baseline))
     except ClinometerError as error:
         return replace(setting, undone=str(error))
 
 
-def _scored(directory: Directory, setting: Setting, resamples: int) -> Setting:
+def _scored(directory: Directory, setting: Setting) -> Setting:
     runs = list(setting.runs.values())
     run = pooled(runs)
     if len(runs) == 1:
@@ -125,14 +132,14 @@ def _scored(directory: Directory, setting: Setting, resamples: int) -> Setting:
 
     def compute() -> Computed:
         with one_blas_thread():
-            scored = study_of(run.suite).score(run, resamples)
+            scored = study_of(run.suite).score(run, resamples_of(*runs))
         return with_refusals(run, scored.scores), {}
 
-    scores, _ = stored_table(directory, f"{setting.cell.name}-scores", runs, resamples, compute)
+    scores, _ = stored_table(directory, f"{setting.cell.name}-scores", runs, compute)
     return replace(setting, run=run, scores=scores)
 
 
-def _comparison(directory: Directory, setting: Setting, baseline: Setting, resamples: int) -> Comparison:
+def _comparison(directory: Directory, setting: Setting, baseline: Setting) -> Comparison:
     """Over the seeds that both have."""
     seeds = [seed for seed in setting.runs if seed in baseline.runs]
     if not seeds:
@@ -141,14 +148,14 @@ def _comparison(directory: Directory, setting: Setting, baseline: Setting, resam
     both = pooled(first), pooled(second)
 
     def compute() -> Computed:
-        comparison = compare_runs(*both, resamples=resamples)
+        comparison = compare_runs(*both)
         return comparison.scores, {name: getattr(comparison, name) for name in FACTS}
 
-    scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], resamples, compute)
+    scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], compute)
     return Comparison(first=both[0], second=both[1], scores=scores, **facts)
 
 
-FACTS = ("unpaired", "pairs", "dropped", "identical")
+FACTS: Final = ("unpaired", "pairs", "dropped", "identical")
 """What a comparison tells besides its scores."""
 
 
@@ -191,3 +198,39 @@ def _sides(setting: Setting) -> tuple[str, str]:
 
 def _rows(setting: Setting) -> Sequence[Row]:
     return () if setting.comparison is None else Scores.from_frame(setting.comparison.scores).rows
+
+
+def stored_table(directory: Directory, name: str, runs: Sequence[Run], compute: Callable[[], Computed]) -> Computed:
+    """Read a table that follows from runs where it was computed from the same; else compute and keep it.
+
+    A file carries the hash of what its table is made of in its name, so none is taken for that of another state.
+    """
+    made_of = _hash_made_of(runs)
+    if made_of is None:
+        return compute()
+    stem = f"{FOLDER}/{name}-{made_of}"
+    try:
+        facts = directory.read_json(f"{stem}.json")  # written last
+        return directory.read_table(f"{stem}.parquet").to_pandas(ignore_metadata=True), facts
+    except (RunNotFoundError, RunCorruptError):
+        table, facts = compute()
+    _forget(directory, name)
+    directory.write_table(f"{stem}.parquet", pa.Table.from_pandas(table, preserve_index=False))
+    directory.write_json(f"{stem}.json", facts)
+    return table, facts
+
+
+def _hash_made_of(runs: Sequence[Run]) -> str | None:
+    """Hash what the scores of some runs are made of; None where it is unknown for one of them."""
+    prints = [fingerprint_of_scores(run, resamples_of(*runs)) for run in runs]
+    if not all(prints):
+        return None
+    return hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:16]
+
+
+def _forget(directory: Directory, name: str) -> None:
+    """Remove what was computed from an earlier state."""
+    for suffix in (".json", ".parquet"):
+        for file in directory.names(FOLDER, suffix):
+            if file.removeprefix(f"{FOLDER}/").removesuffix(suffix)[:-17] == name:
+                directory.remove(file)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from clinometer.errors import SweepError
+from clinometer.pipeline.request import CellOptions, Scale
 from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
-from clinometer.suites.strict import ImageCount, Number, Strict, Text, WholeNumber, several
+from clinometer.suites.strict import Number, Strict, Text, several
 from clinometer.sweeps.grid import Grid, Value
 
 
@@ -24,7 +25,6 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
 TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Steps = Annotated[int, Field(ge=1, strict=True)]
-Scale = Annotated[Number, Field(ge=0)]
 
 
 class Axes(Strict):
@@ -42,7 +42,7 @@ class Axes(Strict):
     seed: Annotated[tuple[Seed, ...], BeforeValidator(several)] = (0,)
 
 
-class SweepFile(Strict):
+class SweepFile(CellOptions):
     """A sweep, as a file describes it. Whatever is not an axis holds for every cell."""
 
     title: Text | None = None
@@ -50,16 +50,6 @@ class SweepFile(Strict):
     axes: Axes = Axes()
     baseline: dict[str, Any] = Field(default_factory=dict)
     encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda entry: entry and several(entry))] = None
-    images: ImageCount | None = None
-    protocol: Literal["paper"] | None = None
-    text_targets: Literal["prompt", "keyword"] | None = None
-    until: Literal["decided"] | Annotated[Number, Field(gt=0)] | None = None
-    portraits: Text | None = None
-    expression: Text = "N"
-    budget: Scale | None = None
-    batch_size: Annotated[WholeNumber, Field(ge=1)] | None = None
-    device: Text = "auto"
-    dtype: Text = "auto"
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer._secrets import masked_values
 from clinometer.errors import RunMismatchError, SweepError
+from clinometer.pipeline.request import ALIKE
 from clinometer.runs import Directory
 from clinometer.suites.base import explain
 from clinometer.sweeps.grid import AXES, Cell, Grid, Value
@@ -19,7 +20,7 @@ RECORD: Final = "sweep.json"
 CELLS: Final = "cells"
 FORMAT: Final = 1
 
-COMMON: Final = ("images", "protocol", "text_targets", "until", "portraits", "expression", "dtype", "options")
+COMMON: Final = (*ALIKE, "options")
 """What all cells of a sweep are asked alike, as long as it lasts; the rest does not change an image."""
 
 

@@ -40,8 +40,9 @@ def is_drawn_together(record: SweepRecord) -> bool:
         return False
     if record.rounds is None and any(cell.status == "finished" for cell in record.cells.values()):
         raise SweepError(
-            "until: the cells of this sweep were drawn until their own concepts were decided, and cannot be compared "
-            "now; give another --out"
+            "the cells of this sweep were drawn until their own concepts were decided, and cannot be compared "
+            "now; give another --out",
+            field="until",
         )
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +14,10 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.audits import AuditRequest, Steering, Workers, audit, audited
+from clinometer.pipeline.audits import Steering, Workers, audit, audited
 from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.loaded_models import Encoders, Models
+from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.request import AuditRequest, CellOptions, Encoders, ask
 from clinometer.pipeline.rounds import SteeredRounds, rounds_of
 from clinometer.runs import Directory, Progress
 from clinometer.suites import Suite
@@ -150,7 +151,7 @@ class _Cells:
     def _run(self, cell: Cell, steering: Steering | None) -> None:
         audit_request = request_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
         if cell in self.retried:  # once, and not in every round
-            audit_request = replace(audit_request, retry_failed=False)
+            audit_request = audit_request.model_copy(update={"retry_failed": False})
         self.retried.add(cell)
         audit(audit_request, self.models, self.workers, self.progress, steering)
 
@@ -184,25 +185,16 @@ def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: s
     """The audit that a cell is."""
     own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
     options = {name: value for name, value in sweep_file.options.items() if name != "lora_scale" or cell["lora"]}
-    return AuditRequest(
+    return ask(
+        **{name: getattr(sweep_file, name) for name in CellOptions.model_fields},
         model=objects.models.get(str(cell["model"])) or model_of(cell),
         suite=objects.suites.get(str(cell["suite"])) or str(cell["suite"]),
         out=out,
         encoder=sweep_file.encoder if objects.encoder is None else objects.encoder,
-        protocol=sweep_file.protocol,
-        images=sweep_file.images,
         seed=int(cell["seed"] or 0),
-        steps=None if cell["steps"] is None else int(cell["steps"]),
-        guidance_scale=None if cell["guidance"] is None else float(cell["guidance"]),
-        batch_size=sweep_file.batch_size,
-        device=sweep_file.device,
-        dtype=sweep_file.dtype,
-        text_targets=sweep_file.text_targets,
+        steps=cell["steps"],
+        guidance_scale=cell["guidance"],
         model_options=options | own,
-        budget=sweep_file.budget,
-        portraits=sweep_file.portraits,
-        expression=sweep_file.expression,
-        until=sweep_file.until,
         retry_failed=objects.retry_failed,
     )
 
@@ -230,7 +222,7 @@ def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
             if len(sweep_file.grid.settings(cell["suite"])) > 1:
                 SteeredRounds(rounds.rule, rounds.suite)
         except ClinometerError as error:
-            raise SweepError(f"until: {error}; leave the suite out, or until") from error
+            raise SweepError(f"{error}; leave the suite out, or until", field="until") from error
 
 
 def model_of(cell: Cell) -> str:

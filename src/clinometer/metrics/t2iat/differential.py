@@ -152,7 +152,7 @@ def differential_association(
         Lists of different lengths, arrays that are not two-dimensional or whose dimensions differ, an unknown option.
     """
     if unit not in ("prompt", "image"):
-        raise InvalidInputError(f"unit: expected 'prompt' or 'image', found {unit!r}")
+        raise InvalidInputError(f"expected 'prompt' or 'image', found {unit!r}", field="unit")
     require_count("resamples", resamples, least=0)
     x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in prompts] for prompts in (x, x_a, x_b, y, y_a, y_b))
     _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])

@@ -24,7 +24,9 @@ def keep_pictures(pipeline: Any, source: str) -> str:
     """
     checker: Any = getattr(pipeline, "safety_checker", None)
     if checker is None:
-        raise ModelError(f"safety_checker: found {MARK!r}, but {source} has no checker of its own; leave it out")
+        raise ModelError(
+            f"found {MARK!r}, but {source} has no checker of its own; leave it out", field="safety_checker"
+        )
     judge, checker.marks = checker.forward, []
 
     def forward(*positional: Any, images: Any, **options: Any) -> tuple[Any, ...]:

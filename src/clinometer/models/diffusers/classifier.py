@@ -221,11 +221,13 @@ def choose(measured: ClassErrors, image: int) -> Choice:
 
 def _validate(labels: Sequence[str], template: str, trials: int) -> None:
     if len(labels) < 2 or len(set(labels)) != len(labels):
-        raise InvalidInputError(f"labels: expected two or more different ones, found {', '.join(labels) or 'none'}")
+        raise InvalidInputError(
+            f"expected two or more different ones, found {', '.join(labels) or 'none'}", field="labels"
+        )
     if "{}" not in template:
-        raise InvalidInputError(f"template: expected {{}} where the label goes, found {template!r}")
+        raise InvalidInputError(f"expected {{}} where the label goes, found {template!r}", field="template")
     if trials < 1:
-        raise InvalidInputError(f"trials: expected 1 or more, found {trials}")
+        raise InvalidInputError(f"expected 1 or more, found {trials}", field="trials")
 
 
 BASE = 10

@@ -237,8 +237,9 @@ class DiffusersGenerator:
         if result.image is not None and None not in size and result.image.size != size:
             image_size = "{} x {}".format(*result.image.size)
             raise ModelError(
-                f"width, height: asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws "
-                f"{image_size}; ask for a size that it has"
+                f"asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws "
+                f"{image_size}; ask for a size that it has",
+                field=("width", "height"),
             )
 
     def _judged(

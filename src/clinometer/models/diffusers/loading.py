@@ -155,7 +155,9 @@ def open_pipeline(
         _require_variant(checkpoint, variant, without)
     weight_files(checkpoint.name, component_folders(checkpoint), variant, without)  # for its error: it names a pickle
     if trusted not in (None, checkpoint.name):
-        raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {checkpoint.name!r}")
+        raise ModelError(
+            f"found {trusted!r}, expected the model's own name, {checkpoint.name!r}", field="trust_remote_code"
+        )
     options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}
     if device_map is not None:
         options["device_map"] = device_map
@@ -200,7 +202,7 @@ def _require_variant(checkpoint: Source, variant: str, without: tuple[str, ...])
     of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
     has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
     if not has_it and not any(file.suffix in PICKLES for file in files):
-        raise ModelError(f"variant: found {variant!r}, and {checkpoint.name} has no such weights; leave it out")
+        raise ModelError(f"found {variant!r}, and {checkpoint.name} has no such weights; leave it out", field="variant")
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
@@ -318,22 +320,24 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
         It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
     """
     if importlib.util.find_spec("peft") is None:
-        raise ModelError("lora: diffusers needs the package peft for it; install it with `pip install peft`")
+        raise ModelError("diffusers needs the package peft for it; install it with `pip install peft`", field="lora")
     if not hasattr(pipeline, "load_lora_weights"):
-        raise ModelError("lora: this model takes none; leave it out")
+        raise ModelError("this model takes none; leave it out", field="lora")
     source, file = _lora_file(spec, offline)
     try:
         with quiet_loading():
             pipeline.load_lora_weights(source.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
             if not pipeline.get_list_adapters():
-                raise ModelError(f"lora: none of the weights of {spec} belong to this model; name one made for it")
+                raise ModelError(
+                    f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
+                )
             pipeline.fuse_lora(lora_scale=scale)
             pipeline.unload_lora_weights()
     except ModelError:
         raise
     except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
         raise ModelError(
-            f"lora: {spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it"
+            f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
         ) from error
     return {
         "name": source.name,
@@ -352,7 +356,7 @@ def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
     else:
         if path.suffix == ".safetensors" and not path.is_dir():
             raise ModelNotFoundError(
-                f"lora: no file {spec}; give a safetensors file, a directory with one, or a hub id"
+                f"no file {spec}; give a safetensors file, a directory with one, or a hub id", field="lora"
             )
         from huggingface_hub import snapshot_download
 
@@ -367,6 +371,7 @@ def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"
         raise ModelNotFoundError(
-            f"lora: found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
+            f"found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE",
+            field="lora",
         )
     return source, files[0]

@@ -126,7 +126,7 @@ def load(
     """
     _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
     if batch_size is not None and batch_size < 1:
-        raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
+        raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
     if lora is None:
         _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
@@ -275,13 +275,13 @@ def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
 
 def _require_known(key: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ModelError(f"{key}: found {value!r}, expected {' or '.join(choices)}")
+        raise ModelError(f"found {value!r}, expected {' or '.join(choices)}", field=key)
 
 
 def _require_absent(options: dict[str, Any], reason: str) -> None:
     for key, value in options.items():
         if value is not None:
-            raise ModelError(f"{key}: found {value!r}, but {reason}")
+            raise ModelError(f"found {value!r}, but {reason}", field=key)
 
 
 def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:

@@ -37,7 +37,7 @@ def place(
         vae = getattr(pipeline, "vae", None)
         if not hasattr(vae, "enable_tiling"):
             raise ModelError(
-                f"vae_tiling: the {type(vae).__name__} of a {type(pipeline).__name__} cannot; leave it out"
+                f"the {type(vae).__name__} of a {type(pipeline).__name__} cannot; leave it out", field="vae_tiling"
             )
         vae.enable_tiling()  # type: ignore[union-attr]
     if compiled:
@@ -46,11 +46,13 @@ def place(
 
 def _offload(pipeline: Any, device: torch.device, offload: str, device_map: str | None) -> None:
     if offload not in OFFLOADING:
-        raise ModelError(f"offload: found {offload!r}, expected {' or '.join(OFFLOADING)}")
+        raise ModelError(f"found {offload!r}, expected {' or '.join(OFFLOADING)}", field="offload")
     if device_map is not None:
-        raise ModelError("offload and device_map: both say where a model's parts lie; give one of them")
+        raise ModelError("both say where a model's parts lie; give one of them", field=("offload", "device_map"))
     if device.type == "cpu":
-        raise ModelError(f"offload: found {offload!r}, but there is nothing to offload from on the CPU; leave it out")
+        raise ModelError(
+            f"found {offload!r}, but there is nothing to offload from on the CPU; leave it out", field="offload"
+        )
     if offload == "model":
         pipeline.enable_model_cpu_offload(device=device)
     else:

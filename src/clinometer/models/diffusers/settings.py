@@ -90,11 +90,11 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
         name = _name_of(key, parameters)
         if name is None:
             if value is not None:
-                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+                raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
             continue
         if key == "guidance_scale" and _ignores_guidance(pipeline, name, parameters):
             if value:
-                raise ModelError(f"{key}: this model was distilled without guidance and ignores it; leave it out")
+                raise ModelError("this model was distilled without guidance and ignores it; leave it out", field=key)
             continue
         wished = value if value is not None else (prefer or {}).get(key)
         chosen = wished if wished is not None else _default(name, parameters, sides)
@@ -129,7 +129,7 @@ def edit_settings(
         name = _name_of(setting, parameters)
         if name is None or setting not in drawn.recorded:
             if value is not None:
-                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+                raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
             continue
         chosen = value if value is not None else prefer.get(key)
         if chosen is not None:
@@ -153,13 +153,13 @@ def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: s
     """
     parameters = call_parameters(pipeline)
     if negative_prompt is not None and "negative_prompt" not in parameters:
-        raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
+        raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field="negative_prompt")
     if negative_prompt is not None and TRUE_GUIDANCE in parameters:
         scale = settings.call.get(TRUE_GUIDANCE, parameters[TRUE_GUIDANCE].default)
         if scale <= 1:
             raise ModelError(
-                f"negative_prompt: a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; "
-                "leave it out"
+                f"a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; leave it out",
+                field="negative_prompt",
             )
     return EMPTY_NEGATIVE if negative_prompt is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else negative_prompt
 
@@ -196,7 +196,7 @@ def _check(pipeline: Any, settings: dict[str, Any], prefix: str = "") -> None:
     multiple = max(8, scale if isinstance(scale, int) else 8)
     for key in {"height", "width"} & set(settings):
         if settings[key] < 1 or settings[key] % multiple:
-            raise ModelError(f"{key}: found {settings[key]}, expected a positive multiple of {multiple}")
+            raise ModelError(f"found {settings[key]}, expected a positive multiple of {multiple}", field=key)
 
 
 def default_sides(pipeline: Any) -> dict[str, int]:
@@ -223,7 +223,7 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
         names = sorted(scheduler.__name__ for scheduler in pipeline.scheduler.compatibles)
         near = nearest(name, names, cutoff=0.85)  # all of them end alike
         way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(names)}"
-        raise ModelError(f"scheduler: found {name!r}, {way_out}")
+        raise ModelError(f"found {name!r}, {way_out}", field="scheduler")
     replaced: Any = kind
     return replaced.from_config(pipeline.scheduler.config)
 

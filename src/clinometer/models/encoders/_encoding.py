@@ -236,6 +236,6 @@ def resolve_options(
         A batch of no image, or an unknown device or precision.
     """
     if batch_size is not None and batch_size < 1:
-        raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
+        raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
     chosen = resolve_device(device)
     return batch_size or IMAGE_BATCH, chosen, resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen)

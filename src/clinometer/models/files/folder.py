@@ -374,7 +374,7 @@ def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
         else:
             raise InvalidInputError(f"{place}: no such file or folder")
     if not files:
-        raise InvalidInputError("images: none given; give files or folders")
+        raise InvalidInputError("none given; give files or folders", field="images")
     return files
 
 

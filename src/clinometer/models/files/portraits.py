@@ -57,7 +57,7 @@ def read_portraits(
     """
     folder = Path(directory)
     if expression.upper() not in EXPRESSIONS:
-        raise InvalidInputError(f"expression: found {expression!r}, expected one of {', '.join(EXPRESSIONS)}")
+        raise InvalidInputError(f"found {expression!r}, expected one of {', '.join(EXPRESSIONS)}", field="expression")
     if not folder.is_dir():
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the portraits")
     if any((folder / name).is_file() for name in NAMES):

@@ -52,9 +52,11 @@ def _host(name: str) -> str:
     try:
         host = host_of(f"http://{name}")
     except Exception as error:
-        raise ModelError(f"trusted_host: {name!r} is not a host; expected one such as images.example.org") from error
+        raise ModelError(
+            f"{name!r} is not a host; expected one such as images.example.org", field="trusted_host"
+        ) from error
     if not name or host != name.lower().strip("[]"):
-        raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
+        raise ModelError(f"found {name!r}, expected a host alone, such as images.example.org", field="trusted_host")
     return host
 
 
@@ -66,7 +68,7 @@ def _require_address(url: str | None) -> None:
     except ValueError:  # brackets that do not close, a port that is not a number
         fits = False
     if not fits:
-        raise ModelError("base_url: not a web address; expected one such as http://localhost:8000/v1")
+        raise ModelError("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
 
 
 def server_of(url: str) -> str:

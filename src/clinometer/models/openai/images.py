@@ -307,17 +307,18 @@ def load(
     if price is None or not 0 <= price < inf:
         quote = "none" if price is None else price
         raise ModelError(
-            f"price: found {quote}, expected what one image costs at these settings; look it up in the server's price "
-            "list and give --price (0 for a server of your own)"
+            f"found {quote}, expected what one image costs at these settings; look it up in the server's price "
+            "list and give --price (0 for a server of your own)",
+            field="price",
         )
     if (height is None) != (width is None):
-        raise ModelError("height and width: found one of them, expected both or none")
+        raise ModelError("found one of them, expected both or none", field=("height", "width"))
     for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
         if number < least:
-            raise ModelError(f"{key}: found {number}, expected {least} or more")
+            raise ModelError(f"found {number}, expected {least} or more", field=key)
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
-            raise ModelError(f"{key}: found {seconds}, expected a positive number")
+            raise ModelError(f"found {seconds}, expected a positive number", field=key)
     client, fetch = connect(base_url, retries, timeout, trusted_host)
     size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
     settings = {"model": source, "size": size, "quality": quality, "style": style}

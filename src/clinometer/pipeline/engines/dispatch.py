@@ -89,8 +89,9 @@ class _Table:
             future.result()
         if not finished:
             raise EngineError(
-                f"engine: no worker could be started within {PATIENCE:g} s; see whether the cluster has free places, "
-                "or ask for fewer --workers"
+                f"no worker could be started within {PATIENCE:g} s; see whether the cluster has free places, "
+                "or ask for fewer --workers",
+                field="engine",
             )
         for future in finished:
             if future in self._starting:
@@ -112,8 +113,9 @@ class _Table:
             self._starting[slot.start()] = slot
         elif not (self._starting or self._working or self._idle):
             raise EngineError(
-                f"engine: no worker lives long enough to be given work: {read}; a script must start workers under "
-                '`if __name__ == "__main__":`'
+                f"no worker lives long enough to be given work: {read}; a script must start workers under "
+                '`if __name__ == "__main__":`',
+                field="engine",
             )
 
     def _met_end(self, future: Future[Any]) -> Done | Death:

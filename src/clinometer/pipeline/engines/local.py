@@ -63,8 +63,9 @@ def pickled_work(work: Work) -> bytes:
         return pickle.dumps(work)
     except Exception as error:  # objects raise what they like when they are pickled
         raise EngineError(
-            f"engine: the work cannot be sent to another process ({type(error).__name__}: {error}); give models by "
-            "their names, or leave engine and workers out"
+            f"the work cannot be sent to another process ({type(error).__name__}: {error}); give models by "
+            "their names, or leave engine and workers out",
+            field="engine",
         ) from error
 
 

@@ -41,7 +41,7 @@ def open_engine(
         No engine of that name, or it cannot be opened.
     """
     if workers is not None and workers < 1:
-        raise EngineError(f"workers: expected 1 or more, found {workers}")
+        raise EngineError(f"expected 1 or more, found {workers}", field="workers")
     name, _, address = spec.partition("=")
     if name == "local":
         return _local(address, workers, device, weights, make_room)
@@ -60,7 +60,9 @@ def _local(
     address: str, workers: int | None, device: str, weights: int, make_room: Callable[[], None]
 ) -> LocalEngine | None:
     if address:
-        raise EngineError(f"engine: 'local' is this machine and takes no address, found {address!r}; leave it out")
+        raise EngineError(
+            f"'local' is this machine and takes no address, found {address!r}; leave it out", field="engine"
+        )
     gpus = visible_gpus() if device in ("auto", "cuda") else []
     if workers is None and len(gpus) < 2:
         return None
@@ -101,7 +103,9 @@ def _plug_in(name: str) -> Callable[[str, int | None], Any]:
     if name not in plug_ins:
         names = sorted({"local", "ray", *plug_ins})
         hint = did_you_mean(name, names)
-        raise EngineError(f"engine: found {name!r}, expected one of {', '.join(names)}.{f' {hint}' if hint else ''}")
+        raise EngineError(
+            f"found {name!r}, expected one of {', '.join(names)}.{f' {hint}' if hint else ''}", field="engine"
+        )
     try:
         factory: Callable[[str, int | None], Any] = plug_ins[name].load()
     except Exception as error:  # importing a package runs it

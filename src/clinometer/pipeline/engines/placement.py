@@ -65,7 +65,7 @@ def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mappin
         if not chosen:
             most = max(table[gpu].free for gpu in gpus)
             raise EngineError(
-                f"engine: {_needed(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}"
+                f"{_needed(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}", field="engine"
             )
         return chosen
     turns = range(max(room.values(), default=0))
@@ -105,4 +105,6 @@ def _needed(weights: int) -> str:
 
 def _no_room(workers: int, weights: int, room: int) -> EngineError:
     way_out = f"; give --workers {room}" if room else _WAY_OUT
-    return EngineError(f"engine: {_needed(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}")
+    return EngineError(
+        f"{_needed(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}", field="engine"
+    )

@@ -66,7 +66,7 @@ def draw_items(
         An unknown concept or kind of strata, or a run without images or without readings.
     """
     if strata not in get_args(Strata):
-        raise RatingsError(f"strata: expected one of {', '.join(get_args(Strata))}, found {strata!r}")
+        raise RatingsError(f"expected one of {', '.join(get_args(Strata))}, found {strata!r}", field="strata")
     rng = np.random.default_rng([seed, 20])
     pool = ratable_images(run, concepts)
     if images == ALL_AT_ONCE:
@@ -111,7 +111,7 @@ def ratable_images(run: Run, concepts: Collection[str] = ()) -> pd.DataFrame:
     for name in concepts:
         if name not in names:
             hint = did_you_mean(name, names)
-            raise RatingsError(f"concept: {run.url} has no images of {name!r}{'; ' if hint else ''}{hint}")
+            raise RatingsError(f"{run.url} has no images of {name!r}{'; ' if hint else ''}{hint}", field="concept")
     if pool.empty:
         raise RatingsError(f"{run.url}: it has no images to rate")
     return pool[pool.concept.isin(concepts)] if concepts else pool

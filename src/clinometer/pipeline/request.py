@@ -1,0 +1,257 @@
+"""What an audit may be asked: each option once, with its type, its limits, its default and what it means.
+
+:func:`clinometer.audit` and its documentation, ``clinometer audit --help`` and docs/cli.md, the keys of a sweep's file
+and what run.json keeps as ``options`` follow from these fields. An option is added here, and where it is used.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from clinometer.errors import InvalidInputError
+from clinometer.suites.base import first_problem
+from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber
+
+if TYPE_CHECKING:
+    from clinometer.models.protocols import Encoder, Generator
+    from clinometer.pipeline.engines import Engine
+    from clinometer.runs.progress import Progress
+    from clinometer.suites import Suite
+
+    Model: TypeAlias = str | Generator
+    AskedSuite: TypeAlias = str | Path | Suite
+    Encoders: TypeAlias = str | Encoder | Sequence[str | Encoder]
+    AskedEngine: TypeAlias = str | Engine
+    Listener: TypeAlias = Progress
+else:  # objects pass as they are, and nothing that knows them is imported
+    Model = AskedSuite = Encoders = AskedEngine = Listener = Any
+
+Place: TypeAlias = str | os.PathLike[str]
+
+RESAMPLES: Final = 10_000
+
+WORK: Final = "Where the work is done"
+SERVERS: Final = "Options of models behind OpenAI's images API"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option is given on the command line, and what becomes of it.
+
+    Attributes
+    ----------
+    name, short : where they do not follow from the name of the field.
+    default : what stands for it where it is not given, in words.
+    panel : the heading of ``--help`` that it stands under.
+    several : how each of several values is read, which are a sweep.
+    many : whether it may be given again and again.
+    typed : whether the command line has it.
+    kept : whether run.json keeps it: what changes the numbers and is in no card and no suite.
+    alike : whether the cells of a sweep must agree on it, because it changes an image.
+    """
+
+    name: str = ""
+    short: str = ""
+    default: str = ""
+    panel: str | None = None
+    several: type | None = None
+    many: bool = False
+    typed: bool = True
+    kept: bool = False
+    alike: bool = False
+
+
+def plain_seed(seed: Any) -> int:
+    """Return a seed as Python's own number; scoring would refuse some, once every image is drawn."""
+    try:
+        plain = operator.index(seed)
+    except TypeError:
+        plain = -1
+    if plain < 0:
+        raise InvalidInputError(f"expected a whole number, 0 or more, found {seed!r}", field="seed")
+    return plain
+
+
+def _read_until(until: Any) -> Any:
+    """Read a stopping rule; ``yes`` would pass for the number 1."""
+    try:
+        if until in (None, "decided") or (not isinstance(until, bool) and 0 < float(until) < float("inf")):
+            return until if until in (None, "decided") else float(until)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"expected 'decided' or a positive precision, found {until!r}")
+
+
+def _read_seed(seed: Any) -> int:
+    try:
+        return plain_seed(seed)
+    except InvalidInputError as error:
+        raise ValueError(error.problem) from error
+
+
+Seed = Annotated[int, BeforeValidator(_read_seed), Field(lt=2**63)]
+Steps = Annotated[WholeNumber, Field(ge=1)]
+Scale = Annotated[Number, Field(ge=0)]
+
+
+class CellOptions(Strict):
+    """What every cell of a sweep is asked alike; of a single audit, too."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    protocol: Annotated[Literal["paper"] | None, Flag(alike=True)] = Field(
+        None,
+        description="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
+        "steps, guidance, size). Other options win over it, and the report names every departure.",
+    )
+    images: Annotated[ImageCount | None, Flag(default="the suite's", alike=True)] = Field(
+        None, description="Images a target."
+    )
+    text_targets: Annotated[Literal["prompt", "keyword"] | None, Flag(default="the suite's", alike=True)] = Field(
+        None, description="What stands for a target in text: prompt or keyword."
+    )
+    until: Annotated[
+        Literal["decided"] | float | None, BeforeValidator(_read_until), Flag(default="draw all images", alike=True)
+    ] = Field(
+        None,
+        description="Draw in rounds, and no more of a target once it is 'decided' as leaning or as balanced, or known "
+        "to within a number such as 0.1 at 95 %. Valid although the images are looked at all along; the number of "
+        "images is then the most a target gets, by default ten times the suite's.",
+    )
+    portraits: Annotated[Place | None, Flag(default="drawn", alike=True)] = Field(
+        None,
+        description="Portraits to edit or classify, for a suite of such a study: a folder with a manifest, one of "
+        "files named as in the Chicago Face Database, or 'reference'.",
+    )
+    expression: Annotated[str, Flag(alike=True)] = Field(
+        "N",
+        min_length=1,
+        description="Of a face database, the expression that is taken: N, A, F, HC or HO.",
+    )
+    budget: Annotated[Scale | None, Flag(panel=SERVERS)] = Field(
+        None,
+        description="What the missing images may cost; checked before the first request. It limits nothing of a model "
+        "without a price.",
+    )
+    batch_size: Annotated[Annotated[WholeNumber, Field(ge=1)] | None, Flag()] = Field(
+        None, description="Images at once; by default found. It changes an image by rounding at most."
+    )
+    device: str = Field("auto", min_length=1, description="cpu, cuda, cuda:1, mps, or auto.")
+    dtype: Annotated[str, Flag(alike=True)] = Field(
+        "auto", min_length=1, description="float32, float16, bfloat16, or auto."
+    )
+    resamples: Annotated[WholeNumber, Flag(kept=True)] = Field(
+        RESAMPLES,
+        ge=19,
+        le=1_000_000,
+        description="Resamples that intervals and tests are computed from; fewer are quicker and less exact.",
+    )
+    report: Annotated[bool, Flag(name="--report/--no-report", kept=True)] = Field(
+        True, description="Draw the page of the run; `clinometer report` draws it later."
+    )
+
+
+class AuditOptions(CellOptions):
+    """What else a single audit is asked, beside its model, its suite and its place."""
+
+    encoder: Annotated[Encoders | None, Flag(short="-e", many=True, default="the protocol's, or reference")] = Field(
+        None,
+        description="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or "
+        "openai-clip-six. Repeatable.",
+    )
+    seed: Annotated[Seed, Flag(several=int)] = Field(0, description="Every image's noise follows from it.")
+    steps: Annotated[Steps | None, Flag(several=int, default="the model's")] = Field(
+        None, description="Denoising steps."
+    )
+    guidance_scale: Annotated[Scale | None, Flag(name="--guidance", several=float, default="the model's")] = Field(
+        None, description="Guidance scale."
+    )
+    model_options: Annotated[Mapping[str, Any] | None, Flag(typed=False)] = Field(
+        None,
+        description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "
+        "settings above it is for a model that is loaded here; of a generator itself only the device may be given.",
+    )
+    retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
+        False, description="Draw images anew that failed earlier (a refused image is an answer and stays)."
+    )
+    engine: Annotated[AskedEngine, Flag(panel=WORK)] = Field(
+        "local", description="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name."
+    )
+    workers: Annotated[
+        Annotated[WholeNumber, Field(ge=1)] | None,
+        Flag(panel=WORK, default="this one; where there are several GPUs, one for each"),
+    ] = Field(None, description="Processes that draw and embed. Scores do not depend on them.")
+    progress: Annotated[Listener | None, Flag(typed=False)] = Field(None, description="A listener for the long stages.")
+
+
+class AuditRequest(AuditOptions):
+    """What an audit is asked; the fields are the parameters of :func:`clinometer.audit`."""
+
+    model: Annotated[Model, Flag(short="-m", several=str)] = Field(
+        "reference",
+        description="'reference', a pipeline directory, a safetensors file, a hub id, or a plug-in's name.",
+    )
+    suite: Annotated[AskedSuite, Flag(short="-s", several=str)] = Field(
+        "reference", description="A built-in suite or a YAML file."
+    )
+    out: Annotated[Place | None, Flag(short="-o", default="runs/MODEL-SUITE, of a sweep runs/MODEL-SUITE-sweep")] = (
+        Field(None, description="Run directory. One that holds part of the same audit is continued.")
+    )
+
+    @property
+    def adapter_options(self) -> dict[str, Any]:
+        """What the model's adapter is given."""
+        own = ("steps", "guidance_scale", "batch_size", "dtype")
+        return {name: getattr(self, name) for name in own} | dict(self.model_options or {})
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What run.json keeps of it: options beside their defaults that stand in no card and in no suite."""
+        fields = AuditRequest.model_fields
+        return {name: getattr(self, name) for name in KEPT if getattr(self, name) != fields[name].default}
+
+
+def flag_of(field: FieldInfo) -> Flag:
+    """Find how an option is given."""
+    return next((each for each in field.metadata if isinstance(each, Flag)), Flag())
+
+
+def told_default(field: FieldInfo) -> str:
+    """Say what stands for an option that is not given, as ``--help`` does; empty where its description does."""
+    default = flag_of(field).default or ("" if field.default is None else str(field.default))
+    return f" [default: {default}]" if default else ""
+
+
+KEPT: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).kept)
+ALIKE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).alike)
+
+
+def fields_in_order() -> dict[str, FieldInfo]:
+    """List every option of an audit: first what it is of, then what it is asked."""
+    fields: dict[str, FieldInfo] = {}
+    for options in (AuditRequest, AuditOptions, CellOptions):
+        fields |= {name: AuditRequest.model_fields[name] for name in options.__annotations__}
+    return fields
+
+
+def ask(**options: Any) -> AuditRequest:
+    """Check what an audit is asked.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such option, or it does not take the value: the message names it.
+    """
+    try:
+        return AuditRequest(**options)
+    except ValidationError as error:
+        name, problem = first_problem(error, lambda _: AuditRequest.model_fields)
+        raise InvalidInputError(problem, field=name.partition(".")[0]) from error
