@@ -1,4 +1,4 @@
-"""Runs of toys, whose pages are blank."""
+"""Runs of toys, without pages."""
 
 from tests.quick import pages_of_a_module, pages_of_a_test
 

@@ -80,7 +80,7 @@ def test_a_size_that_the_pipeline_replaces_ends_the_run(families):
         return own(**(arguments | {"height": 16, "width": 16} | small))
 
     generator = changed(opened(families, "sd-1"), rounded)
-    with pytest.raises(ModelError, match=r"width, height: asked for 32 x 32, but this .* draws 16 x 16"):
+    with pytest.raises(ModelError, match=r"width and height: asked for 32 x 32, but this .* draws 16 x 16"):
         draw(generator)
 
 

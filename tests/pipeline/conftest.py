@@ -1,4 +1,4 @@
-"""Runs are compared by their tables here; their pages are blank but where a test is marked ``pages``."""
+"""Runs are compared by their tables here; they have no pages but where a test is marked ``pages``."""
 
 from tests.pipeline.kept_workers import fresh_workers, kept_workers, slots
 from tests.quick import pages_of_a_module, pages_of_a_test

@@ -1,4 +1,4 @@
-"""Runs are read as tables here; their pages are blank but where a test is marked ``pages``."""
+"""Runs are read as tables here; they have no pages but where a test is marked ``pages``."""
 
 from tests.quick import pages_of_a_module, pages_of_a_test
 

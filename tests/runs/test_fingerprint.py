@@ -172,6 +172,7 @@ def test_scores_of_another_state_are_not_taken_for_those_of_this_one(run):
     assert rescored(run, suite_options=["margin=0.1"])
 
 
+@pytest.mark.pages
 def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
     opened = Run(run)
     assert not refresh_report(opened)

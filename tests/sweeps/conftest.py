@@ -1,4 +1,4 @@
-"""Sweeps of toys; the pages of their runs are blank, but where a test is marked ``pages``."""
+"""Sweeps of toys; their runs have no pages, but where a test is marked ``pages``."""
 
 from tests.quick import pages_of_a_module, pages_of_a_test
 
