@@ -70,7 +70,7 @@ def one_blas_thread() -> Iterator[None]:
 
     OpenBLAS keeps its helper threads spinning between products: of many small ones they cost more time than they save,
     and most where other processes want the cores. The number is one of the whole process, so where several threads ask
-    for this at once, the last to leave puts it back.
+    for this at once, the last to leave puts it back. See decision 38.
     """
     _BLAS.enter()
     try:

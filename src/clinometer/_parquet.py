@@ -1,7 +1,7 @@
 """What a Parquet table takes once it is read, asked of it beforehand: 458 bytes can unfold to 7.5 GB.
 
 A footer may lie, and Arrow believes it. So the sizes of pages are taken from their own headers, by which Arrow allots
-memory, and what a dictionary's texts come to is counted before they are written out.
+memory, and what a dictionary's texts come to is counted before they are written out. See decision 29.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A password within an address is known by its place there. A key in the path of a server's address is known by its look,
 once the address is used (:func:`masked_address`); from then on the process knows the secrets themselves, so that they
 are found without their address too, as in an error of a library. Errors, the streams of the command, the templates of
-pages, cards, records and other people's words are all written by way of :func:`masked`.
+pages, cards, records and other people's words are all written by way of :func:`masked`. See decision 54.
 """
 
 from __future__ import annotations

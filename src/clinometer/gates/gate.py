@@ -1,4 +1,7 @@
-"""Hold a finished run to a policy: which of its numbers keep their limits, and what follows for the whole."""
+"""Hold a finished run to a policy: which of its numbers keep their limits, and what follows for the whole.
+
+See decision 50.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The 68 landmarks are those of Sagonas et al. (2013), *300 Faces in-the-Wild Challenge*: jaw 0–16, brows 17–26, nose
 27–35, eyes 36–41 and 42–47, mouth 48–67. A face is turned, moved and scaled until its eyes lie where every face's do,
 then each triangle between landmarks is stretched to that of the common shape, as average faces have been made since
-Rowland & Perrett (1995).
+Rowland & Perrett (1995). See decision 25.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def diffusion_bias(ii: Array, tt: Array) -> Array:
 def signed_bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
     """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0.
 
-    ``rounding`` is how far from 0 a TT still is 0.
+    ``rounding`` is how far from 0 a TT still is 0. See decision 4.
     """
     xp, (itp, ita, tt) = numbers_together(itp=itp, ita=ita, tt=tt)
     defined = xp.abs(tt) > rounding

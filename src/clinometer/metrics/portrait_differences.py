@@ -1,7 +1,7 @@
 """Two models before portraits: differences of numbers that every portrait has, in either run.
 
 All that is compared is a weighted sum over groups of portraits of their means, ``θ = Σ_g w_g mean_{i∈g} v_i``: a
-group's own rate, or the difference between two groups.
+group's own rate, or the difference between two groups. See decision 21.
 """
 
 from __future__ import annotations

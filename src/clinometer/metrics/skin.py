@@ -2,7 +2,7 @@
 
 The individual typology angle (Chardon, Cretois & Hourseau 1991, *Skin colour typology and suntanning pathways*) is a
 dermatologist's number for the lightness of skin. In a picture it measures the drawing and its light as much as the
-person: compare angles within one set of pictures, before against after, group against group.
+person: compare angles within one set of pictures, before against after, group against group. See decision 23.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a run that is drawn in rounds draws no more."""
+"""When a run that is drawn in rounds draws no more. See decision 6."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A study lists its quantities. Each is a :class:`Family` of rows ``Δ = θ(second) − θ(first)``, one a unit, with the sides
 of their verdicts. How Δ, its interval and its p are computed is the study's own. Here is what may be compared, what is
-paired, how a family is corrected and judged, and how the difference of mean magnitudes is told.
+paired, how a family is corrected and judged, and how the difference of mean magnitudes is told. See decision 8.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@
 Without an estimate a score is not measured; of too few images nothing else is said; then the order is the precedence. A
 leaning that is certain and yet inside the margin counts as balanced: the margin is the size below which a suite calls a
 leaning none. ``ALIKE``, ``MORE`` and ``MORE_HERE`` are said of the difference of two runs
-(:mod:`clinometer.metrics.differences`).
+(:mod:`clinometer.metrics.differences`). See decision 1.
 """
 
 from __future__ import annotations

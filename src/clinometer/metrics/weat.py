@@ -1,7 +1,7 @@
 """WEAT: whether two sets of targets associate differently with two sets of attributes.
 
 Caliskan, Bryson & Narayanan (2017). SEAT (May et al. 2019) and iEAT (Steed & Caliskan 2021) are the same formula over
-sentence and image embeddings.
+sentence and image embeddings. See decision 20.
 """
 
 from __future__ import annotations

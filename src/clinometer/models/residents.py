@@ -1,7 +1,8 @@
 """Generators that a process has loaded: one is on its device, and others wait in the host's memory to come back.
 
 Two may not fit on a device, and how many images one draws at once must not depend on which others were loaded before.
-So one that makes room takes its weights along, if it can (`Parks`) and the host has room; else it is loaded again.
+So one that makes room takes its weights along, if it can (`Parks`) and the host has room; else it is loaded again. See
+decision 37.
 """
 
 from __future__ import annotations

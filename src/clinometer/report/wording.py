@@ -1,7 +1,8 @@
 """Words and numbers as pages write them: numbers first, then verdicts, their sides and their reasons.
 
 Nothing here estimates anything. A verdict is data (:mod:`clinometer.metrics.verdict`); here it is said, of a score or
-of the difference of two runs, in the labels of the suite and the names of the runs. No code reads meaning back out.
+of the difference of two runs, in the labels of the suite and the names of the runs. No code reads meaning back out. See
+decision 48.
 """
 
 from __future__ import annotations

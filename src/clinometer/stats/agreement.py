@@ -1,4 +1,4 @@
-"""Agreement: of two rankings (Kendall's τ-b), and of raters with each other (Krippendorff's α)."""
+"""Agreement: of two rankings (Kendall's τ-b), and of raters with each other (Krippendorff's α). See decision 11."""
 
 from __future__ import annotations
 

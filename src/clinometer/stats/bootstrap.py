@@ -43,7 +43,7 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
 
     A stratum of one item has no variance to estimate: its weights are NaN, so every interval that rests on it
     is NaN too. Each stratum draws from its own child generator: its weights do not depend on the strata
-    beside it.
+    beside it. See decision 3.
     """
     (weights,) = rao_wu_chunks(sizes, n_resamples, rng, n_resamples)
     return weights
@@ -85,6 +85,7 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     A bootstrap distribution is as wide as the estimated standard error and knows nothing of that estimate's own error,
     which is what t adds to the normal. Of a mean of 8 normal items the plain interval covers 90.6 %, this one 94.5 %.
     (Percentiles further out, at Φ(∓ t_ν), do the same from 12 items on; fewer items have no percentiles that far out.)
+    See decision 3.
 
     Parameters
     ----------
@@ -152,7 +153,8 @@ def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
     """Interval of |θ| from an interval of θ: its image under the absolute value.
 
     If the interval of θ covers θ, its image covers |θ|, so the coverage is at least that of the interval of
-    θ. (Percentiles of |draws| are no such interval: none of them is 0 or below, so they never cover |θ| = 0.)
+    θ. (Percentiles of |draws| are no such interval: none of them is 0 or below, so they never cover |θ| = 0.) See
+    decision 4.
     """
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     inner = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
@@ -168,7 +170,7 @@ def magnitude_excess(value: ArrayLike, error: ArrayLike) -> np.ndarray:
         E|θ̂| − |θ| = σ √(2/π) exp(−θ²/2σ²) − 2|θ| Φ(−|θ|/σ)         at |θ| = max(0, |θ̂| − 1.96 σ)
 
     It is 0.8 σ where θ may be 0 and nothing where it is far from it. Being 0 or more everywhere it does not average out
-    over many estimates, so a difference of two mean magnitudes needs it beside its interval.
+    over many estimates, so a difference of two mean magnitudes needs it beside its interval. See decision 8.
     """
     value, error = np.asarray(value, np.float64), np.asarray(error, np.float64)
     least = np.maximum(0.0, np.abs(value) - scipy.stats.norm.ppf(0.975) * error)

@@ -25,7 +25,8 @@ Simulations of all this stand in docs/simulations.md.
 References
 ----------
 Gaffke, N. (2005). Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable.
-Learned-Miller, E., & Thomas, P. (2020). A new confidence interval for the mean of a bounded random variable.
+Learned-Miller, E., & Thomas, P. (2020). A new confidence interval for the mean of a bounded random variable. See
+decision 2.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ count is right to a relative n·2⁻⁵³ however small it is: p = 1e-30 is a nu
 whose rounding is relative to the largest count (the recursion for integer scores: Pagano & Tritchler 1983, *On
 obtaining permutation distributions in polynomial time*).
 
-:func:`fixed_values_test` counts every split where it can, brackets p so beyond, and draws splits last.
+:func:`fixed_values_test` counts every split where it can, brackets p so beyond, and draws splits last. See decision 7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A vector is known by its places along eight random directions, so of a million vectors 64 bytes each are held. Two
 vectors of unit length that are δ apart agree along all eight within τ with a probability of about (τ/δ)⁸: below 1e-16
 where δ = 100 τ. τ is beyond what the order of a sum does to an encoder's numbers in float32, and far below what two
-pictures differ by.
+pictures differ by. See decision 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Equivalence: showing that an effect is smaller than a margin, which failing to find it does not.
 
-And what decides where neither is shown: how many times the data would find the effect, or show it to be smaller.
+And what decides where neither is shown: how many times the data would find the effect, or show it to be smaller. See
+decision 5.
 """
 
 from __future__ import annotations

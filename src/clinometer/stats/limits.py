@@ -1,7 +1,8 @@
 """Limits on estimates: which are shown to keep them, which are shown to break them, and which are neither.
 
 Both are shown by the same 95 % interval. An estimate keeps its limits where the whole interval lies within them. It
-breaks them where the interval lies beyond, after a correction for how many estimates were held to limits.
+breaks them where the interval lies beyond, after a correction for how many estimates were held to limits. See decision
+50.
 """
 
 from __future__ import annotations

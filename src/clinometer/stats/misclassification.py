@@ -5,7 +5,7 @@ With s the sensitivity and c the specificity of the reader, a share π of A is *
     r = π s + (1 − π) (1 − c)
 
 which is solved for π by Rogan & Gladen (1978). s − (1 − c) = s + c − 1 is Youden's index J, the *informedness*: 1 for a
-reader that never errs, 0 for one that tosses a coin.
+reader that never errs, 0 for one that tosses a coin. See decision 11.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ The degrees of freedom are those of the sample and ``PRIOR_FREEDOM`` more, joine
 Satterthwaite).
 
 Families of fewer than ``FEWEST_SAMPLES`` have too little to fit: V_t(μ) is then s_t², with the degrees of freedom of
-the sample alone. Simulations of all this stand in docs/simulations.md.
+the sample alone. Simulations of all this stand in docs/simulations.md. See decision 1.
 """
 
 from __future__ import annotations

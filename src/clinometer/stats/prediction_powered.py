@@ -27,7 +27,8 @@ the variances are formed: readings that never erred in 30 items may still err in
 half an answer of 30 even ones, and less of many, which say more of the reader themselves.
 
 An answer may be neither yes nor no. θ is then the share of yes among those that are either, a ratio of two such
-estimates, and V is that of its linear part, (y − θ) d / mean d, where d says whether an answer is one of the two.
+estimates, and V is that of its linear part, (y − θ) d / mean d, where d says whether an answer is one of the two. See
+decision 11.
 """
 
 from __future__ import annotations

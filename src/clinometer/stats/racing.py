@@ -14,6 +14,8 @@ Few trials say little of a variance, and a pair whose s happens to be small woul
 of one image have much the same variance, so where several are judged together each s² is moderated (Smyth 2004)::
 
     s̃² = ((n − 1) s² + d s̄²) / (n − 1 + d)       with n − 1 + d degrees of freedom, s̄² the mean of those s²
+
+See decision 22.
 """
 
 from __future__ import annotations

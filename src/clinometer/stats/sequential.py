@@ -9,7 +9,7 @@ No such fortune grows on average, whenever one looks: K is a test supermartingal
 inequality it ever reaches 1/α with probability α at most; so 1/K is a p-value, and the m that no fortune has refuted
 are a confidence sequence, at any stopping time (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random
 variables by betting"; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference"). Nothing is
-asked of the observations but the bounds and the common mean.
+asked of the observations but the bounds and the common mean. See decision 6.
 """
 
 from __future__ import annotations

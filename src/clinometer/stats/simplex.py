@@ -1,4 +1,4 @@
-"""A confidence region of several shares, in one sample or two, and the range of a score over it."""
+"""A confidence region of several shares, in one sample or two, and the range of a score over it. See decision 12."""
 
 from __future__ import annotations
 

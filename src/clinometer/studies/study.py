@@ -1,4 +1,4 @@
-"""The record of a study: all that the rest of the house asks of it."""
+"""The record of a study: all that the rest of the house asks of it. See decision 52."""
 
 from __future__ import annotations
 

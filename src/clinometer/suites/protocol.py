@@ -1,4 +1,7 @@
-"""What a paper prescribes beyond its prompts, so that one word runs its experiment: ``--protocol paper``."""
+"""What a paper prescribes beyond its prompts, so that one word runs its experiment: ``--protocol paper``.
+
+See decision 55.
+"""
 
 from __future__ import annotations
 

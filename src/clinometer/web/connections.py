@@ -2,7 +2,7 @@
 
 uvicorn counts connections of everybody together, and waits for a request's head and body, and for an answer to be
 taken, as long as the other side likes. Here a connection that waits for its other side has a time limit, one address
-has its share, and where the server is full the address that holds most gives way.
+has its share, and where the server is full the address that holds most gives way. See decision 44.
 """
 
 from __future__ import annotations

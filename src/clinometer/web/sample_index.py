@@ -1,7 +1,7 @@
 """A file that finds samples: SQLite, outside the run directory, made when a run is first looked at.
 
 A page then asks for the few samples it shows, whatever the size of the run. The file holds what the run says of each
-image and what each encoder reads in it, no pixels. It is made anew when the run's files change.
+image and what each encoder reads in it, no pixels. It is made anew when the run's files change. See decision 43.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ SQLite reads its log up to the first frame that is damaged and takes the rest fo
 of its pages: answers that raters were told are saved could be gone, or be others, in silence. So each table has a row
 in ``seals``: how often its rows were changed, and a sum of hashes over them. Triggers keep it, within the transaction
 that changes the rows. And beside the file lies another, FILE.seal, with the changes as of the last transaction that was
-acknowledged: a file with fewer has lost some, or is an older copy.
+acknowledged: a file with fewer has lost some, or is an older copy. See decision 46.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Every response has the headers of ``HEADERS`` unless its page sets others. Every write needs the token of its session,
 in the field ``csrf_token`` or the header ``X-CSRF-Token``; an app-wide dependency asks for it, so no route can forget.
+See decision 44.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """T2IAT: whether a model ties one concept more closely to an attribute than another.
 
 Wang, Liu, Di, Liu & Wang, *T2IAT* (Findings of ACL 2023), equations 1–4. Each prompt of a concept is drawn three times
-over: as it is (neutral), with attribute A, with attribute B.
+over: as it is (neutral), with attribute A, with attribute B. See decision 19.
 """
 
 from __future__ import annotations

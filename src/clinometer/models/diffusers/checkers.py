@@ -1,4 +1,4 @@
-"""A pipeline's safety checker that says what it flags and blackens nothing."""
+"""A pipeline's safety checker that says what it flags and blackens nothing. See decision 35."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Trial i of an image looks at the fraction ``(r(i) + u) mod 1`` of the noise sche
 start, and r the radical inverse of i in base 10 with its digits permuted (van der Corput 1935; Faure 1992). So the
 first 10, 100, … trials hold exactly one fraction in each tenth, hundredth, … of the schedule, any other number nearly
 so, and each trial by itself is uniform: the mean over any prefix of the trials is an unbiased estimate. Timesteps and
-noise follow from (seed, image, trial), by hashes, on the CPU; neither batch, worker nor device enters.
+noise follow from (seed, image, trial), by hashes, on the CPU; neither batch, worker nor device enters. See decision 22.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The prior of a model of two stages: from a text to the image embedding that its decoder draws the image from."""
+"""The prior of a model of two stages: from a text to the image embedding that its decoder draws the image from.
+
+See decision 18.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The text encoders that guide a text-to-image model, as encoders of their own: what TT is inside the model audited."""
+"""The text encoders that guide a text-to-image model, as encoders of their own: what TT is inside the model audited.
+
+See decision 18.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ client and of the connections below it:
 * a connection to an address that is not public is closed before anything is sent, unless the user named the host.
 
 The address is looked at once the connection is there, so a name that resolves to another address every time gains
-nothing.
+nothing. See decision 42.
 """
 
 from __future__ import annotations

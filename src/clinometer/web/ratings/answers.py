@@ -1,4 +1,4 @@
-"""Raters join, answer and undo. Each function is one transaction's work."""
+"""Raters join, answer and undo. Each function is one transaction's work. See decision 45."""
 
 from __future__ import annotations
 

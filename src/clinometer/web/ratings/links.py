@@ -1,4 +1,7 @@
-"""Addresses that only who was given them knows. The database holds their hashes: reading it lets nobody in."""
+"""Addresses that only who was given them knows. The database holds their hashes: reading it lets nobody in.
+
+See decision 45.
+"""
 
 from __future__ import annotations
 
