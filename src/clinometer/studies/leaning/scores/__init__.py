@@ -20,7 +20,7 @@ from clinometer.studies.leaning.scores.design import (
     EncoderEmbeddings,
     LeaningStudy,
     TargetDesign,
-    checked_settings,
+    check_settings,
     layout_of,
     pooled_encoders,
 )
@@ -30,6 +30,7 @@ from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks,
 from clinometer.studies.leaning.scores.reader_rows import (
     axis_checks,
     axis_reader_rows,
+    confusion_rows,
     corrected_rows,
     reader_rows,
     withheld_from_axes,
@@ -124,7 +125,7 @@ def mcas_study(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
-    settings = checked_settings(n_resamples, n_permutations, seed, confidence)
+    settings = check_settings(n_resamples, n_permutations, seed, confidence)
     if design.axes:
         return crossed_study(encoders, design, confidence=confidence, measured=measured)
     if measured is None:
@@ -158,7 +159,7 @@ def measurer_of(
 
     The images of a target are looked at when it is measured.
     """
-    settings = checked_settings(n_resamples, 0, seed, 0.95)
+    settings = check_settings(n_resamples, 0, seed, 0.95)
     study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
     if design.axes:
         return Measurer(encoders, study.layout, own_texts=False, check=design)
@@ -174,7 +175,9 @@ def _with_readers(
     fidelity = fidelity_rows(study, encoders, views)
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], fidelity)
-    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *fidelity]
+    confusion = confusion_rows(study, views) if len(study.design.groups) > 2 else []
+    reading = reader_rows(study.design, checks, study.settings.confidence)
+    return [*withheld(rows, checks), *reading, *confusion, *fidelity]
 
 
 def crossed_study(
@@ -214,6 +217,7 @@ def crossed_study(
     study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, confidence))
     if measured is None:
         measured = measure_by_threads(Measurer(encoders, layout, own_texts=False), layout, None)
-    rows = axis_rows(study, gather(encoders, study, None, measured).views)
+    views = gather(encoders, study, None, measured).views
     checks = axis_checks(encoders, design, confidence=confidence)
-    return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]
+    rows = withheld_from_axes(axis_rows(study, views), checks)
+    return [*rows, *axis_reader_rows(checks, confidence), *confusion_rows(study, views)]

@@ -61,7 +61,7 @@ from clinometer.studies.leaning.scores.rows import (
     bare,
     contrast_family,
     contrast_rows,
-    judged_rows,
+    judge_contrasts,
     with_reason,
 )
 from clinometer.studies.leaning.scores.views import EncoderView
@@ -223,7 +223,7 @@ def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readi
     own, calibration = scores(view.image_cosines), scores(prompts)
     means = _level_means(design, layout, calibration)
     decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
-    of_targets, of_prompts = ([_centred(x @ decode) for x in scores] for scores in (own, calibration))
+    of_targets, of_prompts = ([_centre(x @ decode) for x in scores] for scores in (own, calibration))
     return Readings(_split(design, of_targets)), Readings(_split(design, of_prompts))
 
 
@@ -312,7 +312,7 @@ def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -
     return np.asarray(np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means)
 
 
-def _centred(estimates: np.ndarray) -> np.ndarray:
+def _centre(estimates: np.ndarray) -> np.ndarray:
     return estimates - estimates.mean(axis=0) if len(estimates) else estimates
 
 
@@ -375,7 +375,7 @@ def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iter
     rows = contrast_family(
         study, view, contrasts, family, margin=reach, judged=view.encoder == MEAN, equivalence=False
     )  # fmt: skip
-    yield from _explained(rows)
+    yield from _explain(rows)
     if effect.kind == "axis":
         for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
             rows = _tested_rows(study, view, _contrasts(study, effect, COMPONENTS[name]))
@@ -390,11 +390,11 @@ def _interaction_rows(study: LeaningStudy, view: EncoderView, effect: Effect) ->
         yield from _joint_rows(study, view, effect, joint, parts)
     contrasts = _contrasts(study, effect, parts)
     made = [
-        [with_reason(row, FIXED) for row in _explained(contrast_rows(study, view, contrast, tests))]
+        [with_reason(row, FIXED) for row in _explain(contrast_rows(study, view, contrast, tests))]
         for contrast, tests in zip(contrasts, cells, strict=True)
     ]
     family = _family(study, effect.component, effect)
-    yield from judged_rows(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
+    yield from judge_contrasts(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
     name = effect.component.replace("interaction", "residual")
     residual = _contrasts(study, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
     rows = [replace(row, component=name) for row in _tested_rows(study, view, residual)]
@@ -438,7 +438,7 @@ def _tested_rows(study: LeaningStudy, view: EncoderView, contrasts: Sequence[Con
             rows += contrast_rows(study, view, contrast, tests.over_words_alone)
         else:
             rows += contrast_rows(study, view, contrast, tests)
-    return _explained(rows)
+    return _explain(rows)
 
 
 def _joint_rows(
@@ -452,7 +452,7 @@ def _joint_rows(
         own=_counts(study, everyone),
     )
     tests = Tested(bare(joint.size, joint.low, joint.high, joint.null), joint.p, F_TEST)
-    rows = [with_reason(row, FIXED) for row in _explained(contrast_rows(study, view, contrast, tests))]
+    rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(study, view, contrast, tests))]
     return corrected(rows, _family(study, effect.component))
 
 
@@ -463,7 +463,7 @@ def _family(study: LeaningStudy, name: str, effect: Effect | None = None) -> str
     return f"{family} and {len(effect.names)} {'levels' if effect.kind == 'axis' else 'cells'}"
 
 
-def _explained(rows: Sequence[Score]) -> list[Score]:
+def _explain(rows: Sequence[Score]) -> list[Score]:
     """Give rows without a number or an interval a reason where nothing that is missing explains it."""
     return [
         with_reason(row, NOT_READ if not isfinite(row.value) else TOO_FEW) if not isfinite(row.low) else row

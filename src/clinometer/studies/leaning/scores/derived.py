@@ -61,7 +61,9 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         for t in study.target_numbers
     ]
     unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
-    return [_flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows]
+    return [
+        _flag_unstable(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows
+    ]
 
 
 def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
@@ -93,8 +95,8 @@ def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
 
     The second is Zou and Donner's (2008) interval of a difference, from those of two independent estimates.
     """
-    images = _tested(study, view, "ii").estimate.folded()
-    words = _tested(study, view, "tt").estimate.folded()
+    images = _test_component(study, view, "ii").estimate.folded()
+    words = _test_component(study, view, "tt").estimate.folded()
     value = np.asarray(images.value - words.value)
     down = np.hypot(images.value - images.stimulus_low, words.stimulus_high - words.value)
     up = np.hypot(images.stimulus_high - images.value, words.value - words.stimulus_low)
@@ -115,7 +117,7 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
     each as uncertain as the further end of its own interval says: unbounded exactly where that of TT covers 0.
     """
     above, below = (pair_weights(study, names, *study.pair) for names in (("itp", "ita"), ("tt",)))
-    top, tt = contrast_tests(study, view, above).estimate, _tested(study, view, "tt").estimate
+    top, tt = contrast_tests(study, view, above).estimate, _test_component(study, view, "tt").estimate
     value = signed_bias_amplification(top.value, 0.0, tt.value)
     divisor = np.where(np.isnan(value), np.nan, 2 * tt.value)
     inner = np.sort([top.low / divisor, top.high / divisor], axis=0)
@@ -139,7 +141,7 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
     )
 
 
-def _tested(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
+def _test_component(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
     return contrast_tests(study, view, pair_weights(study, (component,), *study.pair))
 
 
@@ -151,7 +153,7 @@ def _variance_of(numbers: Estimate, confidence: float) -> np.ndarray:
 
 def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
     """Find the targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = _tested(study, view, "tt").estimate
+    numbers = _test_component(study, view, "tt").estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
@@ -178,7 +180,7 @@ def _fieller(
     return (found.low, found.high) if found.shape == "bounded" else (nan, nan)
 
 
-def _flagged(row: Score, unstable: bool) -> Score:
+def _flag_unstable(row: Score, unstable: bool) -> Score:
     """Mark the row of an amplification where TT may be 0."""
     if not isfinite(row.value):
         return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
@@ -317,13 +319,11 @@ def _leanings(study: LeaningStudy, view: EncoderView) -> _Leanings:
         return composite(tensor, study.a, study.b)
 
     null = all_targets(view.targets, lambda part: formula(part.null).astype(np.float64))
-    return _Leanings(_applied(view, formula, lambda _: formula), null)
+    return _Leanings(_apply(view, formula, lambda _: formula), null)
 
 
 def _diffusion_bias(study: LeaningStudy, view: EncoderView) -> _Quantity:
-    signed = _applied(
-        view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c)
-    )
+    signed = _apply(view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c))
     return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
 
 
@@ -332,13 +332,13 @@ def _bias_amplification(study: LeaningStudy, view: EncoderView) -> _Quantity:
         return signed_alpha(study, tensor)
 
     null = all_targets(view.targets, lambda part: null_of_alpha(study, part))
-    return _Quantity(_applied(view, formula, lambda _: formula), null, np.median)
+    return _Quantity(_apply(view, formula, lambda _: formula), null, np.median)
 
 
 _QUANTITIES = {"diffusion_bias": _diffusion_bias, "bias_amplification": _bias_amplification}
 
 
-def _applied(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
+def _apply(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
     """Apply a formula to the estimate, (T,), and to replicates the one that some targets have: (… × targets)."""
     return Replicates(
         formula(view.targets.point),

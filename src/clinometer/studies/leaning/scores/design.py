@@ -186,7 +186,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
     names = [embeddings.encoder for embeddings in encoders]
     if len(set(names)) < len(names) or "mean" in names:
         raise InvalidInputError(f"encoders: expected different names, none of them 'mean', found {', '.join(names)}")
-    layouts = [_checked_layout(embeddings, design, targets) for embeddings in encoders]
+    layouts = [_check_layout(embeddings, design, targets) for embeddings in encoders]
     first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
     for layout, embeddings in zip(layouts, encoders, strict=True):
         words_differ = embeddings.reads_text and layout.word_counts != first.word_counts
@@ -200,7 +200,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
     return first
 
 
-def _checked_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) -> Layout:
+def _check_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) -> Layout:
     where = f"encoder {embeddings.encoder}"
     if len(embeddings.target_images) != len(design.targets):
         raise InvalidInputError(
@@ -328,7 +328,7 @@ class DrawSettings:
         return replace(self, seed=seed).rng(*names)
 
 
-def checked_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
+def check_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
     """Check settings before anything is drawn by them.
 
     Raises

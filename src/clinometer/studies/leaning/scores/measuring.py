@@ -126,7 +126,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
         places = []
         for encoder in encoders:
             pieces = zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False)
-            places.append(np.concatenate([_checked_places(encoder, design, t, *piece) for piece in pieces]))
+            places.append(np.concatenate([_check_places(encoder, design, t, *piece) for piece in pieces]))
         drawn = encoders[0].target_copies
         positions, counts = drawn_once(places, None if drawn is None else drawn[t])
         kept.append(None if len(positions) == len(places[0]) else positions)
@@ -134,7 +134,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
     return tuple(kept), tuple(copies)
 
 
-def _checked_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
+def _check_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
     check_target(encoder, design, t, vectors, first)
     return signatures(vectors)
 
@@ -300,7 +300,7 @@ class Measurer:
         own, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
         )
-        return MeasuredTarget(tuple(view.measured() for view in views), (own, blank))
+        return MeasuredTarget(tuple(view.finish() for view in views), (own, blank))
 
     def _add_cosines(self, views: Sequence[_View], first: int, units: Sequence[np.ndarray]) -> None:
         pairs = [reader.cosines(rows) for reader, rows in zip(self._readers, units, strict=True)]
@@ -413,7 +413,7 @@ class _View:
         sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
         sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
 
-    def measured(self) -> SeenTarget:
+    def finish(self) -> SeenTarget:
         """Return what was measured."""
         size, texts = self.size, self._own_texts
         point = np.full((2, len(self._layout.groups)), np.nan)

@@ -60,11 +60,11 @@ def prompt_p_value(
     matched, t is also asked of the pairs' differences, from which age or setting drop out, and p is twice the smaller
     of both: fewer degrees of freedom, but often less scatter.
     """
-    apart, within = _unpaired(of_a, of_b), _paired(of_a, of_b, pairs_a, pairs_b)
+    apart, within = _test_apart(of_a, of_b), _test_pairs(of_a, of_b, pairs_a, pairs_b)
     return apart if np.isnan(within) else min(1.0, 2 * min(apart, within))
 
 
-def _paired(
+def _test_pairs(
     of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray], pairs_a: Sequence[str | None], pairs_b: Sequence[str | None]
 ) -> float:
     if not pairs_a or None in pairs_a or set(pairs_a) != set(pairs_b):
@@ -77,7 +77,7 @@ def _paired(
     return float(scipy.stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue)
 
 
-def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
+def _test_apart(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
     groups = [[x for x in prompts if len(x)] for prompts in (of_a, of_b)]
     by_prompt = min(map(len, groups)) >= 2 and sum(map(len, groups)) >= FEWEST_PROMPTS
     a, b = (np.array([x.mean() for x in prompts]) if by_prompt else np.concatenate(prompts) for prompts in groups)
@@ -244,10 +244,10 @@ def reader_checks(
 
 def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
     """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
-    return [_withheld(row, checks.get(row.encoder)) for row in rows]
+    return [_withhold(row, checks.get(row.encoder)) for row in rows]
 
 
-def _withheld(row: Score, check: ReaderCheck | None) -> Score:
+def _withhold(row: Score, check: ReaderCheck | None) -> Score:
     judged = row.verdict not in ("", Verdict.NOT_MEASURED)  # what could not be measured has its own reason
     if check is None or not judged or not (reason := check.reason_for(row.concept)):
         return row
@@ -263,7 +263,7 @@ def withheld_between(
     What is said over all targets (no encoder named) rests on the average.
     """
     for which, checks in (("first", first), ("second", second)):
-        rows = [_withheld(row, _in_run(checks.get(row.encoder or MEAN), which)) for row in rows]
+        rows = [_withhold(row, _in_run(checks.get(row.encoder or MEAN), which)) for row in rows]
     return list(rows)
 
 
@@ -276,7 +276,7 @@ def _in_run(check: ReaderCheck | None, which: str) -> ReaderCheck | None:
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
     check = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
-    code, reason = _judged(check, encoder, design, confidence)
+    code, reason = _judge(check, encoder, design, confidence)
     return replace(check, reads=not code, code=code, reason=reason, unfit=concepts)
 
 
@@ -331,9 +331,7 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
     return ReaderCheck(encoder.encoder, False, ReasonCode.NONE, "", basis, nothing, informedness(nothing))
 
 
-def _judged(
-    check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float
-) -> tuple[ReasonCode, str]:
+def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float) -> tuple[ReasonCode, str]:
     """Say why the encoder does not read; two empty strings where it does."""
     reading, who = check.reading, _who(encoder)
     if encoder.unfit.get(""):

@@ -21,17 +21,14 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import OTHERS
 from clinometer.stats.misclassification import corrected_share
 from clinometer.stats.proportion import wilson_interval
-from clinometer.studies.leaning.scores.cosines import by_view
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
     LeaningStudy,
-    layout_of,
-    unit_rows,
 )
 from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
 from clinometer.studies.leaning.scores.rows import FIXED
+from clinometer.studies.leaning.scores.views import EncoderView, count_nearest
 
 READER: Final = "reader"
 UNREAD: Final = "cannot read"
@@ -40,20 +37,14 @@ UNREAD: Final = "cannot read"
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
 
 
-def reader_rows(
-    study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]
-) -> list[Score]:
-    """Report how often every view reads the attribute images of a and b right; of all groups, as what they are read.
+def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: float) -> list[Score]:
+    """Report how often every view reads the attribute images of a and b right.
 
     ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
     with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
     there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
-    ``confusion``, with more than two groups: the share of each group's images nearest to the words of each.
     """
-    rows = [row for check in checks.values() for row in (*_rates(study, check), _informedness(study, check))]
-    if len(study.design.groups) > 2:
-        rows += confusion_rows(study.design, encoders, study.settings.confidence)
-    return rows
+    return [row for check in checks.values() for row in (*_rates(design, check, confidence), _informedness(check))]
 
 
 def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
@@ -63,13 +54,13 @@ def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping
     the view misreads.
     """
     return [
-        _corrected(study, row, checks[row.encoder])
+        _correct_share(study, row, checks[row.encoder])
         for row in shares
         if (row.metric, row.component) == ("share", "share")
     ]
 
 
-def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
+def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
     blank = replace(
         row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
@@ -92,11 +83,11 @@ def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     return replace(corrected, bound_low=min(share.low, least.low), bound_high=max(share.high, most.high))
 
 
-def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:
-    reading, confidence = check.reading, study.settings.confidence
+def _rates(design: Design, check: ReaderCheck, confidence: float) -> list[Score]:
+    reading = check.reading
     counted = (
-        ("sensitivity", study.design.a, reading.right_a, reading.n_a),
-        ("specificity", study.design.b, reading.right_b, reading.n_b),
+        ("sensitivity", design.a, reading.right_a, reading.n_a),
+        ("specificity", design.b, reading.right_b, reading.n_b),
     )
     rows = []
     for component, group, right, n in counted:
@@ -110,7 +101,7 @@ def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:
     return rows
 
 
-def _informedness(study: LeaningStudy, check: ReaderCheck) -> Score:
+def _informedness(check: ReaderCheck) -> Score:
     informedness = check.informedness
     return Score(
         metric=READER, component="informedness", encoder=check.encoder, value=informedness.value, low=informedness.low,
@@ -136,40 +127,21 @@ def _family(check: ReaderCheck) -> str:
     return "reader: a test by itself" if isfinite(check.p_images) else ""
 
 
-def confusion_rows(design: Design, encoders: Sequence[EncoderEmbeddings], confidence: float) -> list[Score]:
+def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
     """Report for every view the share of each group's images that are nearest to the words of each group."""
-    return [
-        _confused(design, view, drawn, read, counts, confidence)
-        for view, embeddings in by_view(encoders).items()
-        for drawn, counts in _confusion_counts(design, embeddings).items()
-        for read in design.groups
-    ]
-
-
-def _confused(design: Design, view: str, drawn: str, read: str, counts: np.ndarray, confidence: float) -> Score:
-    n = int(counts.sum())
-    share = wilson_interval(int(counts[design.index(read)]), n, confidence)
-    return Score(
-        metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view, value=share.value,
-        low=share.low, high=share.high, null=1 / len(design.groups), n_target=n,
-        reason=FIXED if n else "no image of the group, or a group without words to read by",
-    )  # fmt: skip
-
-
-def _confusion_counts(design: Design, embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
-    """Count each group's attribute images by the group whose words they are nearest to; zeros where that is unknown."""
-    groups, words = design.groups, embeddings.group_words
-    nothing = {group: np.zeros(len(groups), int) for group in groups}
-    if words is None or not all(len(words[group]) for group in groups):
-        return nothing
-    directions = np.stack([unit_rows(words[group]).mean(axis=0) for group in groups])
-    for group in groups:
-        for images in embeddings.group_images[group]:
-            if len(images):
-                near = unit_rows(images) @ directions.T
-                nearest = len(groups) - 1 - near[:, ::-1].argmax(axis=1)  # a tie: not the first, as in other audits
-                nothing[group] += np.bincount(nearest, minlength=len(groups))
-    return nothing
+    groups, rows = study.design.groups, []
+    for view in views:
+        for drawn, images in zip(groups, view.own, strict=True):
+            counts = count_nearest(images, study.everyone)
+            for read, count in zip(groups, counts.tolist(), strict=True):
+                n = int(counts.sum())
+                share = wilson_interval(count, n, study.settings.confidence)
+                rows.append(Score(
+                    metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view.encoder,
+                    value=share.value, low=share.low, high=share.high, null=1 / len(groups), n_target=n,
+                    reason=FIXED if n else "no image of the group, or a group without words to read by",
+                ))  # fmt: skip
+    return rows
 
 
 AXIS = "axis:"
@@ -183,14 +155,13 @@ class LevelCheck:
     Attributes
     ----------
     axis, level : what is asked; of an axis of two levels the first.
-    design, embeddings : the study with the cells of that level as group a, and all others as b.
+    design : the study with the cells of that level as group a, and all others as b.
     by_view : the checks, by encoder.
     """
 
     axis: str
     level: str
     design: Design
-    embeddings: tuple[EncoderEmbeddings, ...]
     by_view: Mapping[str, ReaderCheck]
 
     @property
@@ -207,12 +178,12 @@ def axis_checks(
     for axis, levels in design.axes.items():
         for level in levels[: 1 if len(levels) == 2 else None]:
             pair = pair_of_levels(design, axis, level)
-            pooled = tuple(_pooled(encoder, design, axis, pair) for encoder in encoders)
+            pooled = tuple(_pool_cells(encoder, design, axis, pair) for encoder in encoders)
             checks = reader_checks(pooled, pair, confidence=confidence)
             by_view = {
                 name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()
             }
-            level_checks.append(LevelCheck(axis, level, pair, pooled, by_view))
+            level_checks.append(LevelCheck(axis, level, pair, by_view))
     return level_checks
 
 
@@ -246,7 +217,7 @@ def _matches(design: Design, cells: Sequence[tuple[str, str]]) -> tuple[str | No
     )
 
 
-def _pooled(encoder: EncoderEmbeddings, design: Design, axis: str, pair: Design) -> EncoderEmbeddings:
+def _pool_cells(encoder: EncoderEmbeddings, design: Design, axis: str, pair: Design) -> EncoderEmbeddings:
     """Pool the cells of either side into one group."""
     sides = {name: [g for g, _ in cells] for name, cells in _cells_of(design, axis, pair.a, pair.b).items()}
     words = encoder.group_words
@@ -260,10 +231,10 @@ def _pooled(encoder: EncoderEmbeddings, design: Design, axis: str, pair: Design)
 
 def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
     """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
-    return [_withheld(row, checks) for row in rows]
+    return [_withhold(row, checks) for row in rows]
 
 
-def _withheld(row: Score, checks: Sequence[LevelCheck]) -> Score:
+def _withhold(row: Score, checks: Sequence[LevelCheck]) -> Score:
     for check in checks:
         if _rests_on(row, check):
             (row,) = withheld([row], check.by_view)
@@ -277,14 +248,10 @@ def _rests_on(row: Score, check: LevelCheck) -> bool:
     return True
 
 
-def axis_reader_rows(
-    encoders: Sequence[EncoderEmbeddings], design: Design, checks: Sequence[LevelCheck], confidence: float
-) -> list[Score]:
-    """Report sensitivity, specificity and informedness along every axis (``setting``), and the cells' confusion."""
-    rows = []
-    for check in checks:
-        layout = layout_of(check.embeddings, check.design, targets=False)
-        study = LeaningStudy(check.design, layout, DrawSettings(1, 0, 0, confidence))
-        check_rows = reader_rows(study, check.embeddings, check.by_view)
-        rows += [replace(row, group=row.group or check.level, setting=check.setting) for row in check_rows]
-    return rows + confusion_rows(design, encoders, confidence)
+def axis_reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
+    """Report sensitivity, specificity and informedness along every axis, which ``setting`` names."""
+    return [
+        replace(row, group=row.group or check.level, setting=check.setting)
+        for check in checks
+        for row in reader_rows(check.design, check.by_view, confidence)
+    ]

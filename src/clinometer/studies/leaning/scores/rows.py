@@ -79,7 +79,7 @@ def contrast_family(
     def made(tests: Sequence[Tested | ContrastTests]) -> list[Score]:
         own = margin if equivalence else None
         rows = [contrast_rows(study, view, *pair, own) for pair in zip(contrasts, tests, strict=True)]
-        return judged_rows(contrasts, rows, family, margin=margin, judged=judged)
+        return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged)
 
     return with_bounds(
         made(tests),
@@ -110,7 +110,7 @@ def contrast_rows(
     ]
 
 
-def judged_rows(
+def judge_contrasts(
     contrasts: Sequence[Contrast],
     rows: Sequence[Sequence[Score]],
     family: str,
@@ -156,7 +156,7 @@ def target_row(
         images = _OF_ATTRIBUTE_IMAGES & set(basis.modalities)
         counts = study.layout.image_counts if images else study.layout.word_counts
         own |= {"n_a": counts[study.a], "n_b": counts[study.b]}
-    return explained(study, view, t, basis, Score(**(own | fields)))
+    return explain(study, view, t, basis, Score(**(own | fields)))
 
 
 def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
     return own | {"p_error": 0.0}
 
 
-def explained(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
+def explain(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
     """Give the row the reason of the first thing it lacks, unless it has one."""
     if row.reason:
         return row
@@ -195,7 +195,7 @@ def summary_row(
     if row.reason or not targets:
         return with_reason(row, "no target with a defined score")
     basis = Basis(MODALITIES, study.pair)
-    rows = (explained(study, view, t, basis, row) for t in targets)
+    rows = (explain(study, view, t, basis, row) for t in targets)
     return next((candidate for candidate in rows if candidate.reason), row)
 
 

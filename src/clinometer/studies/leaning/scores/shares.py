@@ -29,7 +29,7 @@ from clinometer.studies.leaning.scores.cosines import Estimate, by_view
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, LeaningStudy
 from clinometer.studies.leaning.scores.measuring import Texts, texts_of
 from clinometer.studies.leaning.scores.rows import FIXED, Basis, bare, target_row, with_reason
-from clinometer.studies.leaning.scores.views import EncoderView, TextMatches
+from clinometer.studies.leaning.scores.views import EncoderView, TextMatches, count_nearest
 
 BETWEEN = "some lie between"
 BETWEEN_BY_CHANCE = 0.05
@@ -163,7 +163,7 @@ def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Ma
 
 def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> dict[str, DistributionScore]:
     confidence = study.settings.confidence
-    pair, everyone = _counts(study, view, t, study.pair), _counts(study, view, t, study.everyone)
+    pair, everyone = (count_nearest(view.image_cosines[t], groups) for groups in (study.pair, study.everyone))
     own, blank = blanks
     return {
         "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
@@ -172,14 +172,6 @@ def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> 
         "distribution_bias": distribution_bias(everyone, confidence=confidence),
         "miss_rate": generative_miss_rate(own, blank, confidence=confidence),
     }
-
-
-def _counts(study: LeaningStudy, view: EncoderView, t: int, groups: Sequence[int]) -> np.ndarray:
-    """Count a target's images by the group whose words they are nearest to; all 0 where a group has no word."""
-    near = view.image_cosines[t][:, 1][:, list(groups)]
-    if not len(near) or not np.isfinite(near).all():
-        return np.zeros(len(groups), int)
-    return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
 
 
 def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
@@ -321,10 +313,10 @@ def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Seq
         return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * len(sizes)
     if len(texts.units) < 2 or matches is None:
         return [_Match(np.empty(0), len(texts.units), nan, "one text: there is no other to compare with")] * len(sizes)
-    return list(_ranked(matches, texts, sizes))
+    return list(_rank_matches(matches, texts, sizes))
 
 
-def _ranked(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
+def _rank_matches(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
     """Match each target: the gains of all images wait in a file, and are read by text."""
     owners = np.repeat(texts.own, sizes)
     at_once = max(HELD // max(len(owners), 1), 1)

@@ -86,16 +86,28 @@ def evidence_of(
     InvalidInputError
         As ``mcas_study``; or no encoder reads text, or a group has no image: the number is then not defined.
     """
-    readings = image_leanings(encoders, design, component)
-    leanings = list(zip(readings.targets, readings.constants.tolist(), strict=True))
-    stands = [
-        mean_evidence(values, constant, *readings.span, design.margin, float(reach))
-        for (values, constant), reach in zip(leanings, readings.reaches, strict=True)
-    ]
-    stands = in_family(stands)
+    run = image_leanings(encoders, design, component)
+    leanings = list(zip(run.targets, run.constants.tolist(), strict=True))
+    return _judge_means(leanings, run.span, run.reaches, design.margin, ahead)
+
+
+def _judge_means(
+    leanings: Sequence[tuple[np.ndarray, float]],
+    span: tuple[float, float],
+    reaches: np.ndarray,
+    margin: float | None,
+    ahead: bool,
+) -> list[Evidence]:
+    """Judge means of observations within a span, each with what is added to it, as one family."""
+    stands = in_family(
+        [
+            mean_evidence(values, constant, *span, margin, float(reach))
+            for (values, constant), reach in zip(leanings, reaches, strict=True)
+        ]
+    )
     if not ahead:
         return stands
-    factors = factors_ahead(stands, leanings, readings.span, design.margin)
+    factors = factors_ahead(stands, leanings, span, margin)
     return [
         replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
@@ -120,7 +132,7 @@ def rows_when_stopped(rows: Sequence[Score], stands: Mapping[str, Sequence[Evide
     for row in rows:
         own = evidence.get((row.component, row.concept))
         if (row.metric, row.encoder) == ("mcas", "mean") and own is not None:
-            stopped_rows.append(_decided(row, *own, design))
+            stopped_rows.append(_decide(row, *own, design))
         elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt", TEXT_PART)):
             stopped_rows.append(row)  # no target image enters
         else:
@@ -283,7 +295,7 @@ def _chances(
     return [leaning, of(inner, "less", evidence) + of(-inner, "greater", evidence) - 1]
 
 
-def _decided(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score:
+def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
         return judged_as(
             without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
@@ -308,10 +320,10 @@ def _decided(row: Score, stand: Evidence, p_holm: float, design: Design) -> Scor
         n_decide=needed,
         reason="no stimulus interval: " + FIXED_ONLY,
     )
-    return _bounded(judged_as(decided, judgement), row, design.margin)
+    return _move_bounds(judged_as(decided, judgement), row, design.margin)
 
 
-def _bounded(decided: Score, row: Score, margin: float | None) -> Score:
+def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
     """Move the sequence's ends by as much as fillings move those of a fixed number of images."""
     if not isfinite(row.bound_low):
         return decided
@@ -369,31 +381,12 @@ def paired_evidence(
     both = image_leanings(first, design, component), image_leanings(second, design, component)
     if len({tuple(map(len, run.targets)) for run in both}) > 1:
         raise InvalidInputError("paired: the runs have different numbers of images; pair them")
-    leanings, span = _differences(*both)
-    reaches = reaches_of(_items_apart(*both), both[1].layout, both[1].pair, component)
-    stands = in_family(
-        [
-            mean_evidence(values, constant, *span, design.margin, float(reach))
-            for (values, constant), reach in zip(leanings, reaches, strict=True)
-        ]
-    )
-    if not ahead:
-        return stands
-    factors = factors_ahead(stands, leanings, span, design.margin)
-    return [
-        replace(stand, factor=float(of_more), factor_balance=float(of_alike))
-        for stand, of_more, of_alike in zip(stands, *factors, strict=True)
-    ]
-
-
-def _differences(
-    first: ImageLeanings, second: ImageLeanings
-) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float]]:
-    """Return d of each target's pairs and its constant, and what d lies within."""
-    constants = (second.constants - first.constants).tolist()
-    values = [y - x for x, y in zip(first.targets, second.targets, strict=True)]
-    span = second.span[0] - first.span[1], second.span[1] - first.span[0]
-    return list(zip(values, constants, strict=True)), span
+    one, other = both
+    constants = (other.constants - one.constants).tolist()
+    leanings = [(y - x, c) for x, y, c in zip(one.targets, other.targets, constants, strict=True)]
+    span = other.span[0] - one.span[1], other.span[1] - one.span[0]
+    reaches = reaches_of(_items_apart(one, other), other.layout, other.pair, component)
+    return _judge_means(leanings, span, reaches, design.margin, ahead)
 
 
 def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:

@@ -326,3 +326,11 @@ def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -
     for columns in slices:
         filled = columns.stop > columns.start
         yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None
+
+
+def count_nearest(cosines: np.ndarray, groups: Sequence[int]) -> np.ndarray:
+    """Count images (n × 2 × groups) by the group whose words they are nearest to; zeros where a group has no word."""
+    near = cosines[:, 1][:, list(groups)]
+    if not len(near) or not np.isfinite(near).all():
+        return np.zeros(len(groups), int)
+    return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
