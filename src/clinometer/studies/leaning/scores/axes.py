@@ -67,6 +67,10 @@ from clinometer.studies.leaning.scores.rows import (
 from clinometer.studies.leaning.scores.views import EncoderView
 
 CROSS = "×"
+METRIC: Final = "intersections"
+F_TEST = "Hotelling's F over images, moderated over the targets"
+NOT_READ = "no image of a level to read the others by"
+TOO_FEW = "no interval from so few images of the target"
 
 
 @dataclass(frozen=True)
@@ -321,12 +325,6 @@ def _unbiased(n: int, axes: int) -> float:
     if n < axes:
         return np.nan
     return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0
-
-
-METRIC: Final = "intersections"
-F_TEST = "Hotelling's F over images, moderated over the targets"
-NOT_READ = "no image of a level to read the others by"
-TOO_FEW = "no interval from so few images of the target"
 
 
 def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:

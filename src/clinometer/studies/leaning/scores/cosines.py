@@ -23,6 +23,11 @@ from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_
 from clinometer.stats.scratch import Kept
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, pooled_encoders, unit_rows
 
+Formula = Callable[[np.ndarray], np.ndarray]
+"""From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""
+NUMBERS_AT_ONCE: Final = 2**22
+"""Numbers of a tensor of replicates that are read at once, 16 MB."""
+
 
 @dataclass(frozen=True)
 class Cosines:
@@ -262,13 +267,6 @@ def word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np
 def text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
     """Compute cosines of the targets' texts with the words: (n × n_words), NaN where either is missing."""
     return np.full((n, n_words), np.nan) if texts is None or words is None else texts @ words.T
-
-
-Formula = Callable[[np.ndarray], np.ndarray]
-"""From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""
-
-NUMBERS_AT_ONCE: Final = 2**22
-"""Numbers of a tensor of replicates that are read at once, 16 MB."""
 
 
 @dataclass(frozen=True)

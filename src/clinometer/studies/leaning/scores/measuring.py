@@ -13,8 +13,8 @@ process, in any order: see :mod:`clinometer.studies.leaning.scores.views` for wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count
 
@@ -43,116 +43,6 @@ from clinometer.studies.leaning.scores.design import (
     unit_rows,
 )
 
-Kept = tuple[np.ndarray | None, ...]
-"""Of each target, the positions of the pictures that count; None for all."""
-
-Found = tuple[Kept, tuple[np.ndarray, ...]]
-"""Which pictures of each target count, and how often each of them was drawn."""
-
-
-def counted_once(
-    encoders: Sequence[EncoderEmbeddings], design: Design, found: Found | None = None
-) -> list[EncoderEmbeddings]:
-    """Leave each picture in once, and note in ``target_copies`` how often it was drawn.
-
-    All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
-    ``found`` : what :func:`pictures_that_count` says; then no image of a target is read.
-
-    Raises
-    ------
-    InvalidInputError
-        As ``layout_of``.
-    """
-    if all(encoder.all_differ for encoder in encoders):
-        return list(encoders)
-    layout_of(encoders, design, targets=False)
-    kept, copies = found or pictures_that_count(encoders, design)
-    groups = {group: range(len(prompts)) for group, prompts in encoders[0].group_images.items()}
-    positions = {
-        g: [drawn_once([signatures(e.group_images[g][p]) for e in encoders])[0] for p in groups[g]] for g in groups
-    }
-    return [
-        replace(
-            _only(encoder, kept, copies),
-            group_images={g: tuple(encoder.group_images[g][p][positions[g][p]] for p in groups[g]) for g in groups},
-        )
-        for encoder in encoders
-    ]
-
-
-def pairs_counted_once(
-    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
-) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
-    """Leave each pair in once, of two runs whose i-th pictures are partners, where either is new in its own run.
-
-    Twenty different pictures less twenty times the same one are no twenty differences: what the one picture is off by
-    is in all of them.
-    """
-
-    def both(images: Sequence[Sequence[Sequence[np.ndarray]]], at: int) -> np.ndarray:
-        return reduce(np.intersect1d, (drawn_once([signatures(x[at]) for x in of_run])[0] for of_run in images))
-
-    targets = range(len(first[0].target_images))
-    images = [[encoder.target_images for encoder in run] for run in (first, second)]
-    kept = tuple(both(images, t) for t in targets)
-    drawn = sizes_of(first[0].target_images)
-    copies = tuple(_spread(len(own), drawn[t]) for t, own in enumerate(kept))
-    groups = {
-        group: [
-            both([[encoder.group_images[group] for encoder in run] for run in (first, second)], p)
-            for p in range(len(prompts))
-        ]
-        for group, prompts in first[0].group_images.items()
-    }
-    runs = [
-        [
-            replace(
-                _only(encoder, kept, copies),
-                group_images={
-                    g: tuple(x[own] for x, own in zip(encoder.group_images[g], groups[g], strict=True)) for g in groups
-                },
-            )
-            for encoder in run
-        ]
-        for run in (first, second)
-    ]
-    return runs[0], runs[1]
-
-
-def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
-    """Find which pictures of each target count, and how often each was drawn; every vector is checked on the way."""
-    kept, copies = list[np.ndarray | None](), list[np.ndarray]()
-    for t in range(len(design.targets)):
-        places = []
-        for encoder in encoders:
-            pieces = zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False)
-            places.append(np.concatenate([_check_places(encoder, design, t, *piece) for piece in pieces]))
-        drawn = encoders[0].target_copies
-        positions, counts = drawn_once(places, None if drawn is None else drawn[t])
-        kept.append(None if len(positions) == len(places[0]) else positions)
-        copies.append(counts)
-    return tuple(kept), tuple(copies)
-
-
-def _check_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
-    check_target(encoder, design, t, vectors, first)
-    return signatures(vectors)
-
-
-def _only(encoder: EncoderEmbeddings, kept: Kept, copies: tuple[np.ndarray, ...]) -> EncoderEmbeddings:
-    """Keep some pictures of the targets."""
-    images = chosen(encoder.target_images, kept)
-    return replace(encoder, target_images=images, target_copies=copies, all_differ=True)
-
-
-def _spread(n: int, drawn: int) -> np.ndarray:
-    """Return counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
-    counts = np.ones(n, int)
-    if n:
-        counts[0] += drawn - n
-    return counts
-
-
 ROWS = 4096
 """Images whose unit vectors are held at once."""
 WHOLE = 2**24
@@ -164,6 +54,12 @@ AHEAD = 2**25
 
 IMAGED = (0, 2)
 """The modalities that target images enter: ii and ita."""
+
+Kept = tuple[np.ndarray | None, ...]
+"""Of each target, the positions of the pictures that count; None for all."""
+
+Found = tuple[Kept, tuple[np.ndarray, ...]]
+"""Which pictures of each target count, and how often each of them was drawn."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +168,7 @@ class Measurer:
         check: Design | None = None,
     ) -> None:
         self._layout, self._draws, self._own_texts, self._check = layout, draws, own_texts, check
-        self._readers = [_Reader(encoder, layout) for encoder in encoders]
+        self._encoders = [(encoder, *attribute_vectors(encoder, layout)) for encoder in encoders]
         self._pooled = pooled_encoders(encoders)
         self._texts: list[Texts | None] = [None] * (len(encoders) + 1)
         if own_texts:
@@ -282,10 +178,10 @@ class Measurer:
 
     def __call__(self, t: int) -> MeasuredTarget:
         """Read a target's images, a few at a time; then weigh them, a few replicates at a time."""
-        images = [reader.embeddings.target_images for reader in self._readers]
+        images = [encoder.target_images for encoder, *_ in self._encoders]
         if self._check is not None:
-            for reader in self._readers:
-                check_target(reader.embeddings, self._check, t, reader.embeddings.target_images[t])
+            for encoder, *_ in self._encoders:
+                check_target(encoder, self._check, t, encoder.target_images[t])
         size = sizes_of(images[0])[t]
         views = [_View(self._layout, self._draws, size) for _ in range(len(images) + (len(self._pooled) > 1))]
         blanks = []
@@ -303,7 +199,11 @@ class Measurer:
         return MeasuredTarget(tuple(view.finish() for view in views), (own, blank))
 
     def _add_cosines(self, views: Sequence[_View], first: int, units: Sequence[np.ndarray]) -> None:
-        pairs = [reader.cosines(rows) for reader, rows in zip(self._readers, units, strict=True)]
+        n_words = sum(self._layout.word_counts)
+        pairs = [
+            (cosine(rows, images), word_cosine(rows, words, n_words))
+            for (_, images, words), rows in zip(self._encoders, units, strict=True)
+        ]
         for view, pair in zip(views, pairs, strict=False):
             view.add_images(first, *pair)
         if len(self._pooled) > 1:
@@ -320,8 +220,7 @@ class Measurer:
 
     def _blanks(self, t: int, units: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         both = []
-        for reader, rows in zip(self._readers, units, strict=True):
-            e = reader.embeddings
+        for (e, *_), rows in zip(self._encoders, units, strict=True):
             if e.reads_text and e.target_texts is not None and e.blank_text is not None and len(rows):
                 both.append(rows @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T)
         if not both:
@@ -350,25 +249,6 @@ def measure_by_threads(measure: Measurer, layout: Layout, draws: Draws | None) -
     yield from zip(targets, mapped_by_threads(measure, targets, threads), strict=True)
 
 
-class _Reader:
-    """The cosines of one encoder's images with its attribute images and words."""
-
-    def __init__(self, embeddings: EncoderEmbeddings, layout: Layout) -> None:
-        self._images, self._words = attribute_vectors(embeddings, layout)
-        self._n_words = sum(layout.word_counts)
-        self.embeddings = embeddings
-
-    def cosines(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute cosines with the attribute images and with the words: (n × images), (n × words)."""
-        return cosine(units, self._images), word_cosine(units, self._words, self._n_words)
-
-
-@dataclass
-class _OwnTexts:
-    ranks: list[np.ndarray] = field(default_factory=list)
-    gains: list[np.ndarray] = field(default_factory=list)
-
-
 class _View:
     """The numbers of one view of a target of so many images, as they come."""
 
@@ -383,7 +263,7 @@ class _View:
         self._images, self._stimulus = (
             np.full((len(draws.images) if draws else 0, 2, groups), np.nan, np.float32) for _ in ("images", "stimuli")
         )
-        self._own_texts = _OwnTexts()
+        self._own_texts: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
         """Take the cosines of some of its images, from position ``first`` on."""
@@ -401,8 +281,7 @@ class _View:
         """Take their cosines with the different texts: the rank of target t's, ties halved, and all less their mean."""
         mine = cosines[:, [own[t]]]
         ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
-        self._own_texts.ranks.append(ranks)
-        self._own_texts.gains.append((cosines - cosines.mean(axis=1)[:, None])[:, own].T)
+        self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, own].T))
 
     def add_replicates(self, first: int, weights: np.ndarray, draws: Draws) -> None:
         """Weigh the images in the replicates from ``first`` on."""
@@ -415,11 +294,110 @@ class _View:
 
     def finish(self) -> SeenTarget:
         """Return what was measured."""
-        size, texts = self.size, self._own_texts
+        size = self.size
         point = np.full((2, len(self._layout.groups)), np.nan)
         if size:
             sum_by_group(self._weighed[0], self._uniform.images, self._layout.image_slices, point[None, 0])
             sum_by_group(self._weighed[1], self._uniform.words, self._layout.word_slices, point[None, 1])
         images, words = (total / size if size else np.full_like(total, np.nan) for total in self._sums)
-        own_text = OwnText(np.concatenate(texts.ranks), np.hstack(texts.gains)) if texts.ranks else None
+        own_text = OwnText(*map(np.hstack, zip(*self._own_texts, strict=True))) if self._own_texts else None
         return SeenTarget(self._groups, (images, words), point, self._images, self._stimulus, own_text)
+
+
+def counted_once(
+    encoders: Sequence[EncoderEmbeddings], design: Design, found: Found | None = None
+) -> list[EncoderEmbeddings]:
+    """Leave each picture in once, and note in ``target_copies`` how often it was drawn.
+
+    All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
+    ``found`` : what :func:`pictures_that_count` says; then no image of a target is read.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``layout_of``.
+    """
+    if all(encoder.all_differ for encoder in encoders):
+        return list(encoders)
+    layout_of(encoders, design, targets=False)
+    kept, copies = found or pictures_that_count(encoders, design)
+    groups = {group: range(len(prompts)) for group, prompts in encoders[0].group_images.items()}
+    positions = {
+        g: [drawn_once([signatures(e.group_images[g][p]) for e in encoders])[0] for p in groups[g]] for g in groups
+    }
+    return [_keep(encoder, kept, copies, positions) for encoder in encoders]
+
+
+def pairs_counted_once(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
+    """Leave each pair in once, of two runs whose i-th pictures are partners, where either is new in its own run.
+
+    Twenty different pictures less twenty times the same one are no twenty differences: what the one picture is off by
+    is in all of them.
+    """
+
+    def both(images: Sequence[Sequence[Sequence[np.ndarray]]], at: int) -> np.ndarray:
+        return reduce(np.intersect1d, (drawn_once([signatures(x[at]) for x in of_run])[0] for of_run in images))
+
+    targets = range(len(first[0].target_images))
+    images = [[encoder.target_images for encoder in run] for run in (first, second)]
+    kept = tuple(both(images, t) for t in targets)
+    drawn = sizes_of(first[0].target_images)
+    copies = tuple(_spread(len(own), drawn[t]) for t, own in enumerate(kept))
+    groups = {
+        group: [
+            both([[encoder.group_images[group] for encoder in run] for run in (first, second)], p)
+            for p in range(len(prompts))
+        ]
+        for group, prompts in first[0].group_images.items()
+    }
+    one, other = ([_keep(encoder, kept, copies, groups) for encoder in run] for run in (first, second))
+    return one, other
+
+
+def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
+    """Find which pictures of each target count, and how often each was drawn; every vector is checked on the way."""
+    kept, copies = list[np.ndarray | None](), list[np.ndarray]()
+    for t in range(len(design.targets)):
+        places = []
+        for encoder in encoders:
+            pieces = zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False)
+            places.append(np.concatenate([_check_places(encoder, design, t, *piece) for piece in pieces]))
+        drawn = encoders[0].target_copies
+        positions, counts = drawn_once(places, None if drawn is None else drawn[t])
+        kept.append(None if len(positions) == len(places[0]) else positions)
+        copies.append(counts)
+    return tuple(kept), tuple(copies)
+
+
+def _check_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
+    check_target(encoder, design, t, vectors, first)
+    return signatures(vectors)
+
+
+def _keep(
+    encoder: EncoderEmbeddings,
+    kept: Kept,
+    copies: tuple[np.ndarray, ...],
+    groups: Mapping[str, Sequence[np.ndarray]],
+) -> EncoderEmbeddings:
+    """Keep some pictures of the targets, and of each group's prompts."""
+    return replace(
+        encoder,
+        target_images=chosen(encoder.target_images, kept),
+        target_copies=copies,
+        all_differ=True,
+        group_images={
+            g: tuple(x[own] for x, own in zip(encoder.group_images[g], positions, strict=True))
+            for g, positions in groups.items()
+        },
+    )
+
+
+def _spread(n: int, drawn: int) -> np.ndarray:
+    """Return counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
+    counts = np.ones(n, int)
+    if n:
+        counts[0] += drawn - n
+    return counts

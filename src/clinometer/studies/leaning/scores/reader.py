@@ -45,6 +45,8 @@ FEWEST_PAIRS: Final = 4
 """The same for pairs of prompts, where images alone are compared."""
 
 N_PERMUTATIONS: Final = 1_999
+LEVEL: Final = 0.01
+"""Largest p that counts as reading."""
 
 
 def prompt_p_value(
@@ -184,10 +186,6 @@ def _unbiased_distance(a: np.ndarray, b: np.ndarray, n_a: int, n_b: int) -> np.n
     within_a = (np.vecdot(a, a) - n_a) / (n_a * (n_a - 1))
     within_b = (np.vecdot(b, b) - n_b) / (n_b * (n_b - 1))
     return np.asarray(within_a + within_b - 2 * np.vecdot(a, b) / (n_a * n_b))
-
-
-LEVEL: Final = 0.01
-"""Largest p that counts as reading."""
 
 
 @dataclass(frozen=True)

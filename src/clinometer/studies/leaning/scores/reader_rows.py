@@ -35,6 +35,8 @@ UNREAD: Final = "cannot read"
 """The flag of a view that gives no verdict."""
 
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
+AXIS = "axis:"
+"""Leads the components that rest on a single axis."""
 
 
 def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: float) -> list[Score]:
@@ -142,10 +144,6 @@ def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Sc
                     reason=FIXED if n else "no image of the group, or a group without words to read by",
                 ))  # fmt: skip
     return rows
-
-
-AXIS = "axis:"
-"""Leads the components that rest on a single axis."""
 
 
 @dataclass(frozen=True)

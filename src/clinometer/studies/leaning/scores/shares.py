@@ -36,6 +36,22 @@ BETWEEN_BY_CHANCE = 0.05
 BETWEEN_LEVEL = 0.01
 BETWEEN_TEST = "binomial, against one of 20 images of a group beyond its own spread, one-sided"
 NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
+Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Of each image of a target, the cosine with its target's text and with the blank prompt."""
+NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
+FIDELITY: Final = "fidelity"
+OWN_FIDELITY: Final = "own_fidelity"
+OWN_UNSHOWN: Final = "own_unshown"
+"""Components of a comparison that are a run's own; ``setting`` says whose."""
+RUNS: Final = ("first run", "second run")
+NOT_SHOWN: Final = "not shown"
+"""The flag of a target whose images do not show it better than chance, and of its shares."""
+HELD: Final = 2**22
+"""Cosines of images with texts that are read at once, 32 MB."""
+LEVEL: Final = 0.05
+TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
+UNSHOWN: Final = "its images do not show the concept better than chance would"
+_NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 
 def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -138,12 +154,6 @@ def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:
     return int((near[:, a] - near[:, b] > 0).sum()), len(near)
 
 
-Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Of each image of a target, the cosine with its target's text and with the blank prompt."""
-
-NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
-
-
 def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
     """Report scores of other audits for each target, from the zero-shot reading of its images.
 
@@ -183,24 +193,6 @@ def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, scor
         return NO_BLANK
     empty = [g for g in study.everyone if not study.layout.word_counts[g]]
     return f"no word of group {study.layout.groups[empty[0]]!r}" if empty else score.reason
-
-
-FIDELITY: Final = "fidelity"
-OWN_FIDELITY: Final = "own_fidelity"
-OWN_UNSHOWN: Final = "own_unshown"
-"""Components of a comparison that are a run's own; ``setting`` says whose."""
-RUNS: Final = ("first run", "second run")
-NOT_SHOWN: Final = "not shown"
-"""The flag of a target whose images do not show it better than chance, and of its shares."""
-
-HELD: Final = 2**22
-"""Cosines of images with texts that are read at once, 32 MB."""
-
-LEVEL: Final = 0.05
-TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
-UNSHOWN: Final = "its images do not show the concept better than chance would"
-
-_NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 
 @dataclass(frozen=True)
