@@ -9,6 +9,9 @@ Populations are those of verdict_simulations.py. Two runs are drawn from them in
 
 However it is drawn, an image of either run has the population's distribution. So the truth of a difference does not
 depend on it, and where shares are equal it is exactly 0.
+
+*A filter* of the second run refuses each picture of the first group with a probability: what is left of two equal
+models differs.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ import numpy as np
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import FAMILY_LEVEL, POPULATIONS, Population, design_of, rate_over_studies, side_of
 from clinometer.metrics import Score
+from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
-from clinometer.studies.leaning.compare import compare_leanings, difference_family, measured_runs
+from clinometer.studies.leaning.compare import MissingPictures, compare_leanings, difference_family, measured_runs
 from clinometer.studies.leaning.scores.design import DrawSettings
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
@@ -167,6 +171,45 @@ def overall(n: int, share: float, concepts: int, images: int, way: str) -> list[
     return [rate_over_studies("compare-level", "one leans more over all", setting, 0.05, np.array(said))]
 
 
+def _chosen(run: EncoderEmbeddings, there: np.ndarray) -> EncoderEmbeddings:
+    """The run with some of its pictures of targets, (concepts × images)."""
+    return replace(run, target_images=tuple(x[own] for x, own in zip(run.target_images, there, strict=True)))
+
+
+def filtered(n: int, share: float, refused: float, concepts: int, images: int, way: str) -> list[Found]:
+    """Two runs that are equal, of whose second each picture of the first group is refused with a probability."""
+    population, design, held = POPULATIONS[0], design_of(concepts), []
+    for study in range(n):
+        rng = np.random.default_rng(
+            [64, round(100 * share), round(100 * refused), concepts, images, list(WAYS).index(way), study]
+        )
+        runs = two_runs(population, rng, (np.full(concepts, share),) * 2, images, way)
+        shown_a = np.stack([x[:, 0] > 0 for x in runs[1].target_images])
+        there = ~(shown_a & (rng.random(shown_a.shape) < refused))
+        lost, alone = (~there).sum(axis=1).tolist(), None
+        second = _chosen(runs[1], there)
+        if WAYS[way] is None:
+            first = runs[0]
+        else:
+            first = _chosen(runs[0], there)
+            alone = [_chosen(runs[0], ~there)], [_chosen(runs[1], there & False)]
+        missing = MissingPictures(([0] * concepts, lost), alone)
+        rows = compare_leanings([first], [second], design, paired=alone is not None, n_resamples=200, missing=missing)
+        judged = [row for row in rows if (row.component, row.encoder) == (IMAGE_PART, "mean")]
+        for_all = [row for row in rows if row.component == "magnitude"]
+        found = [[row.verdict == Verdict.MORE for row in of] for of in (judged, for_all)]
+        bare = [[row.verdict == Verdict.MORE and not row.depends_on for row in of] for of in (judged, for_all)]
+        held.append([any(of) for pair in zip(found, bare, strict=True) for of in pair])
+    setting = f"{way}: {population.name}, {concepts} concepts of {images} images asked for, {share:.0%} in both, "
+    setting += f"{refused:.0%} of one group refused in the second"
+    whats = (
+        "any concept differs", "any differs, and says of nothing that it depends on it",
+        "one leans more over all", "one does, and says of nothing that it depends on it",
+    )  # fmt: skip
+    columns = zip(whats, np.array(held, float).T, strict=True)
+    return [rate_over_studies("compare-missing", what, setting, FAMILY_LEVEL, column) for what, column in columns]
+
+
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     sizes = ((28, 8), (28, 20), (8, 8), (8, 100))
@@ -179,4 +222,6 @@ def experiments() -> list[Experiment]:
           for population in range(len(POPULATIONS)) for way in WAYS),
         *((unequal_runs, 300, {"population": 0, "shares": (0.5, 0.75), "images": 20, "way": way}) for way in WAYS),
         *((overall, 200, {**usual, "way": way}) for way in WAYS),
+        *((filtered, 100, {"share": share, "refused": refused, "concepts": 12, "images": images, "way": way})
+          for way in WAYS for images in (20, 60) for share, refused in ((0.5, 0.0), (0.5, 0.4), (0.85, 0.4))),
     ]  # fmt: skip

@@ -45,6 +45,13 @@ def test_equal_runs_are_not_called_different(way):
             assert found.rate <= found.nominal + 4 * max(found.error, 0.01), found
 
 
+def test_a_filter_makes_no_difference_without_a_qualifier():
+    differs, bare, *over_all = sim.filtered(8, 0.5, 0.4, 12, 60, "independent")
+    assert differs.rate >= 0.3
+    assert bare.rate <= 0.13  # none, or a single one
+    assert over_all[1].rate <= over_all[0].rate
+
+
 def test_the_page_says_that_equal_runs_are_seldom_called_different():
     """Within three standard errors of what is promised; on the safe side there is no bound."""
     rows = told("compare-level")

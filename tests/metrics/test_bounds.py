@@ -11,7 +11,9 @@ from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import crossed_study, mcas_study
+from clinometer.studies.leaning.compare import MissingPictures, compare_leanings
 from clinometer.studies.leaning.scores.cosines import group_scores
+from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
 from clinometer.studies.leaning.scores.design import layout_of
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings, unit
@@ -73,6 +75,99 @@ def test_cells_and_axes_have_bounds():
     judged = [row for row in rows if row.verdict]
     assert judged
     assert any(np.isfinite(row.bound_low) and row.bound_low < row.low for row in judged)
+
+
+COMPARED = {
+    "leaning": (design(), embeddings("e0", images=14), embeddings("e0", seed=5, images=14), compare_leanings),
+    "crossed": (
+        crossed_design(THREE),
+        crossed_embeddings(crossed_design(THREE)),
+        replace(crossed_embeddings(crossed_design(THREE), seed=3), encoder="e0"),
+        compare_intersections,
+    ),
+}
+
+
+def between(study, counts=None, *, paired=False, turned=False):
+    """Differences of two runs of which the last pictures are missing, so many of each target: (first, second)."""
+    of, *runs, compare = COMPARED[study]
+    counts, alone = counts or (0, 0), None
+    there = [[x[: len(x) - n] for x in run.target_images] for run, n in zip(runs, counts, strict=True)]
+    if paired:
+        both = [[x[: len(x) - max(counts)] for x in run.target_images] for run in runs]
+        rest = [
+            [x[len(b) :] for x, b in zip(own, of_both, strict=True)] for own, of_both in zip(there, both, strict=True)
+        ]
+        alone = tuple([replace(run, target_images=tuple(x))] for run, x in zip(runs, rest, strict=True))
+        there = both
+    first, second = ([replace(run, target_images=tuple(x))] for run, x in zip(runs, there, strict=True))
+    lost = [[n] * len(of.targets) for n in counts]
+    if turned:
+        first, second, lost, alone = second, first, lost[::-1], alone and alone[::-1]
+    options = {"n_resamples": 50} if study == "leaning" else {}
+    plain = compare(first, second, of, paired=paired, **options)
+    return plain, compare(first, second, of, paired=paired, missing=MissingPictures(tuple(lost), alone), **options)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("study", COMPARED)
+def test_bounds_of_a_difference_hold_its_interval_and_change_nothing_else(study, paired):
+    plain, rows = between(study, (1, 3), paired=paired)
+    bare = [replace(row, n_missing=0, bound_low=np.nan, bound_high=np.nan, depends_on="") for row in rows]
+    assert list(map(repr, bare)) == list(map(repr, plain))
+    bounded = [row for row in rows if np.isfinite(row.bound_low)]
+    assert {row.component for row in rows} - {row.component for row in bounded} <= {"itp"}
+    assert all(row.bound_low <= row.low <= row.high <= row.bound_high and row.n_missing == 4 for row in bounded
+               if row.component != "magnitude")  # fmt: skip
+    assert not any(row.n_missing for row in rows if row.component == "itp")
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("study", COMPARED)
+def test_two_runs_without_missing_pictures_have_the_rows_that_they_had(study, paired):
+    plain, rows = between(study, (0, 0), paired=paired)
+    assert list(map(repr, rows)) == list(map(repr, plain))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("study", COMPARED)
+def test_bounds_are_mirrored_where_the_runs_change_places(study, paired):
+    rows, back = between(study, (1, 3), paired=paired)[1], between(study, (1, 3), paired=paired, turned=True)[1]
+    at_images = [i for i, row in enumerate(rows) if np.isfinite(row.bound_low) and row.component != "magnitude"]
+    assert [rows[i].bound_low for i in at_images] == pytest.approx([-back[i].bound_high for i in at_images], abs=1e-9)
+    assert [rows[i].depends_on for i in at_images] == [back[i].depends_on for i in at_images]
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_difference_with_its_missing_pictures_back_lies_within_the_bounds(paired):
+    """The pictures that were taken away are known here; they score between the groups' own, as these are the poles."""
+    whole, rows = between("leaning")[0], between("leaning", (2, 4), paired=paired)[1]
+    for before, row in zip(whole, rows, strict=True):
+        if row.component == "image_part" and row.encoder == "mean":
+            assert row.bound_low <= before.value <= row.bound_high
+
+
+def test_the_difference_of_magnitudes_is_moved_as_far_as_each_target_may_lean_more_or_less():
+    rows = {n: between("leaning", (0, n))[1][-1] for n in (1, 4)}
+    assert all(row.bound_low <= row.low <= row.high <= row.bound_high for row in rows.values())
+    assert rows[4].bound_high - rows[4].bound_low > rows[1].bound_high - rows[1].bound_low
+
+
+def test_what_is_missing_of_runs_drawn_until_decided_moves_the_ends_of_the_sequence():
+    of, first, second = design(), *(embeddings("e0", images=60, leanings=x) for x in ([0.0] * 6, [1.5, *[0.0] * 5]))
+    alone = [replace(first, target_images=tuple(x[:1] for x in first.target_images))], [
+        replace(second, target_images=tuple(x[:0] for x in second.target_images))
+    ]  # fmt: skip
+
+    def judged(n):
+        missing = MissingPictures(([0] * 6, [n] * 6), alone if n else None)
+        rows = compare_leanings([first], [second], of, paired=True, until_decided=True, n_resamples=50, missing=missing)
+        return [row for row in rows if (row.component, row.encoder) == ("image_part", "mean")]
+
+    for plain, row in zip(judged(0), judged(1), strict=True):
+        assert (row.low, row.high, row.verdict) == (plain.low, plain.high, plain.verdict)
+        assert row.bound_low <= row.low <= row.high <= row.bound_high
+    assert judged(1)[0].verdict == Verdict.MORE
 
 
 def row(verdict, side="", low=-1.0, high=1.0, **fields):

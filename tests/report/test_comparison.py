@@ -7,9 +7,11 @@ import os
 import shutil
 from html import unescape
 
+import numpy as np
 import pytest
 
 import clinometer as cm
+from clinometer.models import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.comparison import compared, run_names
@@ -454,6 +456,37 @@ def test_the_page_says_who_refuses_more_and_what_that_means(refusing, tmp_path):
         "Differences of leaning are about what each run drew.",
     ):
         assert words in page, words
+
+
+class RedFilter(Painter):
+    """Refuses what of a concept came out redder than most."""
+
+    def generate(self, requests):
+        for request in requests:
+            (result,) = super().generate([request])
+            too_red = "lean" in request.prompt and np.asarray(result.image)[..., 0].mean() > 255 * 0.62
+            yield GenerationResult(request.id, "refused", None, "too red") if too_red else result
+
+
+def test_a_verdict_that_missing_pictures_might_change_says_so_on_the_page(tmp_path):
+    suite = toy_suite(target=60, attribute=6)
+    runs = [
+        cm.audit(model, suite, tmp_path / model.card.name, encoder=Eye(), seed=seed)
+        for seed, model in enumerate((Painter(name="open"), RedFilter(name="shut")))
+    ]
+    (found,) = cm.compare(*runs, out=tmp_path / "out")
+    page = unescape((tmp_path / "out/comparison.html").read_text())
+    over_all = found.scores[found.scores.component == "magnitude"].iloc[0]
+    assert (over_all.depends_on, over_all.n_missing) == ("missing", (runs[1].samples.status != "ok").sum())
+    for words in (
+        "shut beside open: open leans more, if the missing pictures are like the rest.",
+        f"with its {over_all.n_missing} missing pictures filled in either way the interval is",
+        "a verdict that the missing pictures may change says so.",
+        "Missing filled in: the same 95",
+    ):
+        assert words in page.replace("\N{NO-BREAK SPACE}", " "), words
+    assert "missing filled in" in comparison_tables(found)[0].columns
+    assert "missing filled in" not in comparison_tables(found, short=True)[0].columns
 
 
 def test_a_row_of_refusals_has_both_rates_and_the_judged_interval(refusing):

@@ -2,7 +2,8 @@
 
 A picture that was refused, or failed, would have shown something. Nobody knows what, so all of them are taken to be of
 group a, and then all of group b, each at what an image of that group may score; of pictures that are another one again,
-which count once, the mean is also taken over all as they were drawn. Each filling is tested and judged as the pictures
+which count once, the mean is also taken over all as they were drawn. Of two runs, what is missing of the one is taken
+to be of the group that what is missing of the other is not. Each filling is tested and judged as the pictures
 themselves are, with q over the same family. A verdict that a filling does not bear out depends on it, and says so
 (Manski 1990: bounds without an assumption about why something is missing).
 """
@@ -15,29 +16,34 @@ from math import isfinite, nan
 from typing import Final
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import LEANING, Verdict
+from clinometer.metrics.verdict import LEANING, Ends, Verdict, image_ends
 
 MISSING: Final = "missing"
 REPEATS: Final = "repeats"
 """What a verdict may depend on: the values of ``Score.depends_on``, which may be both, one behind the other."""
 
 
-def with_bounds(rows: Sequence[Score], fillings: Mapping[str, Sequence[Sequence[Score]]]) -> list[Score]:
+def with_bounds(
+    rows: Sequence[Score], fillings: Mapping[str, Sequence[Sequence[Score]]], ends: Ends = image_ends
+) -> list[Score]:
     """Give rows the outermost ends of their interval over all fillings, and what their verdict depends on.
 
     ``fillings`` : by what is filled in, the same rows judged with it, once for every way to fill it in.
+    ``ends`` : which interval is judged.
     """
     held = list(rows)
     for place, row in enumerate(rows):
         apart = {kind: [filled[place] for filled in some] for kind, some in fillings.items() if _concerns(row, kind)}
         others = [other for some in apart.values() for other in some]
-        if not others or not isfinite(row.low):
+        low, high = ends(row)
+        if not others or not isfinite(low):
             continue
+        beyond = [ends(other) for other in others]
         depends = [kind for kind, some in apart.items() if not all(_bears_out(row, other) for other in some)]
         held[place] = replace(
             row,
-            bound_low=min(row.low, *(other.low for other in others)),
-            bound_high=max(row.high, *(other.high for other in others)),
+            bound_low=min(low, *(least for least, _ in beyond)),
+            bound_high=max(high, *(most for _, most in beyond)),
             depends_on=" ".join(depends),
         )
     return held

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
@@ -44,6 +45,7 @@ class Family:
     name : over what p is corrected; empty for rows without a test.
     sides : to whom the second run leans more where the difference is above 0, and below; None gives no verdict.
     margin, ends, fewest : see :func:`clinometer.metrics.differences.judge_differences`.
+    fillings : the same rows with the pictures filled in that are missing, once for every way to do so.
     """
 
     rows: Sequence[Score]
@@ -52,18 +54,20 @@ class Family:
     margin: float | None = None
     ends: Ends = image_ends
     fewest: int = 0
+    fillings: Sequence[Sequence[Score]] = ()
 
     def corrected(self) -> list[Score]:
         """Rows with their q-values and Holm's p."""
         return corrected(self.rows, f"{METRIC}: {self.name}") if self.name else list(self.rows)
 
     def judged(self) -> list[Score]:
-        """The same with verdicts, where the quantity has sides."""
+        """The same with verdicts, where the quantity has sides, and with what fillings do to them."""
+        fillings = [replace(self, rows=rows, fillings=()).judged() for rows in self.fillings]
         rows = self.corrected()
-        if self.sides is None:
-            return rows
-        a, b = self.sides
-        return judge_differences(rows, a=a, b=b, margin=self.margin, ends=self.ends, fewest=self.fewest)
+        if self.sides is not None:
+            a, b = self.sides
+            rows = judge_differences(rows, a=a, b=b, margin=self.margin, ends=self.ends, fewest=self.fewest)
+        return with_bounds(rows, {MISSING: fillings}, self.ends)
 
 
 def judged_families(families: Iterable[Family]) -> list[Score]:

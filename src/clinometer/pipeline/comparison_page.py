@@ -128,6 +128,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
         verdict = f"too few images to tell which leans more; {needed(row)}"
     else:
         verdict = "undecided which leans more: the images do not tell"
+    bounds = f"; {filled}" if (filled := wording.bounds_words(row)) else ""
     counted = wording.count(row.n_target, quantity.counted)
     # portraits are what the sizes are estimated from; their mean is over classes and strengths, or over contrasts
     over = f", from {counted}," if quantity.over == "portraits" else f" over {counted}"
@@ -136,7 +137,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     without = f" ({row.reason})" if row.reason and not not_measured(row) else ""
     return (
         f"{second} beside {first}: {verdict}.",
-        f"Mean |{quantity.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}{without}.",
+        f"Mean |{quantity.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}{without}{bounds}.",
     )
 
 
@@ -172,6 +173,7 @@ def _table(
     short: bool,
 ) -> DifferenceTable:
     effects = scores.by_concept("comparison", "effect_size") if quantity.over == "prompts" else {}
+    bounded = not short and any(row.has_bounds for row in rows)
     intervals = [_judged_ends(row, over_prompts=quantity.over == "prompts") for row in rows]
     digits = wording.digits_for(
         [number for row, interval in zip(rows, intervals, strict=True) for number in (row.value, *interval)]
@@ -186,6 +188,7 @@ def _table(
             quantity.unit,
             quantity.column,
             "95 %",
+            *(["missing filled in"] if bounded else []),
             *(["Δd"] if effects else []),
             "q",
             "to decide",
@@ -196,6 +199,7 @@ def _table(
                 name(suite, row),
                 wording.signed(row.value, digits),
                 wording.interval(*interval, digits),
+                *([wording.interval(row.bound_low, row.bound_high, digits)] if bounded else []),
                 *([wording.signed(effects[row.concept].value)] if effects else []),
                 wording.bare_probability(row.q),
                 wording.about(row.n_decide),
@@ -217,6 +221,9 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
     note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
+    if any(row.has_bounds for row in rows):
+        note += " Missing filled in: the same 95 % with what is missing of one run taken to be all of one side, and of "
+        note += "the other run all of the other, whichever moves it further."
     common_reason = _common_reason(rows)
     return f"{note} {wording.capitalised(common_reason)}." if common_reason else note
 

@@ -41,6 +41,11 @@ class Row(Score):
         return isfinite(self.stimulus_low) and isfinite(self.stimulus_high)
 
     @property
+    def has_bounds(self) -> bool:
+        """Whether it is known what missing or repeated pictures might change."""
+        return isfinite(self.bound_low) and isfinite(self.bound_high)
+
+    @property
     def unstable(self) -> bool:
         """Whether the value is flagged unstable."""
         return self.flag == "unstable"

@@ -300,7 +300,7 @@ def verdict_words(row: Row, label: Label = str) -> str:
             return f"leans away from {label(row.group)}{assumption(row)}"
         return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}{assumption(row)}"
     if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
-        return f"more often {label(row.side)}"
+        return f"more often {label(row.side)}{assumption(row)}"
     return _PLAIN.get(row.verdict, "") + assumption(row)
 
 
@@ -315,7 +315,7 @@ def assumption(row: Row) -> str:
     """What a verdict takes for granted of pictures that are not there, or twice: ``, if the missing are like them``."""
     clauses = {MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
     held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
-    return f", if {' and '.join(held)}" if held else ""
+    return f", if {' and '.join(held)}" if held and not not_measured(row) else ""
 
 
 def said_of(row: Row, label: Label = str) -> str:
@@ -396,7 +396,7 @@ def qualification(row: Row) -> str:
 
 def bounds_words(row: Row) -> str:
     """The interval with the missing pictures filled in either way; empty where none is missing or repeated."""
-    if not isfinite(row.bound_low):
+    if not row.has_bounds:
         return ""
     of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
     ends = interval(row.bound_low, row.bound_high, digits_for([row.value, row.low, row.high]))
@@ -418,12 +418,12 @@ def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> st
     if row.verdict == Verdict.MORE_HERE:
         return f"{runs[row.side]} refuses more of these prompts"
     if row.verdict != Verdict.MORE:
-        return _PLAIN.get(row.verdict, "")
+        return _PLAIN.get(row.verdict, "") + assumption(row)
     if row.side in runs:
-        return f"{runs[row.side]} {'refuses' if refuses else 'leans'} more"
+        return f"{runs[row.side]} {'refuses' if refuses else 'leans'} more{assumption(row)}"
     if refuses:
         whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
         return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
     if row.side == OTHERS:
-        return f"{names[1]} leans less to {label(row.group)}"
-    return f"{names[1]} leans more to {label(row.side)}"
+        return f"{names[1]} leans less to {label(row.group)}{assumption(row)}"
+    return f"{names[1]} leans more to {label(row.side)}{assumption(row)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import Score
@@ -21,8 +22,13 @@ from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_in
 from clinometer.stats.bounded_means import BoundedMeans
 from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
 from clinometer.studies.leaning.scores.contrasts import (
+    II,
+    ITA,
     ContrastDifferences,
     ContrastTests,
+    Filling,
+    image_bounds,
+    image_scores,
     pair_weights,
     paired_difference,
     paired_tests,
@@ -40,7 +46,7 @@ from clinometer.studies.leaning.scores.design import (
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
-from clinometer.studies.leaning.scores.views import EncoderView, views_of
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
 
 JUDGED = (IMAGE_PART, "mcas")
 """What a comparison gives verdicts on."""
@@ -57,6 +63,87 @@ _Run = tuple[LeaningStudy, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
 
 
+@dataclass(frozen=True)
+class MissingPictures:
+    """The pictures of two runs that were asked for and are not there.
+
+    Attributes
+    ----------
+    counts : of the first run and of the second, of every target.
+    alone : where the runs are compared in pairs, what either run drew of targets and has no partner for, seen by the
+        same encoders; of these embeddings nothing else is looked at.
+    """
+
+    counts: tuple[Sequence[int], Sequence[int]]
+    alone: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None = None
+
+    @property
+    def of_targets(self) -> list[int]:
+        """Count those of each target, of both runs together."""
+        return [sum(both) for both in zip(*self.counts, strict=True)]
+
+    def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
+        """Put the pictures without partners in place of the others of a run's targets."""
+        assert self.alone is not None
+        return [
+            replace(encoder, target_images=other.target_images, target_copies=None)
+            for encoder, other in zip(run, self.alone[which], strict=True)
+        ]
+
+    def filling(self, scores: Sequence[Sequence[np.ndarray]], bounds: Sequence[np.ndarray], side: int) -> list[Filling]:
+        """List what is missing as it makes a difference least (``side`` 0) or most: of either run, or of pairs alone.
+
+        ``scores`` : of the pictures of either run that have no partner; empty where the runs are not paired.
+        ``bounds`` : of either run, what a picture of each target may score, (T × 2).
+        """
+        ends = low, high = bounds[0][:, 1 - side], bounds[1][:, side]
+        if not scores:
+            return [
+                [np.full(n, end) for n, end in zip(counts, of_run, strict=True)]
+                for counts, of_run in zip(self.counts, ends, strict=True)
+            ]
+        neither = [max(n - len(there), 0) for n, there in zip(self.counts[0], scores[1], strict=True)]
+        return [
+            [
+                np.concatenate([b - of_first, of_second - a, np.full(n, b - a)])
+                for a, b, of_first, of_second, n in zip(low, high, *scores, neither, strict=True)
+            ]
+        ]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Missing pictures, with the views by encoder of those that have no partner, of either run; none of no pairs."""
+
+    pictures: MissingPictures
+    alone: Sequence[Mapping[str, EncoderView]]
+
+    def fillings(self, views: tuple[EncoderView, EncoderView], weights: np.ndarray) -> list[list[Filling]]:
+        """Fill in what is missing, both ways; nothing where no picture enters, or a group has none to tell."""
+        if not weights[[II, ITA]].any():
+            return []
+        bounds = [image_bounds(view, weights) for view in views]
+        scores = [
+            [image_scores(cosines, weights) for cosines in run[view.encoder].image_cosines]
+            for run, view in zip(self.alone, views, strict=False)
+        ]
+        known = all(np.isfinite(ends).all() for ends in bounds)
+        return [self.pictures.filling(scores, bounds, side) for side in (0, 1)] if known else []
+
+    def magnitudes(self, which: int, measured: _Run, value: np.ndarray) -> np.ndarray:
+        """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
+        study, view = measured[0], measured[1]["mean"]
+        weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+        bounds, missing = image_bounds(view, weights), np.array(self.pictures.counts[which])
+        alone = [image_scores(x, weights) for x in self.alone[which]["mean"].image_cosines] if self.alone else []
+        sums, more = [x.sum() for x in alone] or 0.0, [len(x) for x in alone] or 0
+        n = np.array(study.layout.target_sizes)
+        known, total = n * value + sums, n + more + missing
+        ends = (known[:, None] + missing[:, None] * bounds) / total[:, None]
+        size = np.abs(ends)
+        return np.stack([np.where(ends[:, 0] * ends[:, 1] <= 0, 0.0, size.min(axis=1)), size.max(axis=1)])
+
+
 def compare_leanings(
     first: Sequence[EncoderEmbeddings],
     second: Sequence[EncoderEmbeddings],
@@ -67,6 +154,7 @@ def compare_leanings(
     n_resamples: int = 10_000,
     seed: int = 0,
     confidence: float = 0.95,
+    missing: MissingPictures | None = None,
 ) -> list[Score]:
     """Differences of the MCAS components between two runs of one design, seen by the same encoders.
 
@@ -89,6 +177,8 @@ def compare_leanings(
     ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then told: intervals, p
     and verdicts of the image part and MCAS, by bets on the pairs
     (:mod:`~clinometer.studies.leaning.scores.stopping`).
+    ``missing`` : what either run was asked for and did not draw. What is missing of the second is taken to be of group
+    b, and of the first of group a, and then the other way round; a verdict that does not hold over both says so.
 
     Returns
     -------
@@ -114,22 +204,42 @@ def compare_leanings(
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence)
     measured = measured_runs(first, second, design, settings, paired)
+    absent = absent_pictures(missing, (first, second), design, settings)
     rows = [
         row
         for encoder in measured[0][1]
         for component in COMPARED
         for row in difference_family(
-            design, measured, encoder, component, paired=paired, confidence=confidence
+            design, measured, encoder, component, paired=paired, confidence=confidence, absent=absent
         ).judged()
     ]
+    level = measured
     if image_counts(layouts[0]) != image_counts(layouts[1]):
-        measured = measured_runs(*_levelled(first, second), design, settings, paired)
-    of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
-    rows = [_noted(row, lost, design, paired) for row in [*rows, _magnitude(design, of_both, paired, confidence)]]
+        level = measured_runs(*_levelled(first, second), design, settings, paired)
+    of_both = level[0][1]["mean"].targets, level[1][1]["mean"].targets
+    rows.append(_magnitude(design, of_both, paired, confidence, absent, measured))
+    rows = [_noted(row, lost, design, paired) for row in rows]
     if until_decided:
         stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
         rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
+
+
+def absent_pictures(
+    missing: MissingPictures | None,
+    runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    design: Design,
+    settings: DrawSettings,
+) -> Absent | None:
+    """Show what is missing to the encoders; None where nothing is."""
+    if missing is None or not any(missing.of_targets):
+        return None
+    if missing.alone is None:
+        return Absent(missing, ())
+    without = [missing.alone_in(run, which) for which, run in enumerate(runs)]
+    studies = [LeaningStudy(design, layout_of(run, design), settings) for run in without]
+    views = [linear_views(run, study) for run, study in zip(without, studies, strict=True)]
+    return Absent(missing, [{view.encoder: view for view in of_run} for of_run in views])
 
 
 def once(
@@ -230,32 +340,45 @@ EstimateTests = MeanTests | BoundedMeans | DifferenceTests
 
 
 def difference_family(
-    design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
+    design: Design,
+    measured: Sequence[_Run],
+    encoder: str,
+    component: str,
+    *,
+    paired: bool,
+    confidence: float,
+    absent: Absent | None = None,
 ) -> Family:
     """Differences of one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     weights = pair_weights(study, COMPONENTS[component], *study.pair)
-    tests: ContrastTests | ContrastDifferences
-    if paired:
-        tests = paired_tests(study, paired_difference(first, second), weights)
-    else:
-        tests = unpaired_differences((study, other), (first, second), weights)
-    outer = of_no_width(tests.stimulus.interval(confidence), tests.images)
     sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
-    rows = [
-        Score(
-            metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
-            stimulus_low=float(np.fmin(fields["low"], outer.low[t])),
-            stimulus_high=float(np.fmax(fields["high"], outer.high[t])), n_target=n, **fields,
-            reason=_reason(fields["value"], fields["p"], lost=not n and component != "itp", paired=paired),
-        )
-        for t, (target, n, fields) in enumerate(
-            zip(design.targets, sizes, tested(tests.images, design.margin, paired, confidence), strict=True)
-        )
-    ]  # fmt: skip
+    fillings = absent.fillings((first, second), weights) if absent else []
+    missing = absent.pictures.of_targets if absent and fillings else [0] * len(sizes)
+
+    def rows(filling: Sequence[Filling] = ((), ())) -> list[Score]:
+        tests: ContrastTests | ContrastDifferences
+        if paired:
+            tests = paired_tests(study, paired_difference(first, second), weights, filling[0])
+        else:
+            tests = unpaired_differences((study, other), (first, second), weights, filling)
+        outer = of_no_width(tests.stimulus.interval(confidence), tests.images)
+        return [
+            Score(
+                metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
+                stimulus_low=float(np.fmin(fields["low"], outer.low[t])),
+                stimulus_high=float(np.fmax(fields["high"], outer.high[t])), n_target=n, n_missing=missing[t], **fields,
+                reason=_reason(fields["value"], fields["p"], lost=not n and component != "itp", paired=paired),
+            )
+            for t, (target, n, fields) in enumerate(
+                zip(design.targets, sizes, tested(tests.images, design.margin, paired, confidence), strict=True)
+            )
+        ]  # fmt: skip
+
     return Family(
-        rows=rows, name=f"{component} over {len(rows)} targets", margin=design.margin, fewest=FEWEST_IMAGES,
+        rows=rows(), name=f"{component} over {len(sizes)} targets", margin=design.margin, fewest=FEWEST_IMAGES,
         sides=(design.a, design.b) if component in JUDGED and encoder == "mean" else None,
+        fillings=[rows(filling) for filling in fillings],
     )  # fmt: skip
 
 
@@ -290,9 +413,18 @@ def p_values(tests: EstimateTests) -> np.ndarray:
 
 
 def _magnitude(
-    design: Design, both: tuple[TargetReplicates, TargetReplicates], paired: bool, confidence: float
+    design: Design,
+    both: tuple[TargetReplicates, TargetReplicates],
+    paired: bool,
+    confidence: float,
+    absent: Absent | None,
+    measured: Sequence[_Run],
 ) -> Score:
-    """Which run leans more, over all targets that both measure."""
+    """Which run leans more, over all targets that both measure.
+
+    What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
+    difference is moved, and is as uncertain as it was.
+    """
     points = [_scores(design, run.point, IMAGE_PART) for run in both]
     is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
     if not is_measured.any():
@@ -315,16 +447,29 @@ def _magnitude(
     )
     images, stimulus = difference("images"), difference("stimulus")
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
-    of_images = excess("images")
-    surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
-    p = float(p_value_of_no_difference(images, np.asarray(surely)))
-    row = Score(
-        metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
-        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p,
-        test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "",
-        n_target=int(is_measured.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
-    )  # fmt: skip
-    return magnitude_row(row, of_images, excess("stimulus"))
+    of_images, of_stimuli = excess("images"), excess("stimulus")
+
+    def row(shift: float = 0.0) -> Score:
+        moved = float(value + shift)
+        surely = np.sign(moved) * max(0.0, abs(moved) - of_images[int(moved > 0)])
+        p = float(p_value_of_no_difference(images, np.asarray(surely)))
+        found = Score(
+            metric=METRIC, component="magnitude", category="all", value=moved, low=float(inner.low + shift),
+            high=float(inner.high + shift), stimulus_low=float(outer.low + shift),
+            stimulus_high=float(outer.high + shift), p=p,
+            test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "",
+            n_target=int(is_measured.sum()), n_missing=sum(absent.pictures.of_targets) if absent else 0,
+            reason=left_out if isfinite(p) else NO_INTERVAL,
+        )  # fmt: skip
+        return magnitude_row(found, of_images, of_stimuli)
+
+    if absent is None:
+        return row()
+    least, most = np.stack([absent.magnitudes(i, measured[i], points[i]) for i in (0, 1)], axis=1)
+    own = np.abs(points)
+    shifts = [(second - own[1]) - (first - own[0]) for first, second in ((most[0], least[1]), (least[0], most[1]))]
+    fillings = [[row(float(shift[is_measured].mean()))] for shift in shifts if np.isfinite(shift[is_measured]).all()]
+    return with_bounds([row()], {MISSING: fillings})[0]
 
 
 def _with_interval(

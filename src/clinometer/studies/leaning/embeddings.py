@@ -14,6 +14,7 @@ from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.compare import MissingPictures
 from clinometer.studies.leaning.stacks import (
     TargetVectors,
     drawn_counts,
@@ -42,9 +43,31 @@ def study_design(suite: LeaningSuite) -> Design:
 
 def with_missing(design: Design, run: Run) -> Design:
     """A design that knows how many images of each target were asked for and are not there."""
-    rows = run.each_sample(["concept", "status"])
-    lost = Counter(concept for concept, status in rows if status != "ok")
+    lost = _missing(run)
     return replace(design, targets=tuple(replace(t, missing=lost[t.name]) for t in design.targets)) if lost else design
+
+
+def _missing(run: Run, seeds: Collection[int] | None = None) -> Counter[str]:
+    """Count images that were asked for and are not there, by what they are of; with ``seeds``, of these alone."""
+    rows = run.each_sample(["concept", "status", "seed"])
+    return Counter(concept for concept, status, seed in rows if status != "ok" and (seeds is None or seed in seeds))
+
+
+def missing_pictures(
+    runs: tuple[Run, Run], suite: LeaningSuite, encoders: Sequence[str], keep: Collection[int] | None
+) -> MissingPictures | None:
+    """Find what two runs were both asked for and did not both draw; with ``keep``, those with these seeds are pairs."""
+    both = None if keep is None else set.intersection(*(set(run.plan.column("seed").to_pylist()) for run in runs))
+    lost = [_missing(run, both) for run in runs]
+    if not any(lost):
+        return None
+    first, second = ([of_run[target.name] for target in suite.targets] for of_run in lost)
+    if keep is None or both is None:
+        return MissingPictures((first, second))
+    of_first, of_second = (
+        [encoder_embeddings(run, suite, name, both - set(keep)) for name in encoders] for run in runs
+    )
+    return MissingPictures((first, second), (of_first, of_second))
 
 
 def _compared(suite: LeaningSuite) -> dict[str, Any]:

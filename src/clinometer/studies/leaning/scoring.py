@@ -25,7 +25,7 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design, with_missing
+from clinometer.studies.leaning.embeddings import encoder_embeddings, missing_pictures, study_design, with_missing
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
@@ -75,8 +75,9 @@ def compare_leaning(
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
     suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    missing = missing_pictures(runs, suite, encoders, keep)
     if suite.axes:
-        return compare_intersections(of_first, of_second, study_design(suite), paired=paired)
+        return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
     until_decided = any(run.record.get("until") is not None for run in runs)
     rows = compare_leanings(
         of_first,
@@ -86,6 +87,7 @@ def compare_leaning(
         until_decided=until_decided,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
+        missing=missing,
     )
     # intervals over numbers of images that the images have set are not tested
     return rows if until_decided else [*rows, *_fidelity_differences(runs, encoders)]

@@ -127,9 +127,11 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
 def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
     """What differences of leaning are about, where pictures are missing."""
     drawn = "what both runs drew" if comparison.paired else "what each run drew"
+    bounds = Scores.from_frame(comparison.scores[comparison.scores.n_missing > 0])
+    bounded = "; a verdict that the missing pictures may change says so" if any(r.has_bounds for r in bounds) else ""
     if any(map(decided, rows)):
         return (
             f"So differences of leaning are conditional: they are about {drawn}, and where one refuses more they may "
-            "be of what its filter lets through."
+            f"be of what its filter lets through{bounded}."
         )
-    return f"Differences of leaning are about {drawn}."
+    return f"Differences of leaning are about {drawn}{bounded}."

@@ -117,22 +117,23 @@ def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) 
     used = weights[[II, ITA]]
     if not used.any():
         return _with_stimuli(study, view, weights, difference_contrast(study, view, weights))
-    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
-    bounds = _bounds(view, used)
+    bounds = image_bounds(view, weights)
     if not np.isfinite(bounds).any():  # words are compared, and there is no image of a group
         return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
     return _with_stimuli(study, view, weights, bounded_means(samples, bounds, constant, *attributes))
 
 
-def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
-    """Bound what an image of each target may score by what the groups' own images do, (T × 2); ``used`` (2 × groups).
+def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
+    """Bound what an image of each target may score by what the groups' own images do, (T × 2).
 
     NaN where a group has no images to tell. Of weights that do not sum to 0, as of the nearness to one group, what all
     groups have in common stays at the mean of the target's own images: a car is far from every group, and no further
     image of it is going to be a person's.
     """
+    used = weights[[II, ITA]]
     common = used.mean(axis=1)
     common[np.abs(common) < ROUNDING] = 0.0
     apart = used - common[:, None]
@@ -164,7 +165,7 @@ def filled_tests(
             for side in (0, 1)
         ]
     if any(map(study.layout.repeated, study.target_numbers)):
-        scores = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+        scores = [image_scores(cosines, weights) for cosines in view.image_cosines]
         shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
         fillings[REPEATS] = [replace(tests, images=images.moved(shift), stimulus=stimulus.moved(shift))]
     return fillings
@@ -214,19 +215,29 @@ def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray
     return np.asarray(variance), float(sum(len(x) - 1 for x in samples))
 
 
+Filling = Sequence[np.ndarray]
+"""What the images of each target that are not there may have added to a number; none, where nothing is missing."""
+
+
 def difference_contrast(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True, filling: Filling = ()
 ) -> MeanTests:
-    """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``."""
-    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``.
+
+    ``filling`` goes with the images of a target that has some.
+    """
+    samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
+    if filling:
+        samples = [np.append(x, more) if len(x) else x for x, more in zip(samples, filling, strict=True)]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
     return mean_tests(samples, constant, *attributes, moderated=moderated)
 
 
-def paired_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+def paired_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray, filling: Filling = ()) -> ContrastTests:
     """Test a contrast of the differences between partners of two runs; see :func:`paired_difference`."""
-    return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
+    images = difference_contrast(study, view, weights, moderated=False, filling=filling)
+    return _with_stimuli(study, view, weights, images)
 
 
 def _with_stimuli(
@@ -262,10 +273,16 @@ class ContrastDifferences:
 
 
 def unpaired_differences(
-    studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
+    studies: tuple[LeaningStudy, LeaningStudy],
+    views: tuple[EncoderView, EncoderView],
+    weights: np.ndarray,
+    fillings: Sequence[Filling] = ((), ()),
 ) -> ContrastDifferences:
     """Compare a contrast of every target between two runs; words and encoders are the same in both."""
-    first, second = (difference_contrast(study, view, weights) for study, view in zip(studies, views, strict=True))
+    first, second = (
+        difference_contrast(study, view, weights, filling=filling)
+        for study, view, filling in zip(studies, views, fillings, strict=True)
+    )
     words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
     of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
     apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)
@@ -277,7 +294,7 @@ def unpaired_differences(
     )  # fmt: skip
 
 
-def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Compute the contributions y of a target's images from their mean cosines (n × 2 × groups): (n,)."""
     used = weights[[II, ITA]]
     if not used.any():

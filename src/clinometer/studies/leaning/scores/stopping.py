@@ -329,8 +329,9 @@ def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
         return decided
     low, high = decided.low + row.bound_low - row.low, decided.high + row.bound_high - row.high
     kinds = [kind for kind, n in ((MISSING, row.n_missing), (REPEATS, row.n_repeated)) if n]
-    leans = decided.verdict in LEANING and low <= 0 <= high
-    beyond = decided.verdict == Verdict.BALANCED and not -(margin or 0.0) < low <= high < (margin or 0.0)
+    leans = decided.verdict in (*LEANING, Verdict.MORE) and low <= 0 <= high
+    inside = -(margin or 0.0) < low <= high < (margin or 0.0)
+    beyond = decided.verdict in (Verdict.BALANCED, Verdict.ALIKE) and not inside
     return replace(decided, bound_low=low, bound_high=high, depends_on=" ".join(kinds) if leans or beyond else "")
 
 
@@ -409,15 +410,18 @@ def differences_when_stopped(
     evidence = {(component, t): stand for component, own in stands.items() for t, stand in zip(names, own, strict=True)}
     rest: list[Score] = []
     decided: dict[str, list[Score]] = {component: [] for component in stands}
+    fixed: dict[str, list[Score]] = {component: [] for component in stands}
     for row in rows:
         stand = evidence.get((row.component, row.concept))
         if row.encoder == "mean" and stand is not None and isfinite(row.value) and stand.n:
             decided[row.component].append(_anytime_row(row, stand))
+            fixed[row.component].append(row)
         else:
             rest.append(row if row.component in ("itp", TEXT_PART) else without_inference(row))
     for component, own in decided.items():
         family = f"{METRIC}: {component} over {len(names)} targets"
-        rest += judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
+        judged = judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
+        rest += [_move_bounds(*both, design.margin) for both in zip(judged, fixed[component], strict=True)]
     return rest
 
 
