@@ -3,7 +3,7 @@
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'gate', 'import_images', 'model_card', 'open_run',
-    'paper_table', 'plan', 'score_run', 'sweep']
+    'paper_table', 'plan', 'read_images', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         open_run,
         paper_table,
         plan,
+        read_images,
         score_run,
         sweep,
     )
@@ -45,6 +46,7 @@ __all__ = [
     "open_run",
     "paper_table",
     "plan",
+    "read_images",
     "score_run",
     "sweep",
 ]

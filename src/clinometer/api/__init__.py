@@ -2,7 +2,7 @@
 
 from clinometer.api.audits import audit, sweep
 from clinometer.api.imports import import_images
-from clinometer.api.measuring import association_test, check_skin, classify_images, plan
+from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images
 from clinometer.api.runs import Run, compare, gate, model_card, open_run, paper_table, score_run, verify_run
 from clinometer.sweeps.sweep import Sweep
 
@@ -20,6 +20,7 @@ __all__ = [
     "open_run",
     "paper_table",
     "plan",
+    "read_images",
     "score_run",
     "sweep",
     "verify_run",

@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer.metrics.skin import Swatch, monk_self_test
-from clinometer.models import load_encoder
+from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.association_tests import AssociationSettings, association_tests
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.pipeline.reading import FolderReadings, question_of, read_folder
 from clinometer.pipeline.request import plain_seed
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.files import classify_files
 from clinometer.studies.classification.scoring import denoiser_of
 from clinometer.suites import Suite, load_suite
+from clinometer.suites.question import load_question
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.models import Encoder, Generator
+    from clinometer.models import Encoder, Generator, Reader
 
 from clinometer.api.runs import Run
 
@@ -181,3 +183,41 @@ def classify_images(
 def check_skin() -> tuple[Swatch, ...]:
     """Hold the skin mask and the typology angle against the ten swatches of the Monk scale."""
     return monk_self_test()
+
+
+def read_images(
+    folder: str | os.PathLike[str],
+    *,
+    reader: str | Reader = "reference",
+    question: str | Path = "gender",
+    truth: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    budget: float | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> FolderReadings:
+    """Have a reader say what a folder's pictures show, and measure how often it errs where that is known.
+
+    Parameters
+    ----------
+    folder : image files, at any depth.
+    reader : as of :func:`clinometer.models.load_reader`, or an object that reads.
+    question : a built-in question (gender, age) or a YAML file.
+    truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all. The shares of the
+        groups among the others are corrected by the reader's errors on these.
+    out : where readings are kept, part by part: the same call goes on from there. None is ``readings/FOLDER``.
+    budget : what the missing answers may cost, of a reader with a price.
+    **options : what the reader's adapter takes, such as ``device``, ``batch_size``, ``price``, ``base_url``.
+
+    Raises
+    ------
+    SuiteError, ModelError, InvalidInputError, RunError
+        No such question or reader, or none that can answer it; no picture, or a truth that does not fit; a part of
+        readings that cannot be read or written.
+    """
+    asked = question_of(load_question(question))
+    loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
+    place = Path("readings") / Path(folder).resolve().name if out is None else out
+    return read_folder(
+        folder, loaded, asked, progress or NoProgress(), truth=truth, out=place, budget=budget
+    )  # fmt: skip

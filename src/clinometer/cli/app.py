@@ -14,6 +14,7 @@ from clinometer.cli.listing import models, plan, suites
 from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import refuse_repeated
 from clinometer.cli.ratings import ratings
+from clinometer.cli.read import read
 from clinometer.cli.runs import compare, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
 from clinometer.cli.sweep import sweep
@@ -56,8 +57,8 @@ app.add_typer(ratings)
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
-    "card": card, "import": import_, "classify": classify, "test": association_test, "plan": plan, "suites": suites,
-    "models": models, "sweep": sweep, "serve": serve,
+    "card": card, "import": import_, "classify": classify, "read": read, "test": association_test, "plan": plan,
+    "suites": suites, "models": models, "sweep": sweep, "serve": serve,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -42,13 +42,14 @@ from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
-from clinometer.stats.confusion import CorrectedShares, corrected_shares
+from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 from clinometer.stats.smoothing import SmoothCurve
 
 __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
+    "ConfusionMatrix",
     "CorrectedShares",
     "DifferentialAssociation",
     "DistributionScore",
@@ -63,6 +64,7 @@ __all__ = [
     "association_scores",
     "bias_amplification",
     "choice_association",
+    "confusion_matrix",
     "corrected_shares",
     "delta_alpha_curve",
     "differential_association",

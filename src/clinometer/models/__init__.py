@@ -1,7 +1,7 @@
-"""Text-to-image models and image-text encoders, behind two small protocols.
+"""Text-to-image models, image-text encoders and readers of pictures, behind small protocols.
 
-``load_generator("reference")`` and ``load_encoder("reference")`` are the way in; ``registry`` says what else
-they take. Importing this package imports neither torch nor any model.
+``load_generator("reference")``, ``load_encoder("reference")`` and ``load_reader("reference")`` are the way in;
+``registry`` says what else they take. Importing this package imports neither torch nor any model.
 """
 
 from clinometer.models.protocols import (
@@ -10,9 +10,12 @@ from clinometer.models.protocols import (
     GenerationRequest,
     GenerationResult,
     Generator,
+    Question,
+    Reader,
+    Reading,
     Status,
 )
-from clinometer.models.registry import load_encoder, load_generator, registered
+from clinometer.models.registry import load_encoder, load_generator, load_reader, registered
 
 __all__ = [
     "Card",
@@ -20,8 +23,12 @@ __all__ = [
     "GenerationRequest",
     "GenerationResult",
     "Generator",
+    "Question",
+    "Reader",
+    "Reading",
     "Status",
     "load_encoder",
     "load_generator",
+    "load_reader",
     "registered",
 ]

@@ -32,7 +32,7 @@ class Card:
 
     Attributes
     ----------
-    kind : "generator" or "encoder".
+    kind : "generator", "encoder" or "reader".
     name : the name it was asked for by; never a path of one machine.
     family : the adapter and architecture, for example ``"diffusers/StableDiffusionPipeline"``.
     revision : a commit or version, where there is one.
@@ -41,7 +41,7 @@ class Card:
     notes : what a reader should know and no output depends on: licence, parameters, where it came from.
     """
 
-    kind: Literal["generator", "encoder"]
+    kind: Literal["generator", "encoder", "reader"]
     name: str
     family: str
     revision: str | None = None
@@ -197,6 +197,118 @@ class Denoiser(Protocol):
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, prompts: Sequence[str]
     ) -> np.ndarray:
         """Measure the mean squared denoising error of each row: (n,) float32."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a closed question: the group that it stands for, and the words in which it is offered.
+
+    Attributes
+    ----------
+    group : by the suite's name, such as "woman".
+    text : as a person or a model is offered it, such as "a woman".
+    labels : what else it is called: the labels of classifiers that mean it, and the words by which an encoder finds it.
+    """
+
+    group: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called, without case."""
+        return tuple(dict.fromkeys(name.casefold() for name in (*self.labels, self.text, self.group)))
+
+
+NONE: Final = "none"
+SEVERAL: Final = "several"
+UNCLEAR: Final = "unclear"
+OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "cannot tell"}
+"""What every closed question offers beside its own answers, so that nobody is read as one of them by force."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A closed question about a picture: its own answers, then those of `OTHERWISE`.
+
+    Raises
+    ------
+    ModelError
+        Fewer than two answers, or names that two of them share.
+    """
+
+    name: str
+    text: str
+    answers: tuple[Answer, ...]
+
+    def __post_init__(self) -> None:
+        groups = [answer.group for answer in self.answers]
+        names = [name for answer in self.answers for name in answer.names]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if len(set(groups)) < 2 or twice is not None or set(names) & {*OTHERWISE, *OTHERWISE.values()}:
+            found = f"{twice!r} twice" if twice else f"{', '.join(groups) or 'none'}"
+            raise ModelError(
+                f"question {self.name}: found the answers {found}, expected two or more with names of their own; "
+                f"{', '.join(OTHERWISE.values())} are always there"
+            )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that its answers stand for."""
+        return tuple(answer.group for answer in self.answers)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Every answer's words by what it stands for, in the order in which they are offered."""
+        return {answer.group: answer.text for answer in self.answers} | OTHERWISE
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of wording and answers, 16 hexadecimal digits: another wording is another question."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader answered of one picture.
+
+    Attributes
+    ----------
+    answer : a group, or a key of `OTHERWISE`; None where there is no answer, of which ``reason`` says why.
+    probabilities : of every option in the question's order, summing to 1; None of a reader that gives none.
+    words : what it said, where it answers in words.
+    reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
+    """
+
+    answer: str | None
+    probabilities: tuple[float, ...] | None = None
+    words: str | None = None
+    reason: str | None = None
+
+
+class Reader(Protocol):
+    """Says what pictures show, by a closed question.
+
+    Its card pins all that an answer hangs on. ``offers`` are the options that it can answer with: a reader that must
+    choose among groups leaves those of `OTHERWISE` out, and what it reads of other pictures is forced.
+    """
+
+    card: Card
+    batch_size: int
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name the options that it can answer with.
+
+        Raises
+        ------
+        ModelError
+            It cannot answer the question.
+        """
+        ...
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Answer the question of each image, in their order."""
         ...
 
 

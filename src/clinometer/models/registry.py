@@ -1,8 +1,8 @@
 """From a name to a model: one mechanism, Python's entry points, for built-ins and plug-ins alike.
 
-A package offers a generator or an encoder by an entry point in the group ``clinometer.generators`` or
-``clinometer.encoders``. It names a callable ``factory(source: str, **options)`` that returns the model;
-``source`` is what follows the colon in ``--model name:source`` and is empty where nothing follows. An option
+A package offers a generator, an encoder or a reader by an entry point in the group ``clinometer.generators``,
+``clinometer.encoders`` or ``clinometer.readers``. It names a callable ``factory(source: str, **options)`` that returns
+the model; ``source`` is what follows the colon in ``--model name:source`` and is empty where nothing follows. An option
 of None or "auto" is not passed on, so that it is the factory's own default. This package's own adapters are
 registered so in its ``pyproject.toml``.
 
@@ -13,6 +13,8 @@ A spec is read in this order:
    holds ``modules.json``; or a file: of a model's weights (safetensors), or for an encoder of embeddings;
 3. for an encoder, ``ARCHITECTURE/WEIGHTS`` of open_clip: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``;
 4. a hub id ``owner/name``, with ``@revision`` where one is wanted.
+
+Of a reader, ``reference`` and an architecture of open_clip are encoders that read by their cosines (``clip:…``).
 
 A preset is one name for several encoders: those that a paper used together.
 """
@@ -32,16 +34,26 @@ from typing import Any, Final, TypeGuard, cast
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import reference
-from clinometer.models.protocols import Card, Encoder, Generator
+from clinometer.models.protocols import Card, Encoder, Generator, Reader
 from clinometer.models.weights import describe, is_single_file, user_path
 
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
+READERS = "clinometer.readers"
+KINDS: Final = {GENERATORS: "generator", ENCODERS: "encoder", READERS: "reader"}
+METHODS: Final = {
+    GENERATORS: ("generate",),
+    ENCODERS: ("encode_images", "encode_texts"),
+    READERS: ("read",),
+}
+"""What a plug-in's object offers, by its group: one of these at least."""
 USAGES = {
     "reference": "reference",
     "diffusers": "DIRECTORY, FILE.safetensors or OWNER/NAME[@REVISION]",
     "openai": "MODEL on a server that speaks OpenAI's images API",
     "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
+    "clip": "clip:ENCODER, or the name of an encoder; it reads by its cosines",
+    "reader openai": "openai:MODEL on a server that speaks OpenAI's chat API and takes images",
     "open_clip": "ARCHITECTURE/WEIGHTS, such as RN50/openai",
     "sentence": "DIRECTORY or OWNER/NAME[@REVISION]; texts only",
     "embeddings": "a file of vectors (.txt, .vec, .csv, .tsv, .parquet, .npy, .npz); texts only",
@@ -49,7 +61,7 @@ USAGES = {
 EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip",
                   "huggingface_hub")  # fmt: skip
 """What the extra ``models`` brings, as it is imported."""
-_READERS = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "sentence-transformers", "peft")
+_LIBRARIES = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "sentence-transformers", "peft")
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 
 
@@ -116,6 +128,34 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     return cast(Encoder, _build(*adapter, options))
 
 
+def load_reader(spec: str, **options: Any) -> Reader:
+    """Load what says what pictures show.
+
+    Parameters
+    ----------
+    spec : a directory or hub id of an image classifier, a model for visual question answering or one that chats about
+        images; ``openai:MODEL``; ``reference`` or ``ARCHITECTURE/WEIGHTS`` of open_clip, read by cosines, as is
+        ``clip:ENCODER``; or ``plug-in[:source]``.
+    **options : what the adapter takes, such as ``device``, ``batch_size``, ``price``.
+
+    Raises
+    ------
+    ModelNotFoundError
+        Nothing of that name is a plug-in, a directory, an open_clip architecture or a hub model.
+    ModelError
+        It is there and cannot be loaded, or it does not take one of the options.
+    """
+    adapter = _split(READERS, spec)
+    if adapter is None:
+        if spec == "reference" or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
+            adapter = _entry(READERS, "clip"), spec
+        elif _is_directory(spec) or HUB_ID.fullmatch(spec):
+            adapter = _entry(READERS, "transformers"), spec
+        else:
+            raise _unknown(READERS, spec)
+    return cast(Reader, _build(*adapter, options))
+
+
 def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
     """Load a hub id; where there is none, say which architecture of open_clip may have been meant."""
     try:
@@ -139,12 +179,17 @@ def open_clip_architectures() -> set[str]:
 def registered() -> list[tuple[str, str, str]]:
     """List every adapter that is installed: its kind, its name, and what it is given as."""
     rows = []
-    for group, kind in ((GENERATORS, "generator"), (ENCODERS, "encoder")):
+    for group, kind in KINDS.items():
         rows += [
-            (kind, point.name, USAGES.get(point.name, f"{point.name}[:SOURCE]"))
+            (kind, point.name, _usage(kind, point.name))
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
     return rows + [("encoders", name, ", ".join(encoders)) for name, encoders in ENCODER_PRESETS.items()]
+
+
+def _usage(kind: str, name: str) -> str:
+    """Say what an adapter is given as: some have one name for two kinds of models."""
+    return USAGES.get(f"{kind} {name}") or USAGES.get(name, f"{name}[:SOURCE]")
 
 
 def stamps_of(spec: object) -> list[str] | None:
@@ -163,7 +208,7 @@ def stamps_of(spec: object) -> list[str] | None:
         return None
     found = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file())
     files = [f"{path} {each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for path, each in found]
-    libraries = [f"{each.metadata['Name']} {each.version}" for name in _READERS for each in distributions(name=name)]
+    libraries = [f"{each.metadata['Name']} {each.version}" for name in _LIBRARIES for each in distributions(name=name)]
     devices = [str(path) for path in sorted(Path("/dev").glob("nvidia[0-9]*"))]
     visible = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")]
     return [*files, *libraries, *devices, *visible]
@@ -231,7 +276,7 @@ def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dic
 
 def _require_model(point: EntryPoint, built: Any) -> None:
     """Refuse an object of a plug-in that lacks what was asked for, or whose name leads out of its folder."""
-    methods = ("generate",) if point.group == GENERATORS else ("encode_images", "encode_texts")
+    methods = METHODS[point.group]
     card = getattr(built, "card", None)
     if not isinstance(card, Card) or not any(hasattr(built, method) for method in methods):
         raise ModelError(
@@ -262,7 +307,7 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:
-    kind = "generator" if group == GENERATORS else "encoder"
+    kind = KINDS[group]
     plugins = sorted({point.name for point in entry_points(group=group)})
     more = ", ARCHITECTURE/WEIGHTS of open_clip such as RN50/openai" if group == ENCODERS else ""
     hint = did_you_mean(spec.partition(":")[0], plugins)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
+from clinometer.stats.proportion import wilson_interval
 
 _GAIN = 1e-9
 """By how much the log-likelihood must still rise for another step: far below what an interval turns on."""
@@ -52,6 +53,68 @@ class CorrectedShares:
     separation: float
     separation_p: float
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """What a reader answers to pictures of known groups.
+
+    Attributes
+    ----------
+    counts : (K, K + 1), a row a true group and a column an answer, "cannot tell" last.
+    recall, low, high : (K,) in [0, 1], the share of a group that is read as it, with Wilson intervals; NaN of a group
+        without a picture.
+    unread : (K,) the share of a group that has no answer among the groups.
+    """
+
+    counts: np.ndarray
+    recall: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    unread: np.ndarray
+
+
+def confusion_matrix(
+    truths: ArrayLike, answers: ArrayLike, groups: int, *, confidence: float = 0.95
+) -> ConfusionMatrix:
+    """Count a reader's answers by the true group.
+
+    ::
+
+        C[k, r] = pictures of group k that are answered r,    recall_k = C[k, k] / Σ_r C[k, r]
+
+    Parameters
+    ----------
+    truths, answers : (n,) integers from 0, the true group and the answer of each picture; ``groups`` is "cannot tell".
+
+    Raises
+    ------
+    InvalidInputError
+        Lengths that differ, or numbers out of range.
+
+    Examples
+    --------
+    >>> found = confusion_matrix([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 2], 2)
+    >>> found.counts.tolist(), found.recall.tolist(), found.unread.tolist()
+    ([[3, 1, 0], [0, 1, 1]], [0.75, 0.5], [0.0, 0.5])
+    """
+    true, answered = np.asarray(truths, int), np.asarray(answers, int)
+    if true.shape != answered.shape or true.ndim != 1:
+        raise InvalidInputError(
+            f"truths and answers: expected one of each a picture, found shapes {true.shape} and {answered.shape}"
+        )
+    for name, numbers, most in (("truths", true, groups - 1), ("answers", answered, groups)):
+        if numbers.size and (numbers.min() < 0 or numbers.max() > most):
+            raise InvalidInputError(
+                f"{name}: expected numbers from 0 to {most}, found {numbers.min()} to {numbers.max()}"
+            )
+    counts = np.zeros((groups, groups + 1), int)
+    np.add.at(counts, (true, answered), 1)
+    recalls = [wilson_interval(int(counts[k, k]), int(counts[k].sum()), confidence) for k in range(groups)]
+    with np.errstate(invalid="ignore"):
+        unread = counts[:, -1] / counts.sum(axis=1)
+    recall, low, high = (np.array([getattr(each, name) for each in recalls]) for name in ("value", "low", "high"))
+    return ConfusionMatrix(counts, recall, low, high, unread)
 
 
 def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: float = 0.95) -> CorrectedShares:

@@ -75,16 +75,22 @@ def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
     return counts[id(node)]
 
 
-Kind = Literal["suite", "policy", "sweep"]
+Kind = Literal["suite", "policy", "sweep", "question"]
 
 KEYS: Final[dict[Kind, str]] = {
     "suite": "study, name, title, description, …",
     "policy": "title and rules",
     "sweep": "axes, images, …",
+    "question": "name, text and answers",
 }
 """What a document holds, by its kind."""
 
-PAGES: Final[dict[Kind, str]] = {"suite": "docs/suites.md", "policy": "docs/gates.md", "sweep": "docs/sweeps.md"}
+PAGES: Final[dict[Kind, str]] = {
+    "suite": "docs/suites.md",
+    "policy": "docs/gates.md",
+    "sweep": "docs/sweeps.md",
+    "question": "docs/readers.md",
+}
 """What tells of it."""
 
 

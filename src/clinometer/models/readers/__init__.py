@@ -1,0 +1,1 @@
+"""Readers: what says, by a closed question, what a picture shows."""

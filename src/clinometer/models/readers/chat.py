@@ -1,0 +1,242 @@
+"""Readers behind chat endpoints that take images: OpenAI's own, vLLM's, OpenRouter's, and many others.
+
+The official client does the talking. The answer is asked for as JSON of a schema whose only values are the options;
+where a server takes no schema, it is asked in words, and what it says is read strictly: it is one of the options, or
+there is no answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from clinometer.errors import ModelError
+from clinometer.models.images import encode_png
+from clinometer.models.openai.answers import is_refusal
+from clinometer.models.openai.client import KEY, connect, server_of
+from clinometer.models.openai.guarded_http import AnswerRefusedError
+from clinometer.models.openai.images import ENDS_ALL, Pace
+from clinometer.models.protocols import Card, Question, Reading
+from clinometer.models.weights import describe, in_one_line
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+ASKED: Final = "{question}\nAnswer with exactly one of these, in these words: {options}."
+IN_JSON: Final = ASKED + '\nAnswer in JSON, as {{"answer": "…"}}.'
+MOST_TOKENS: Final = 200
+"""Of an answer: an essay is cut off, and is no answer."""
+
+
+class ChatReader:
+    """Reads by asking a server, one image a request; several are under way at once.
+
+    Parameters
+    ----------
+    client : the official client.
+    card : what it is.
+    arguments : further arguments of every request: model, temperature.
+    price_per_image : of one answer, in any one currency; 0 for a server of one's own.
+    concurrency : requests under way at once.
+    requests_per_minute : the pace; None leaves it to the server's 429.
+    """
+
+    def __init__(
+        self, client: Any, card: Card, *, arguments: dict[str, Any], price_per_image: float, concurrency: int = 4,
+        requests_per_minute: float | None = None,
+    ) -> None:  # fmt: skip
+        self.card, self.price_per_image = card, price_per_image
+        self.batch_size = max(8, 2 * concurrency)
+        self._client, self._arguments, self._concurrency = client, arguments, concurrency
+        self._pace, self._takes_schema, self._has_answered = Pace(requests_per_minute), True, False
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name every option."""
+        return tuple(question.options)
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Read each image.
+
+        A refusal, an answer that is none of the options, and what stays impossible after the client's own attempts have
+        no answer, with the reason.
+
+        Raises
+        ------
+        ModelError
+            The server takes none of the requests: the key, the model's name, a setting, or the account's quota. What
+            was under way is waited for first: it is paid for.
+        """
+        stopped = threading.Event()
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            asked = [pool.submit(self._read, image, question, stopped) for image in images]
+            try:
+                return [each.result() for each in asked]
+            except BaseException:
+                stopped.set()
+                for each in asked:
+                    each.cancel()
+                raise
+
+    def _read(self, image: Image, question: Question, stopped: threading.Event) -> Reading:
+        import openai
+
+        self._pace.wait(stopped)
+        try:
+            answer = self._answered(image, question)
+        except openai.APIStatusError as error:
+            return self._unsuccessful(error)
+        except AnswerRefusedError as error:
+            return Reading(None, reason=in_one_line(str(error), 300))
+        except Exception as error:  # no connection, or a malformed answer: many kinds
+            return Reading(None, reason=f"failed: {describe(error)}")
+        self._has_answered = True
+        return answer
+
+    def _answered(self, image: Image, question: Question) -> Reading:
+        import openai
+
+        if self._takes_schema:
+            options = {"answer": {"type": "string", "enum": list(question.options.values())}}
+            schema = {"type": "object", "properties": options, "required": ["answer"], "additionalProperties": False}
+            wanted = {"type": "json_schema", "json_schema": {"name": "reading", "strict": True, "schema": schema}}
+            try:
+                return _reading_of(self._ask(image, question, IN_JSON, response_format=wanted), question)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
+                    raise
+                self._takes_schema = False
+        return _reading_of(self._ask(image, question, ASKED), question)
+
+    def _ask(self, image: Image, question: Question, wording: str, **further: Any) -> Any:
+        options = "; ".join(question.options.values())
+        coded = base64.b64encode(encode_png(image)).decode()
+        content = [
+            {"type": "text", "text": wording.format(question=question.text, options=options)},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
+        ]
+        return self._client.chat.completions.create(
+            messages=[{"role": "user", "content": content}], **self._arguments, **further
+        )
+
+    def _unsuccessful(self, error: Any) -> Reading:
+        """Read an answer with a status of its own.
+
+        Raises
+        ------
+        ModelError
+            No request gets past it.
+        """
+        import openai
+
+        body = error.body
+        said = body.get("message") if isinstance(body, dict) else None
+        line = in_one_line(str(said or describe(error)), 300)
+        if is_refusal(error):
+            return Reading(None, reason=f"refused: {line}")
+        if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
+            raise ModelError(f"{self.card.name}: {line}; check {KEY} and the model's name") from None
+        if error.status_code in ENDS_ALL or "insufficient_quota" in (error.code, error.type):
+            raise ModelError(f"{self.card.name}: {line}; check the account and the server's address") from None
+        not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+        if isinstance(error, not_taken) and not self._has_answered:
+            raise ModelError(f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault") from None
+        return Reading(None, reason=f"failed: {line}")
+
+
+def _reading_of(answer: Any, question: Question) -> Reading:
+    """Read what a server answered: exactly one of the options, by JSON or by itself, or no answer."""
+    choices = getattr(answer, "choices", None)
+    if not choices:
+        return Reading(None, reason="failed: malformed answer: it holds no choice")
+    message, finish = choices[0].message, choices[0].finish_reason
+    if getattr(message, "refusal", None):
+        return Reading(None, reason=f"refused: {in_one_line(str(message.refusal), 300)}")
+    if finish == "content_filter":
+        return Reading(None, reason="refused: the server's filter held the answer back")
+    content = message.content
+    if isinstance(content, list):  # some servers answer in parts
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    said = str(content or "").strip()
+    words = in_one_line(said, 300)
+    told = said
+    if (fenced := re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", said, re.DOTALL)) is not None:
+        told = fenced[1]
+    try:
+        held = json.loads(told)
+        told = str(held["answer"]) if isinstance(held, dict) else str(held)
+    except (ValueError, KeyError):
+        pass
+    meant = {text.casefold(): key for key, text in question.options.items()}
+    meant |= {name: each.group for each in question.answers for name in each.names}
+    key = meant.get(re.sub(r"^[\s\W]+|[\s\W]+$", "", told).casefold())
+    if key is None:
+        cut = "it was cut off" if finish == "length" else "it is none of the options"
+        return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
+    return Reading(key, words=words)
+
+
+def load(
+    source: str,
+    *,
+    price: float | None = None,
+    base_url: str | None = None,
+    temperature: float | None = 0.0,
+    concurrency: int = 4,
+    requests_per_minute: float | None = None,
+    retries: int = 6,
+    timeout: float = 180.0,
+    device: str | None = None,
+    name: str | None = None,
+) -> ChatReader:
+    """Connect to a chat endpoint for answers of the model ``source``, such as ``gpt-4o-mini``.
+
+    Parameters
+    ----------
+    price : of one answer, picture and words, as the server's price list has it; 0 for a server of one's own.
+    base_url : the server; None is OpenAI's own, or ``OPENAI_BASE_URL``.
+    temperature : 0 asks for the most probable answer; None leaves it out, for models that take none.
+    concurrency, requests_per_minute : how fast to ask.
+    retries, timeout : attempts after the first, with growing pauses; seconds for each.
+    device : no meaning here; the server has its own.
+    name : the name in the card.
+
+    Raises
+    ------
+    ModelError
+        The package openai, the key or the price is missing, or a setting does not fit.
+    """
+    if not source:
+        raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-4o-mini")
+    if price is None or not 0 <= price < float("inf"):
+        raise ModelError(
+            f"price: found {'none' if price is None else price}, expected what one answer costs; give --price "
+            "(0 for a server of your own)"
+        )
+    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+        if number < least:
+            raise ModelError(f"{key}: found {number}, expected {least} or more")
+    client, _ = connect(base_url, retries, timeout, ())
+    settings: dict[str, Any] = {
+        "model": source,
+        "server": server_of(str(client.base_url)),
+        "temperature": temperature,
+        "max_tokens": MOST_TOKENS,
+        "prompt_sha256": hashlib.sha256(IN_JSON.encode()).hexdigest(),
+    }
+    arguments = {"model": source, "max_tokens": MOST_TOKENS}
+    if temperature is not None:
+        arguments["temperature"] = temperature
+    card = Card(
+        kind="reader", name=name or source, family="openai-chat/1", settings=settings,
+        notes={"price_per_image": price, "cannot": "a server may change what stands behind a model's name"},
+    )  # fmt: skip
+    return ChatReader(
+        client, card, arguments=arguments, price_per_image=price, concurrency=concurrency,
+        requests_per_minute=requests_per_minute,
+    )  # fmt: skip

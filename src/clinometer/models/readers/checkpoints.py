@@ -1,0 +1,287 @@
+"""Readers from transformers: image classifiers, models for visual question answering, and vision-language models.
+
+A checkpoint says by its configuration which of them it is. None is sampled from: answers and probabilities come from
+the logits of one forward pass, so a picture is read the same way each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import transformers
+
+from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
+from clinometer.errors import ModelError
+from clinometer.models.batching import Batches
+from clinometer.models.encoders._encoding import resolve_options
+from clinometer.models.protocols import NONE, OTHERWISE, Answer, Card, Question, Reading
+from clinometer.models.weights import (
+    Source,
+    cannot_load,
+    configuration_files,
+    hash_files,
+    locate,
+    quiet_loading,
+    weight_files,
+)
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+ASKED: Final = "{question}\n{options}\nAnswer with the letter of one option and nothing else."
+"""What a model that chats is asked; an option a line, such as ``A. a man``."""
+
+ON_LETTERS: Final = 0.5
+"""How much of the probability of the first word must lie on the letters: else none of them is the answer."""
+
+
+class _Checkpoint:
+    """A model of transformers on its device, which reads images in batches."""
+
+    def __init__(self, model: Any, processor: Any, card: Card, batch_size: int) -> None:
+        self.model, self.processor, self.card, self._batches = model, processor, card, Batches(batch_size)
+
+    @property
+    def batch_size(self) -> int:
+        """Images a forward pass; halved for good when the device runs out of memory."""
+        return self._batches.size
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the device that the weights take."""
+        return bytes_of([self.model])
+
+    def release(self) -> None:
+        """Let go of the weights for good."""
+        drop_weights([self.model])
+
+    def _logits(self, images: Sequence[Image], prepare: Callable[[list[Image]], Any]) -> Iterator[np.ndarray]:
+        """Yield the logits of each image, in their order.
+
+        Images of one size go together: where a model cuts a larger image into more tokens, no row is padded then, and a
+        row hangs on its neighbours by floating-point noise at most.
+        """
+        order = sorted(range(len(images)), key=lambda index: images[index].size)
+        found: dict[int, np.ndarray] = {}
+        sizes = dict.fromkeys(images[index].size for index in order)
+        for size in sizes:
+            own = [index for index in order if images[index].size == size]
+            done = iter(own)
+            for rows in self._batches.results([images[index].convert("RGB") for index in own],
+                                              lambda batch: self._forward(prepare(batch))):  # fmt: skip
+                found.update(zip((next(done) for _ in rows), rows, strict=True))
+        return (found[index] for index in range(len(images)))
+
+    def _forward(self, inputs: Any) -> np.ndarray:
+        inputs = {
+            name: each.to(self.model.device, self.model.dtype if each.is_floating_point() else None)
+            for name, each in inputs.items()
+            if isinstance(each, torch.Tensor)
+        }
+        with torch.inference_mode():
+            logits = self.model(**inputs).logits
+        return np.asarray((logits[:, -1] if logits.ndim == 3 else logits).double().cpu().numpy())
+
+
+class LabelReader(_Checkpoint):
+    """Reads by the labels of a classifier, or of a model for visual question answering that chooses among answers.
+
+    ::
+
+        P(group) = Σ softmax(logits)[labels that mean it]        what is left lies on "none of these"
+
+    A label means a group by one of its answer's names (``group``, ``text`` or ``labels``), whatever its case. The
+    answer is the most probable of the groups and "none of these"; the reader's word for it is the label.
+    """
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name the groups, and "none of these" where there are other labels."""
+        meant = [set(self._labels_of(answer)) for answer in question.answers]
+        lacking = [answer.group for answer, labels in zip(question.answers, meant, strict=True) if not labels]
+        if lacking:
+            labels = list(self.model.config.id2label.values())
+            shown = ", ".join(map(repr, labels[:8])) + (", …" if len(labels) > 8 else "")
+            raise ModelError(
+                f"{self.card.name}: question {question.name}: none of its {len(labels)} labels means {lacking[0]!r}; "
+                f"it has {shown}; name those that do under labels: of that answer"
+            )
+        others = len(self.model.config.id2label) > len(set.union(*meant))
+        return (*question.groups, *([NONE] if others else []))
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Read each image by the probabilities of its labels."""
+        offered = self.offers(question)
+        labels = self.model.config.id2label
+        of_groups = [self._labels_of(answer) for answer in question.answers]
+        readings = []
+        for logits in self._logits(images, partial(self._prepared, question)):
+            chances = _softmax(logits)
+            shares = [float(chances[own].sum()) for own in of_groups]
+            everything = dict(zip(question.groups, shares, strict=True)) | {NONE: max(1 - sum(shares), 0.0)}
+            answer = max(offered, key=everything.__getitem__)
+            probabilities = tuple(everything.get(option, 0.0) for option in question.options)
+            readings.append(Reading(answer, probabilities, str(labels[int(np.argmax(chances))])))
+        return readings
+
+    def _labels_of(self, answer: Answer) -> list[int]:
+        return [index for index, label in self.model.config.id2label.items() if str(label).casefold() in answer.names]
+
+    def _prepared(self, question: Question, images: list[Image]) -> Any:
+        if self.card.settings["asks"]:
+            return self.processor(images=images, text=[question.text] * len(images), return_tensors="pt")
+        return self.processor(images=images, return_tensors="pt")
+
+
+class ChoiceReader(_Checkpoint):
+    """Reads by multiple choice: which letter does a model that chats about images begin its answer with?
+
+    ::
+
+        P(option) = softmax(logits of the first word), over the letters alone
+
+    averaged over two orders of the groups, as they are and turned round: models prefer letters. Where the letters have
+    less than half of the probability, it does not answer with one, and the picture has no answer.
+    """
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name every option."""
+        if len(question.options) > len(LETTERS):
+            raise ModelError(f"question {question.name}: found {len(question.options)} options, expected 26 at most")
+        return tuple(question.options)
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Read each image by the letters of its options."""
+        options = self.offers(question)
+        chances, mass = np.zeros((len(images), len(options))), np.zeros(len(images))
+        for order in ([*question.groups, *OTHERWISE], [*reversed(question.groups), *OTHERWISE]):
+            letters = [self._tokens(letter) for letter in LETTERS[: len(order)]]
+            for row, logits in enumerate(self._logits(images, partial(self._prepared, self._prompt(question, order)))):
+                by_letter = _softmax(logits)
+                own = np.array([by_letter[tokens].sum() for tokens in letters])
+                mass[row] += own.sum() / 2
+                chances[row] += own[[order.index(option) for option in options]] / own.sum() / 2
+        return [self._reading(options, *each) for each in zip(chances, mass, strict=True)]
+
+    def _reading(self, options: Sequence[str], chances: np.ndarray, mass: float) -> Reading:
+        if mass < self.card.settings["least_on_letters"]:
+            return Reading(None, reason=f"no letter is answered: all of them have a probability of {mass:.2g}")
+        return Reading(options[int(np.argmax(chances))], tuple(chances.tolist()))
+
+    def _prompt(self, question: Question, order: Sequence[str]) -> str:
+        options = "\n".join(f"{letter}. {question.options[key]}" for letter, key in zip(LETTERS, order, strict=False))
+        text = ASKED.format(question=question.text, options=options)
+        content = [{"type": "image"}, {"type": "text", "text": text}]
+        prompt: str = self.processor.apply_chat_template(
+            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+        )
+        return prompt
+
+    def _prepared(self, prompt: str, images: list[Image]) -> Any:
+        return self.processor(images=[[image] for image in images], text=[prompt] * len(images), return_tensors="pt")
+
+    def _tokens(self, letter: str) -> list[int]:
+        """The first tokens of an answer that is this letter: by itself, and as a word of its own."""
+        coded = self.processor.tokenizer([letter, f" {letter}"], add_special_tokens=False)["input_ids"]
+        tokens = list(dict.fromkeys(ids[0] for ids in coded if len(ids) == 1))
+        if not tokens:
+            raise ModelError(f"{self.card.name}: its tokenizer has no token for {letter}, so it cannot choose a letter")
+        return tokens
+
+
+def load(
+    source: str,
+    *,
+    batch_size: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    least_on_letters: float = ON_LETTERS,
+    offline: bool = False,
+    name: str | None = None,
+) -> LabelReader | ChoiceReader:
+    """Load a reader from a directory or a hub id ``owner/name[@revision]``.
+
+    Parameters
+    ----------
+    batch_size : images a forward pass (32); it changes a probability by floating-point noise at most.
+    device : auto, cpu, cuda, cuda:N, mps.
+    dtype : float32 (also for auto), float16, bfloat16.
+    least_on_letters : of a model that chats, the least probability of all letters for one of them to be its answer.
+    offline : use the local cache only.
+    name : the name in the card, where the directory's own says too little.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        It is not there, gated, without safetensors, or answers no question about an image.
+    """
+    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    files = weight_files(checkpoint.name, [checkpoint.path])
+    size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    config = _part(checkpoint, transformers.AutoConfig)
+    made = str((config.architectures or ["a model without a head"])[0])
+    asks = made.endswith("ForQuestionAnswering")
+    chats = made.endswith(("ForConditionalGeneration", "ForImageTextToText"))
+    kind = (
+        transformers.AutoModelForImageClassification if made.endswith("ForImageClassification")
+        else transformers.AutoModelForVisualQuestionAnswering if asks
+        else transformers.AutoModelForImageTextToText if chats
+        else None
+    )  # fmt: skip
+    if kind is None:
+        raise ModelError(
+            f"{checkpoint.name}: a {made} answers no question about images; expected an image classifier, a model for "
+            "visual question answering or a vision-language model; give a CLIP as clip:NAME"
+        )
+    with quiet_loading():
+        model, loading = _part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
+    if lacking := sorted(loading["missing_keys"]):
+        raise ModelError(f"{checkpoint.name}: its files lack the weight {lacking[0]}, so its answers would be chance's")
+    processor = _part(checkpoint, transformers.AutoProcessor if asks or chats else transformers.AutoImageProcessor)
+    if chats and not getattr(processor, "chat_template", None):
+        raise ModelError(f"{checkpoint.name}: it has no chat template, so nobody knows how to ask it; choose another")
+    settings = {
+        "asks": asks or chats,
+        "dtype": dtype_name(chosen_dtype),
+        "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
+    }
+    if chats:
+        wording = hashlib.sha256(ASKED.encode()).hexdigest()
+        settings |= {"prompt_sha256": wording, "orders": 2, "least_on_letters": least_on_letters}
+    cannot = "it names a group or another of its labels; it does not tell several people from one" if not chats else ""
+    card = Card(
+        kind="reader", name=name or checkpoint.name, family=f"transformers/{type(model).__name__}",
+        revision=checkpoint.revision, weights_sha256=hash_files(files, checkpoint.path), settings=settings,
+        notes={"parameters": sum(each.numel() for each in model.parameters()), "transformers": transformers.__version__,
+               "torch": torch.__version__} | ({"cannot": cannot} if cannot else {}),
+    )  # fmt: skip
+    return (ChoiceReader if chats else LabelReader)(model.to(chosen_device).eval(), processor, card, size)
+
+
+def _download(repository: str, revision: str | None, offline: bool) -> str:
+    from huggingface_hub import snapshot_download
+
+    path: str = snapshot_download(
+        repository,
+        revision=revision,
+        local_files_only=offline,
+        allow_patterns=["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"],
+        ignore_patterns=["*/*"],
+    )
+    return path
+
+
+def _part(checkpoint: Source, kind: Any, **options: Any) -> Any:
+    try:
+        return kind.from_pretrained(checkpoint.path, local_files_only=True, trust_remote_code=False, **options)
+    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
+        raise cannot_load(checkpoint.name, "transformers", error) from error
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())

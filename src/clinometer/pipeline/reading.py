@@ -1,0 +1,217 @@
+"""A folder of pictures read by a reader, and what it says held against what is known of some of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clinometer._messages import as_text, first_and_more
+from clinometer.errors import InvalidInputError, RunError
+from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
+from clinometer.models.files.folder import image_files
+from clinometer.models.images import at_hand, decode_image, sha256
+from clinometer.models.protocols import OTHERWISE, Answer, Card, Question, Reader, Reading
+from clinometer.runs import Directory, Progress
+from clinometer.suites.question import QuestionSpec
+
+FAILED: Final = "failed: "
+"""How a reason begins that another try may do away with; a refusal and an answer that cannot be read are answers."""
+
+SCHEMA: Final = pa.schema([
+    ("file", pa.string()), ("sha256", pa.string()), ("answer", pa.string()),
+    ("probabilities", pa.list_(pa.float64())), ("words", pa.string()), ("reason", pa.string()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FolderReadings:
+    """What a reader said of a folder's pictures.
+
+    Attributes
+    ----------
+    card, question : of what read, and what it was asked.
+    table : a row a picture: file (relative to the folder), sha256, answer, probabilities, words, reason, and its group
+        where that is known (``truth``). ``answer`` is a group, or none, several or unclear; None has a reason.
+    confusion : of the pictures whose group is known; None where no truth was given. Rows are groups in the question's
+        order; "cannot tell" counts whatever is no group.
+    answers : (K + 1,) counts over the pictures whose group is not known.
+    shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
+    """
+
+    card: Card
+    question: Question
+    table: pd.DataFrame
+    confusion: ConfusionMatrix | None
+    answers: np.ndarray
+    shares: CorrectedShares | None
+
+
+def question_of(spec: QuestionSpec) -> Question:
+    """Turn a question of a file into one that readers take."""
+    answers = tuple(Answer(group, answer.text, answer.labels) for group, answer in spec.answers.items())
+    return Question(spec.name, spec.text, answers)
+
+
+def read_folder(
+    folder: str | os.PathLike[str],
+    reader: Reader,
+    question: Question,
+    progress: Progress,
+    *,
+    truth: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str],
+    budget: float | None = None,
+) -> FolderReadings:
+    """Read a folder's pictures; what lies in ``out`` already is not read again.
+
+    Readings are kept in parts as soon as a part is read, in a folder of ``out`` for each reader and question. A
+    picture is known again by its bytes, so it may be renamed.
+
+    Parameters
+    ----------
+    truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all.
+    budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
+
+    Raises
+    ------
+    InvalidInputError
+        No picture, a truth that does not fit folder and question, or answers that cost more than ``budget``.
+    ModelError, RunError
+        The reader cannot answer the question, or does not answer at all; a part that cannot be read or written.
+    """
+    reader.offers(question)
+    place = Path(folder)
+    names = [path.relative_to(place).as_posix() for path in image_files([place])]
+    truths = {} if truth is None else read_truth(truth, names, question)
+    hashes = {name: sha256(_bytes(place / name)) for name in names}
+    directory = Directory(out)
+    where = f"{reader.card.fingerprint}-{question.fingerprint}"
+    kept = _kept(directory, where)
+    waiting = [name for name in names if hashes[name] not in kept]
+    _require_budget(reader, len(waiting), budget)
+    progress.start(f"reading with {reader.card.name}", len(names), len(names) - len(waiting))
+    first = len(directory.names(where, ".parquet"))
+    size = max(reader.batch_size, 1)
+    for number, start in enumerate(range(0, len(waiting), size), start=first):
+        part = waiting[start : start + size]
+        rows = [
+            {"file": as_text(name), "sha256": hashes[name], **asdict(reading)}
+            for name, reading in zip(part, _read(reader, question, [place / name for name in part]), strict=True)
+        ]
+        table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(
+            {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
+        ))  # fmt: skip
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        directory.write_bytes(f"{where}/part-{number:05d}.parquet", sink.getvalue())
+        kept.update({row["sha256"]: row for row in rows})
+        progress.advance(len(part))
+    progress.finish()
+    table = pd.DataFrame([{**kept[hashes[name]], "file": name, "truth": truths.get(name)} for name in names])
+    return _judged(reader.card, question, table, has_truth=truth is not None)
+
+
+def read_truth(path: str | os.PathLike[str], names: Sequence[str], question: Question) -> dict[str, str]:
+    """Read which group each picture shows.
+
+    Raises
+    ------
+    InvalidInputError
+        No such file, no such columns, a picture that is not there or is there twice, or a group without an answer.
+    """
+    source = os.fspath(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.DictReader(stream, strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InvalidInputError(f"truth {source}: it cannot be read as CSV ({why})") from error
+    if not rows or not {"file", "group"} <= set(rows[0]):
+        found = ", ".join(map(str, rows[0])) if rows else "no row"
+        raise InvalidInputError(
+            f"truth {source}: found {found}, expected a row a picture with the columns file and group"
+        )
+    known, truths = set(names), dict[str, str]()
+    for line, row in enumerate(rows, start=2):
+        name, group = str(row["file"] or "").strip().replace("\\", "/"), str(row["group"] or "").strip()
+        if name not in known:
+            raise InvalidInputError(f"truth {source}, line {line}: no picture {name!r} in the folder; correct its name")
+        if name in truths:
+            raise InvalidInputError(f"truth {source}, line {line}: {name!r} stands there twice; remove one")
+        if group not in question.groups:
+            raise InvalidInputError(
+                f"truth {source}, line {line}, group: found {group!r}, expected one of {', '.join(question.groups)}; "
+                f"leave out pictures of none of them"
+            )
+        truths[name] = group
+    return truths
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path}: it cannot be read ({error.strerror or error})") from error
+
+
+def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
+    """The rows that are there already, by the picture's hash; what failed is asked again."""
+    kept: dict[str, Mapping[str, object]] = {}
+    for name in directory.names(where, ".parquet"):
+        try:
+            rows = pq.read_table(pa.BufferReader(directory.read_bytes(name)), schema=SCHEMA).to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise RunError(
+                f"{directory.path(name)}: it cannot be read ({' '.join(str(error).split())[:200]}); remove it, and its "
+                "pictures are read again"
+            ) from error
+        kept |= {row["sha256"]: row for row in rows if not (row["reason"] or "").startswith(FAILED)}
+    return kept
+
+
+def _require_budget(reader: Reader, missing: int, budget: float | None) -> None:
+    price = float(getattr(reader, "price_per_image", 0.0))
+    if budget is not None and price * missing > budget:
+        raise InvalidInputError(
+            f"budget: {missing:,} answers at {price:g} each cost {price * missing:,.2f}, which is more than "
+            f"{budget:,.2f}; raise it, or give fewer pictures"
+        )
+
+
+def _read(reader: Reader, question: Question, files: Sequence[Path]) -> list[Reading]:
+    """Read some files; one that is no picture has no answer, with the reason."""
+    decoded = [decode_image(at_hand(file)) for file in files]
+    answers = iter(reader.read([each.image for each in decoded if each.image is not None], question))
+    return [
+        next(answers) if each.image is not None else Reading(None, reason=each.reason or "it cannot be read")
+        for each in decoded
+    ]
+
+
+def _judged(card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool) -> FolderReadings:
+    groups = question.groups
+    column = {group: index for index, group in enumerate(groups)}
+    answered = table["answer"].map(lambda answer: column.get(answer, len(groups))).to_numpy(int)
+    known = table["truth"].notna().to_numpy()
+    answers = np.bincount(answered[~known], minlength=len(groups) + 1)
+    if not has_truth:
+        return FolderReadings(card, question, table, None, answers, None)
+    matrix = confusion_matrix(table["truth"][known].map(column).to_numpy(int), answered[known], len(groups))
+    shares = corrected_shares(answers, matrix.counts) if answers.sum() else None
+    return FolderReadings(card, question, table, matrix, answers, shares)
+
+
+def unread_reasons(table: pd.DataFrame) -> str:
+    """Say how many pictures are of no group, and why: ``3 several people and 1 more``."""
+    answers = table["answer"].map(OTHERWISE).where(table["answer"].notna(), table["reason"].str.partition(":")[0])
+    return first_and_more([f"{count} {what}" for what, count in answers.dropna().value_counts().items()], 4)

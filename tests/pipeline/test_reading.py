@@ -1,0 +1,200 @@
+"""A folder of pictures read by a reader: kept by parts, held against the truth, and shares corrected by it."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer.errors import InvalidInputError, ModelError, RunError, SuiteError
+from clinometer.metrics import confusion_matrix, corrected_shares
+from clinometer.models import Card, Reading
+from clinometer.suites.question import load_question, question_names
+from tests.toys import paint
+
+
+class Gaze:
+    """Reads the brightness of the first pixel, and stops, fails or refuses as it is told."""
+
+    def __init__(self, stop_after=None, fails=()):
+        self.card = Card(kind="reader", name="gaze", family="toy/gaze")
+        self.batch_size, self.stop_after, self.fails, self.asked = 3, stop_after, set(fails), 0
+
+    def offers(self, question):
+        return question.groups
+
+    def read(self, images, question):
+        readings = []
+        for image in images:
+            if self.asked == self.stop_after:
+                raise ModelError("gaze: it is tired")
+            self.asked += 1
+            level = sum(image.getpixel((0, 0)))
+            if self.asked in self.fails:
+                readings.append(Reading(None, reason="failed: it blinked"))
+            elif level % 7 == 0:
+                readings.append(Reading("unclear", words="dark"))
+            else:
+                readings.append(Reading(question.groups[level % 2], (1 - level % 2, level % 2, 0, 0, 0)))
+        return readings
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pictures/more").mkdir(parents=True)
+    for number in range(20):
+        place = "more/" if number % 3 == 0 else ""
+        paint(f"picture {number}", number).save(tmp_path / f"pictures/{place}{number:02}.png")
+    return tmp_path / "pictures"
+
+
+@pytest.fixture
+def truth(folder, tmp_path):
+    """The groups of the first fourteen pictures by name."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.png"))[:14]
+    with (tmp_path / "labels.csv").open("w", newline="") as stream:
+        labelled = ((name, ("woman", "man")[index % 2]) for index, name in enumerate(names))
+        csv.writer(stream).writerows([("file", "group"), *labelled])
+    return tmp_path / "labels.csv"
+
+
+def read(folder, reader=None, **options):
+    return cm.read_images(folder, reader=reader or Gaze(), out=folder.parent / "out", **options)
+
+
+def test_shares_of_the_unknown_are_corrected_by_the_errors_on_the_known(folder, truth):
+    found = read(folder, truth=truth)
+    known = found.table[found.table.truth.notna()]
+    of = {"woman": 0, "man": 1}
+    expected = confusion_matrix(known.truth.map(of), known.answer.map(lambda each: of.get(each, 2)), 2)
+    np.testing.assert_array_equal(found.confusion.counts, expected.counts)
+    others = found.table[found.table.truth.isna()].answer.map(lambda each: of.get(each, 2))
+    np.testing.assert_array_equal(found.answers, np.bincount(others, minlength=3))
+    np.testing.assert_equal(vars(found.shares), vars(corrected_shares(found.answers, expected.counts)))
+    assert found.answers.sum() + found.confusion.counts.sum() == len(found.table) == 20
+
+
+def test_without_a_truth_nothing_is_corrected(folder):
+    found = read(folder)
+    assert found.confusion is None
+    assert found.shares is None
+    assert found.answers.sum() == 20
+
+
+@pytest.mark.parametrize("after", [1, 4, 9, 19])
+def test_a_reading_that_was_stopped_goes_on_and_ends_the_same(folder, tmp_path, after):
+    whole = cm.read_images(folder, reader=Gaze(), out=tmp_path / "whole").table
+    with pytest.raises(ModelError, match="tired"):
+        read(folder, Gaze(stop_after=after))
+    rest = Gaze()
+    found = read(folder, rest).table
+    assert rest.asked == 20 - after // 3 * 3
+    pd.testing.assert_frame_equal(found, whole)
+
+
+def test_what_is_there_is_not_read_again_even_by_another_name(folder):
+    first = read(folder).table
+    (folder / "00.png").unlink(missing_ok=True)
+    (folder / "more/00.png").rename(folder / "zz.png")
+    again = Gaze()
+    found = read(folder, again).table
+    assert again.asked == 0
+    assert set(found.sha256) == set(first.sha256)
+    assert found.set_index("sha256").answer.to_dict() == first.set_index("sha256").answer.to_dict()
+
+
+def test_what_failed_is_asked_again(folder):
+    failed = read(folder, Gaze(fails=[2, 5])).table
+    assert (failed.reason == "failed: it blinked").sum() == 2
+    again = Gaze()
+    found = read(folder, again).table
+    assert again.asked == 2
+    assert found.reason.isna().all()
+
+
+def test_another_question_is_another_reading(folder, tmp_path):
+    read(folder)
+    (tmp_path / "else.yaml").write_text("name: gender\ntext: Who?\nanswers: {woman: {text: she}, man: {text: he}}\n")
+    other = Gaze()
+    read(folder, other, question=tmp_path / "else.yaml")
+    assert other.asked == 20
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_picture_that_cannot_be_read_has_a_reason(folder):
+    (folder / "broken.png").write_bytes(b"\x89PNG no more")
+    table = read(folder).table.set_index("file")
+    assert pd.isna(table.answer.loc["broken.png"])
+    assert table.reason.loc["broken.png"]
+    assert table.reason.notna().sum() == 1
+
+
+def test_a_damaged_part_is_named_and_the_way_out(folder, tmp_path):
+    read(folder)
+    part = min((tmp_path / "out").rglob("part-*.parquet"))
+    content = part.read_bytes()
+    part.write_bytes(content[: len(content) // 2])
+    with pytest.raises(RunError, match=r"part-00000\.parquet: it cannot be read .*; remove it, and its pictures"):
+        read(folder)
+    part.unlink()
+    again = Gaze()
+    assert len(read(folder, again).table) == 20
+    assert again.asked == 3
+
+
+def test_parts_hold_the_card_and_the_question(folder, tmp_path):
+    read(folder)
+    for part in (tmp_path / "out").rglob("part-*.parquet"):
+        assert b'"toy/gaze"' in pq.read_schema(part).metadata[b"card"]
+        assert b"How does the person" in pq.read_schema(part).metadata[b"question"]
+
+
+def test_answers_that_cost_too_much_are_not_asked_for(folder):
+    reader = Gaze()
+    reader.price_per_image = 0.25
+    with pytest.raises(InvalidInputError, match=r"budget: 20 answers at 0\.25 each cost 5\.00, .* more than 4\.00"):
+        read(folder, reader, budget=4)
+    assert reader.asked == 0
+    read(folder, reader, budget=5)
+    read(folder, reader, budget=0)  # nothing is missing
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", r"found no row, expected a row a picture with the columns file and group"),
+        ("name,group\n01.png,man\n", "found name, group, expected"),
+        ("file,group\nnot-there.png,man\n", r"line 2: no picture 'not-there\.png' in the folder"),
+        ("file,group\n01.png,man\n01.png,man\n", r"line 3: '01\.png' stands there twice"),
+        ("file,group\n01.png,dog\n", r"line 2, group: found 'dog', expected one of woman, man"),
+        ("file,group\n01.png,\n", "line 2, group: found ''"),
+    ],
+)
+def test_a_truth_that_does_not_fit_is_refused(folder, tmp_path, text, told):
+    (tmp_path / "truth.csv").write_text(text)
+    reader = Gaze()
+    with pytest.raises(InvalidInputError, match=told) as raised:
+        read(folder, reader, truth=tmp_path / "truth.csv")
+    assert "\n" not in str(raised.value)
+    assert reader.asked == 0
+
+
+def test_a_truth_that_is_no_text_is_refused(folder, tmp_path):
+    (tmp_path / "truth.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInputError, match=r"truth\.csv: it cannot be read as CSV"):
+        read(folder, truth=tmp_path / "truth.csv")
+
+
+def test_built_in_questions_are_read_and_others_are_named(tmp_path):
+    assert question_names() == ["age", "gender"]
+    assert {name for each in question_names() for name in load_question(each).answers} > {"man", "woman", "old"}
+    with pytest.raises(SuiteError, match=r"no question named 'gendre': .*did you mean gender\?"):
+        load_question("gendre")
+    (tmp_path / "q.yaml").write_text("name: x\ntext: y\nanswers: {a: {text: one}}\nmore: 1\n")
+    with pytest.raises(SuiteError, match=r"q\.yaml: more: unknown key"):
+        load_question(tmp_path / "q.yaml")
+    (tmp_path / "q.yaml").write_text("name: x\ntext: y\nanswers: {a: {text: one}}\n")
+    with pytest.raises(SuiteError, match=r"q\.yaml: answers: "):
+        load_question(tmp_path / "q.yaml")
