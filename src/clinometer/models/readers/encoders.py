@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clinometer.errors import ModelError
-from clinometer.metrics import association_scores
 from clinometer.models.protocols import Card, Question, Reading
 from clinometer.models.registry import load_encoder
+from clinometer.stats.association import association_scores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
