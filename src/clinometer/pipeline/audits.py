@@ -28,7 +28,7 @@ from clinometer.pipeline.loaded_models import Models, named_encoders
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.request import AuditRequest, Encoders
+from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
@@ -246,7 +246,7 @@ def _suite_and_rounds(request: AuditRequest) -> tuple[Suite, Rounds | None]:
         No such suite, or it does not take an option.
     """
     suite = suite_under(request.protocol, audited(request.suite))
-    suite = suite.with_options(images=request.images, text_targets=request.text_targets)
+    suite = suite.with_options(**{name: getattr(request, name) for name in OF_SUITE})
     if request.until is None:
         return suite, None
     rounds = rounds_of(suite, request.until, request.images)

@@ -12,6 +12,7 @@ from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundEr
 from clinometer.models.images import MAX_PIXELS
 from clinometer.models.openai.client import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
+from clinometer.pipeline.request import OF_SUITE
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
 from clinometer.runs import Directory, Run
@@ -207,6 +208,8 @@ def _drawing_words(run: Run) -> Iterator[str]:
 
 
 def _typed(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -215,24 +218,25 @@ def _suite_words(run: Run) -> Iterator[str]:
     suite = run.suite
     protocol = ["--protocol", "paper"] if run.record.get("protocol") else []
     if suite.name in suite_names():
-        for options in _options(load_suite(suite.name), suite, protocol):
+        for options in _options(load_suite(suite.name), run, protocol):
             yield from ("--suite", suite.name, *protocol, *options)
             return
     yield from ("--suite", FILE, *protocol)
 
 
-def _options(built_in: Suite, suite: Suite, protocol: Sequence[str]) -> Iterator[list[str]]:
-    """The options that make the built-in suite the run's, the fewest first."""
-    base = built_in.as_in_the_paper() if protocol else built_in
+def _options(built_in: Suite, run: Run, protocol: Sequence[str]) -> Iterator[list[str]]:
+    """Find the options that make the built-in suite the run's, the fewest first."""
+    base, suite = built_in.as_in_the_paper() if protocol else built_in, run.suite
+    kept = {name: value for name, value in run.record.get("options", {}).items() if name in OF_SUITE}
     held = suite.model_dump()["images"]
     numbers = held.values() if isinstance(held, Mapping) else [held]
     for images in (None, *dict.fromkeys(number for number in numbers if isinstance(number, int))):
         for text_targets in (None, getattr(suite, "text_targets", None)):
-            given = {"images": images, "text_targets": text_targets}
+            given = {**kept, "images": images, "text_targets": text_targets}
             if base.with_options(**given).fingerprint == suite.fingerprint:
                 yield [
                     word
                     for name, value in given.items()
                     if value
-                    for word in (f"--{name.replace('_', '-')}", str(value))
+                    for word in (f"--{name.replace('_', '-')}", _typed(value))
                 ]

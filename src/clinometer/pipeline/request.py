@@ -56,6 +56,7 @@ class Flag:
     typed : whether the command line has it.
     kept : whether run.json keeps it: what changes the numbers and is in no card and no suite.
     alike : whether the cells of a sweep must agree on it, because it changes an image.
+    of_suite : whether it changes what the suite asks.
     """
 
     name: str = ""
@@ -67,6 +68,7 @@ class Flag:
     typed: bool = True
     kept: bool = False
     alike: bool = False
+    of_suite: bool = False
 
 
 def plain_seed(seed: Any) -> int:
@@ -112,12 +114,12 @@ class CellOptions(Strict):
         description="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
         "steps, guidance, size). Other options win over it, and the report names every departure.",
     )
-    images: Annotated[ImageCount | None, Flag(default="the suite's", alike=True)] = Field(
+    images: Annotated[ImageCount | None, Flag(default="the suite's", alike=True, of_suite=True)] = Field(
         None, description="Images a target."
     )
-    text_targets: Annotated[Literal["prompt", "keyword"] | None, Flag(default="the suite's", alike=True)] = Field(
-        None, description="What stands for a target in text: prompt or keyword."
-    )
+    text_targets: Annotated[
+        Literal["prompt", "keyword"] | None, Flag(default="the suite's", alike=True, of_suite=True)
+    ] = Field(None, description="What stands for a target in text: prompt or keyword.")
     until: Annotated[
         Literal["decided"] | float | None, BeforeValidator(_read_until), Flag(default="draw all images", alike=True)
     ] = Field(
@@ -231,6 +233,7 @@ def told_default(field: FieldInfo) -> str:
 
 
 KEPT: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).kept)
+OF_SUITE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).of_suite)
 ALIKE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).alike)
 
 
