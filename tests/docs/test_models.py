@@ -76,7 +76,7 @@ def test_the_options_of_a_generator_are_those_of_its_adapter():
     sentence = PAGE.split("Python takes three more, through")[1].split("The generator it returns")[0]
     named = set(re.findall(r"`(\w+)`", sentence))
     own = {name for row in table_rows(PAGE, "diffusers option") for name in re.findall(r"`(\w+)`", row[1])}
-    of_the_run = {"images", "seed", "retry_failed"}
+    of_the_run = {"images", "concepts", "seed", "retry_failed"}
     known = set(inspect.signature(load).parameters) - {"source"}
     assert named | own | {row[1].strip("`") for row in table_rows(PAGE, "option")} - of_the_run == known
 

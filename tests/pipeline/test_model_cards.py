@@ -253,6 +253,13 @@ def test_the_command_names_a_built_in_suite_and_what_was_changed(options, words)
     )
 
 
+@pytest.mark.parametrize(("concepts", "word"), [(2, "2"), (["CEO", "nurse"], "CEO, nurse")])
+def test_the_command_names_the_concepts_that_were_asked_for(concepts, word):
+    suite = load_suite("mcas").with_options(concepts=concepts, images=7)
+    words = list(command_words(run_of(suite, options={"concepts": concepts, "resamples": 99})))
+    assert words[words.index("--suite") :][:6] == ["--suite", "mcas", "--concepts", word, "--images", "7"]
+
+
 def test_the_command_follows_the_protocol_the_rounds_and_what_was_imported():
     suite = load_suite("internal-bias")
     under = run_of(suite.as_in_the_paper(), protocol={"departures": []}, until={"precision": None})
@@ -273,7 +280,7 @@ def test_the_command_takes_every_setting_that_is_recorded_under_a_name_of_audit(
     }  # fmt: skip
     words = list(command_words(run_of(load_suite("mcas"), settings=settings)))
     options = get_command(app).commands["audit"].make_context("audit", words[2:]).params
-    assert (options["steps"], options["guidance"], options["seed"]) == (["4"], ["7.125"], ["3"])
+    assert (options["steps"], options["guidance_scale"], options["seed"]) == (["4"], ["7.125"], ["3"])
     assert (options["height"], options["width"], options["edit_steps"]) == (64, 32, None)
     assert (options["lora"], options["lora_scale"]) == (["owner/lora@f0"], 1.0)
     assert (options["edit_guidance_scale"], options["portraits"]) == (2.0, "CFD")

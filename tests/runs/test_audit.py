@@ -18,6 +18,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import (
+    ClinometerError,
     InvalidInputError,
     ModelError,
     ModelNotFoundError,
@@ -69,6 +70,50 @@ def test_scores_find_what_was_painted(finished):
     assert values["concept 0.20"] < 0 < values["concept 0.80"]
     assert (rows.low <= rows.value).all()
     assert (rows.value <= rows.high).all()
+
+
+def pictures(run):
+    """The pixels of a run, by prompt and seed."""
+    samples = run.samples
+    drawn = (content for _, content in run.images(samples.id))
+    return dict(zip(zip(samples.prompt, samples.seed, strict=True), drawn, strict=True))
+
+
+@pytest.mark.parametrize("asked", [1, "1", ["concept 0.20", "concept 0.60"], "concept 0.20, concept 0.60"])
+def test_fewer_concepts_are_drawn_with_the_same_pictures(tmp_path, finished, asked):
+    run = audit(tmp_path / "run", concepts=asked)
+    assert [target.name for target in run.suite.targets] == ["concept 0.20", "concept 0.60"]
+    assert {sample.concept for sample in run.plan} - {""} == {"concept 0.20", "concept 0.60"}
+    whole = pictures(finished)
+    assert all(whole[key] == picture for key, picture in pictures(run).items())
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "image_part")]
+    assert set(rows.concept) == {"concept 0.20", "concept 0.60"}
+
+
+def test_a_run_of_fewer_concepts_goes_on_with_the_same_alone(tmp_path):
+    run = audit(tmp_path / "run", concepts=1)
+    assert cm.open_run(run.url).record["options"]["concepts"] == 1
+    painter = Painter()
+    audit(tmp_path / "run", concepts=1, model=painter)
+    assert painter.drawn == 0
+    for other in (None, 2, ["concept 0.20"]):
+        with pytest.raises(RunMismatchError, match="suite"):
+            audit(tmp_path / "run", concepts=other)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["concept 0.21"], r"concepts: suite toy has no 'concept 0.21'; did you mean concept 0.20\?"),
+        (0, "concepts: expected a number from 1 up, or names separated by commas, found 0"),
+        (" ,", "concepts: expected a number from 1 up, or names separated by commas"),
+    ],
+)
+def test_concepts_that_are_not_there_are_named(tmp_path, asked, said):
+    with pytest.raises(ClinometerError, match=said) as caught:
+        audit(tmp_path / "run", concepts=asked)
+    assert caught.value.fields == ("concepts",)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", None])

@@ -161,6 +161,14 @@ def test_rounds_are_a_departure(tmp_path):
     assert {"until", "images (target)"} <= set(named(run))
 
 
+@pytest.mark.parametrize(
+    ("concepts", "told"), [(1, "the first 1 of each category"), (["concept 0.20"], "concept 0.20")]
+)
+def test_fewer_concepts_are_a_departure(tmp_path, concepts, told):
+    run = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper", concepts=concepts)
+    assert named(run)["concepts"] == ("all", told)
+
+
 def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
     with pytest.raises(SuiteError) as caught:
         quick.audit(Painter(), "reference", tmp_path / "run", encoder=Eye(), protocol="paper")

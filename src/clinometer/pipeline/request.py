@@ -99,6 +99,18 @@ def _read_seed(seed: Any) -> int:
         raise ValueError(error.problem) from error
 
 
+def _read_concepts(concepts: Any) -> Any:
+    """Read a number, or names as a list or separated by commas."""
+    if isinstance(concepts, str):
+        concepts = int(concepts) if concepts.strip().isdecimal() else concepts.split(",")
+    if concepts is None or (isinstance(concepts, int) and not isinstance(concepts, bool) and concepts > 0):
+        return concepts
+    names = [name.strip() for name in concepts] if isinstance(concepts, list | tuple) else []
+    if not names or not all(names):
+        raise ValueError(f"expected a number from 1 up, or names separated by commas, found {concepts!r}")
+    return names
+
+
 Seed = Annotated[int, BeforeValidator(_read_seed), Field(lt=2**63)]
 Steps = Annotated[WholeNumber, Field(ge=1)]
 Scale = Annotated[Number, Field(ge=0)]
@@ -116,6 +128,15 @@ class CellOptions(Strict):
     )
     images: Annotated[ImageCount | None, Flag(default="the suite's", alike=True, of_suite=True)] = Field(
         None, description="Images a target."
+    )
+    concepts: Annotated[
+        int | list[str] | str | None,
+        BeforeValidator(_read_concepts),
+        Flag(default="all", kept=True, alike=True, of_suite=True),
+    ] = Field(
+        None,
+        description="Fewer concepts, for a quick look: so many of each category, or their names, separated by commas. "
+        "The others are neither drawn nor counted in the correction for many tests.",
     )
     text_targets: Annotated[
         Literal["prompt", "keyword"] | None, Flag(default="the suite's", alike=True, of_suite=True)

@@ -165,5 +165,8 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
         for name, paper_count in protocol.images.items():
             if images[name] != paper_count:
                 yield Departure(f"images ({name})", str(paper_count), str(images[name]))
+    if (concepts := record.get("options", {}).get("concepts")) is not None:
+        told = f"the first {concepts} of each category" if isinstance(concepts, int) else ", ".join(concepts)
+        yield Departure("concepts", "all", told)
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import SuiteError
 from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_all, refuse_duplicates, refuse_unknown
@@ -98,7 +99,7 @@ class LeaningSuite(Suite):
     text_targets: Literal["prompt", "keyword"] = "prompt"
     margin: Annotated[Number, Field(gt=0)] | None = None
 
-    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
+    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets", "concepts"})
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @field_validator("axis")
@@ -268,4 +269,21 @@ class LeaningSuite(Suite):
             changed["images"]["target"] = options["images"]
         if "text_targets" in options:
             changed["text_targets"] = options["text_targets"]
+        if "concepts" in options:
+            changed["categories"] = self._categories_of(options["concepts"])
         return changed
+
+    def _categories_of(self, concepts: int | Sequence[str]) -> dict[str, Any]:
+        """Keep the first so many concepts of each category, or those of some names."""
+        if isinstance(concepts, int):
+            kept = {target.name for category in self.categories.values() for target in category.targets[:concepts]}
+        else:
+            kept, known = set(concepts), [target.name for target in self.targets]
+            for name in concepts:
+                if name not in known:
+                    way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"
+                    raise SuiteError(f"suite {self.name} has no {quoted(name)}; {way_out}", field="concepts")
+        categories = self.model_dump()["categories"]
+        for category in categories.values():
+            category["targets"] = [target for target in category["targets"] if target["name"] in kept]
+        return {name: category for name, category in categories.items() if category["targets"]}

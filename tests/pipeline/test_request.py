@@ -1,0 +1,90 @@
+"""An option of an audit is declared once: whatever takes or names the options has them from there."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError
+from clinometer.pipeline.request import ALIKE, KEPT, OF_SUITE, AuditRequest, CellOptions, ask, fields_in_order, flag_of
+from clinometer.suites import LeaningSuite
+from clinometer.sweeps import SweepFile, sweep_from_mapping
+from clinometer.sweeps.record import COMMON
+from tests.docs.pages import page
+
+FIELDS = AuditRequest.model_fields
+COMMAND = {option.name: option for option in get_command(app).commands["audit"].params}
+
+
+def test_every_option_is_a_parameter_that_is_documented():
+    parameters = inspect.signature(cm.audit).parameters
+    assert list(parameters) == list(fields_in_order())
+    assert {name: parameter.default for name, parameter in parameters.items()} == {
+        name: field.default for name, field in FIELDS.items()
+    }
+    assert set(fields_in_order()) == set(FIELDS)
+    for name, field in FIELDS.items():
+        assert field.description, name
+        assert f"\n    {name} : {field.description[:20]}" in cm.audit.__doc__
+
+
+def test_every_option_is_typed_but_those_that_are_objects():
+    untyped = {name for name, field in FIELDS.items() if not flag_of(field).typed}
+    assert untyped == {"model_options", "progress"}
+    assert set(FIELDS) - untyped <= COMMAND.keys()
+    for name in set(FIELDS) - untyped:
+        assert COMMAND[name].help.startswith(FIELDS[name].description)
+
+
+def test_a_sweep_takes_what_holds_for_every_cell_and_its_page_names_it():
+    assert set(CellOptions.model_fields) <= SweepFile.model_fields.keys()
+    assert set(COMMON) == {*ALIKE, "options"}
+    told = page("docs/sweeps.md")
+    assert [name for name in CellOptions.model_fields if f"`{name}`" not in told] == []
+    swept = sweep_from_mapping({"images": 3, "resamples": 99, "report": False, "concepts": "a, b"})
+    assert (swept.images, swept.resamples, swept.report, swept.concepts) == (3, 99, False, ["a", "b"])
+
+
+def test_run_json_keeps_what_is_not_the_default():
+    assert ask().kept == {}
+    assert ask(resamples=99, report=False, concepts=2, images=3).kept == {
+        "resamples": 99, "report": False, "concepts": 2,
+    }  # fmt: skip
+    assert all(f"`{name}`" in page("docs/runs.md") for name in KEPT)
+
+
+def test_a_suite_takes_what_is_marked_as_its_own():
+    assert set(OF_SUITE) == LeaningSuite.options
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("images", 0), ("images", True), ("steps", 0), ("steps", 2.5), ("guidance_scale", -1),
+        ("guidance_scale", float("inf")), ("batch_size", 0), ("workers", 0), ("budget", -1), ("resamples", 18),
+        ("seed", -1), ("seed", 1.5), ("protocol", "mine"), ("text_targets", "image"), ("until", "soon"),
+        ("until", True), ("until", 0), ("until", float("nan")), ("concepts", []), ("concepts", True), ("device", ""),
+        ("report", "maybe"),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_its_limits_is_named_by_its_option(option, found):
+    with pytest.raises(InvalidInputError, match=f"^{option}: ") as caught:
+        ask(**{option: found})
+    assert caught.value.fields == (option,)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.fields) == (str(caught.value), (option,))
+
+
+def test_an_option_that_does_not_exist_is_named_with_the_one_that_was_meant():
+    with pytest.raises(InvalidInputError, match=r"^imgaes: unknown key; did you mean images\?$"):
+        cm.audit("reference", "mcas", imgaes=3)
+
+
+def test_numbers_of_numpy_are_numbers():
+    asked = ask(seed=np.int64(3), guidance_scale=np.float64(2.5), until=np.float64(0.1))
+    assert (asked.seed, asked.guidance_scale, asked.until) == (3, 2.5, 0.1)
+    assert type(asked.seed) is int
