@@ -130,3 +130,11 @@ def test_bad_input_is_named(pilot):
     with pytest.raises(SuiteError, match="its suite 'toy' asks other things"):
         cm.plan(toy_suite(concepts=2), pilot=pilot.url)
     assert cm.plan(toy_suite(target=60), pilot=pilot.url).table.equals(cm.plan(pilot=pilot.url).table)
+
+
+def test_fewer_concepts_need_fewer_images():
+    whole, some = cm.plan("mcas"), cm.plan("mcas", concepts="nurse, CEO")
+    asked = load_suite("mcas").images
+    assert whole.images - some.images == 26 * asked.target
+    with pytest.raises(SuiteError, match="concepts: suite mcas has no 'nobody'"):
+        cm.plan("mcas", concepts=["nobody"])

@@ -15,7 +15,7 @@ from clinometer.pipeline.association_tests import AssociationSettings, associati
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.pipeline.reading import FolderReadings, question_of, read_folder
-from clinometer.pipeline.request import plain_seed
+from clinometer.pipeline.request import ask, plain_seed
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.files import classify_files
@@ -41,6 +41,7 @@ def plan(
     alpha: float = 0.05,
     price: float = 0.0,
     images: int | None = None,
+    concepts: int | str | Sequence[str] | None = None,
 ) -> Plan:
     """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
@@ -48,7 +49,7 @@ def plan(
     ----------
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
-    images : as of :func:`audit`: images a target of the suite whose images and cost are told.
+    images, concepts : as of :func:`audit`: the suite whose images and cost are told has so many.
     effect, margin, power, alpha, price : see :func:`clinometer.pipeline.planning.plan_audit`.
 
     Raises
@@ -60,7 +61,8 @@ def plan(
     audited_suite = (
         load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
     )
-    audited_suite = audited_suite.with_options(images=images)
+    asked = ask(images=images, concepts=concepts)
+    audited_suite = audited_suite.with_options(images=asked.images, concepts=asked.concepts)
     return plan_audit(audited_suite, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
 
 

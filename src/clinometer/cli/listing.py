@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clinometer.cli.options import ModelConfigOption, given_options
+from clinometer.cli.options import ModelConfigOption, given_options, option_of
 
 
 def plan(
@@ -16,7 +16,8 @@ def plan(
     pilot: Annotated[
         str | None, typer.Option("--pilot", "-p", metavar="RUN", help="A scored run of the suite.")
     ] = None,
-    images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
+    images: Annotated[int | None, option_of("images")] = None,
+    concepts: Annotated[str | None, option_of("concepts")] = None,
     effect: Annotated[
         float | None,
         typer.Option(help="Image part (either side) that is to be found. [default: each concept's own in the pilot]"),
@@ -33,7 +34,15 @@ def plan(
     from clinometer.cli.planning import print_plan
 
     image_plan = api.plan(
-        suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price, images=images
+        suite,
+        pilot=pilot,
+        effect=effect,
+        margin=margin,
+        power=power,
+        alpha=alpha,
+        price=price,
+        images=images,
+        concepts=concepts,
     )
     print_plan(image_plan, images)
 
