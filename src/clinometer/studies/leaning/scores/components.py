@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, nan
 
 import numpy as np
 
@@ -98,53 +98,33 @@ def sensitivity_rows(rows: Sequence[Score], encoders: Sequence[str]) -> list[Sco
     """
     if len(encoders) < 2:
         return []
-    summaries = []
+    summaries, at_hand = [], "no interval: a summary of the targets at hand"
     for component in COMPONENTS:
-        scores = np.array([_scores(rows, component, encoder) for encoder in encoders])
-        for e, encoder in enumerate(encoders):
-            others = _means(np.delete(scores, e, axis=0))
-            summaries += [_size(component, encoder, scores[e]), _agreement(component, encoder, scores[e], others)]
-        summaries.append(_spread(component, scores))
+        about = Score(metric=SENSITIVITY, component=component)
+        own = [row for row in rows if (row.metric, row.component) == ("mcas", component)]
+        scores = np.array([[row.value for row in own if row.encoder == encoder] for encoder in encoders])
+        is_finite = np.isfinite(scores)
+        for e, (encoder, values) in enumerate(zip(encoders, scores, strict=True)):
+            size = np.abs(values[is_finite[e]])
+            summaries.append(replace(
+                about, setting="size", encoder=encoder, value=float(size.mean()) if len(size) else nan,
+                n_target=len(size), reason=at_hand if len(size) else "the encoder does not give it",
+            ))  # fmt: skip
+            total = np.delete(np.where(is_finite, scores, 0.0), e, axis=0).sum(axis=0)
+            n = np.delete(is_finite, e, axis=0).sum(axis=0)
+            others = np.divide(total, n, out=np.full(total.shape, nan), where=n > 0)
+            tau = kendall_tau_b(values, others)
+            summaries.append(replace(
+                about, setting="agreement", encoder=encoder, value=tau.value, low=tau.low, high=tau.high,
+                n_target=tau.n, null=0.0, reason=tau.reason or "no stimulus interval: it is over targets",
+            ))  # fmt: skip
+        shared = [values[np.isfinite(values)] for values in scores.T]
+        spreads = [float(values.std(ddof=1)) for values in shared if len(values) > 1]
+        summaries.append(replace(
+            about, setting="spread", value=float(np.mean(spreads)) if spreads else nan, n_target=len(spreads),
+            reason=at_hand if spreads else "fewer than two encoders give it",
+        ))  # fmt: skip
     return summaries
-
-
-def _scores(rows: Sequence[Score], component: str, encoder: str) -> list[float]:
-    return [row.value for row in rows if (row.metric, row.component, row.encoder) == ("mcas", component, encoder)]
-
-
-def _means(scores: np.ndarray) -> np.ndarray:
-    """Average the encoders that have a number, target by target; NaN where none has."""
-    is_finite = np.isfinite(scores)
-    total, count = np.where(is_finite, scores, 0.0).sum(axis=0), is_finite.sum(axis=0)
-    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
-
-
-def _size(component: str, encoder: str, scores: np.ndarray) -> Score:
-    magnitudes = np.abs(scores[np.isfinite(scores)])
-    value = float(magnitudes.mean()) if len(magnitudes) else float("nan")
-    reason = "no interval: a summary of the targets at hand" if len(magnitudes) else "the encoder does not give it"
-    return Score(
-        metric=SENSITIVITY, component=component, setting="size", encoder=encoder, value=value, n_target=len(magnitudes),
-        reason=reason,
-    )  # fmt: skip
-
-
-def _agreement(component: str, encoder: str, scores: np.ndarray, others: np.ndarray) -> Score:
-    tau = kendall_tau_b(scores, others)
-    return Score(
-        metric=SENSITIVITY, component=component, setting="agreement", encoder=encoder, value=tau.value, low=tau.low,
-        high=tau.high, n_target=tau.n, null=0.0, reason=tau.reason or "no stimulus interval: it is over targets",
-    )  # fmt: skip
-
-
-def _spread(component: str, scores: np.ndarray) -> Score:
-    shared = scores[:, np.isfinite(scores).sum(axis=0) >= 2]
-    spreads = [float(column[np.isfinite(column)].std(ddof=1)) for column in shared.T]
-    return Score(
-        metric=SENSITIVITY, component=component, setting="spread",
-        value=float(np.mean(spreads)) if spreads else float("nan"), n_target=len(spreads),
-        reason="no interval: a summary of the targets at hand" if spreads else "fewer than two encoders give it",
-    )  # fmt: skip
 
 
 def own_text_rows(

@@ -121,7 +121,10 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
     value = signed_bias_amplification(top.value, 0.0, tt.value)
     divisor = np.where(np.isnan(value), np.nan, 2 * tt.value)
     inner = np.sort([top.low / divisor, top.high / divisor], axis=0)
-    variances = [_variance_of(numbers, study.settings.confidence) for numbers in (top, tt)]
+    normal = scipy.special.ndtri((1 + study.settings.confidence) / 2)  # it would reach as far as the further end
+    variances = [
+        (np.fmax(part.stimulus_high - part.value, part.value - part.stimulus_low) / normal) ** 2 for part in (top, tt)
+    ]
     covariance = stimulus_covariance(study, view, above, below)
     low, high = np.array(
         [
@@ -143,12 +146,6 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
 
 def _test_component(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
     return contrast_tests(study, view, pair_weights(study, (component,), *study.pair))
-
-
-def _variance_of(numbers: Estimate, confidence: float) -> np.ndarray:
-    """Return the variance of a normal estimate that would reach as far as the further end of the stimulus interval."""
-    reach = np.fmax(numbers.stimulus_high - numbers.value, numbers.value - numbers.stimulus_low)
-    return np.asarray((reach / scipy.special.ndtri((1 + confidence) / 2)) ** 2)
 
 
 def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
@@ -224,15 +221,19 @@ def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[S
     selections = [(group, members) for category, group, members in _selections(study) if category == "all"]
     unstable = unstable_targets(study, view)
     rows: list[list[Score]] = [[] for _ in selections]
-    for name, quantity_of in _QUANTITIES.items():  # one after the other: each holds replicates of all targets
-        quantity = quantity_of(study, view)
+    for name in ("diffusion_bias", "bias_amplification"):  # one after the other: each holds replicates of all targets
+        quantity = _quantity(study, view, name)
         for own, (group, members) in zip(rows, selections, strict=True):
             targets = _finite_members(quantity.signed.point, members)
             doubtful = unstable[targets] if name == "bias_amplification" else np.zeros(1, bool)
             flag = "unstable" if doubtful.any() else ""
             for row in _statistic_rows(study, view, name, quantity, targets, flag=flag, group=group):
                 averaged = row.component.endswith(("_mean", "_standard_error"))
-                own.append(_without_number(row) if averaged and len(targets) and doubtful.all() else row)
+                lost = replace(
+                    row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan,
+                    reason=ALL_UNSTABLE,
+                )  # fmt: skip
+                own.append(lost if averaged and len(targets) and doubtful.all() else row)
     return [row for own in rows for row in own]
 
 
@@ -248,8 +249,9 @@ def _statistic_rows(
 ) -> Iterator[Score]:
     for statistic in _STATISTICS:
         numbers = _statistic_estimate(study, quantity, statistic, targets)
-        if flag:
-            numbers = _without_stimulus(numbers)
+        if flag:  # replicates of TT cross 0, and their spread means nothing
+            nothing = np.full_like(numbers.stimulus_low, np.nan)
+            numbers = replace(numbers, stimulus_low=nothing, stimulus_high=nothing)
         alone = len(targets) == 1 and statistic.name == "standard_error"
         row = summary_row(
             study, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
@@ -258,12 +260,6 @@ def _statistic_rows(
         if alone or (flag and not row.reason):
             row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
         yield row
-
-
-def _without_number(row: Score) -> Score:
-    return replace(
-        row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan, reason=ALL_UNSTABLE
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -322,20 +318,15 @@ def _leanings(study: LeaningStudy, view: EncoderView) -> _Leanings:
     return _Leanings(_apply(view, formula, lambda _: formula), null)
 
 
-def _diffusion_bias(study: LeaningStudy, view: EncoderView) -> _Quantity:
-    signed = _apply(view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c))
-    return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
-
-
-def _bias_amplification(study: LeaningStudy, view: EncoderView) -> _Quantity:
-    def formula(tensor: np.ndarray) -> np.ndarray:
-        return signed_alpha(study, tensor)
-
-    null = all_targets(view.targets, lambda part: null_of_alpha(study, part))
-    return _Quantity(_apply(view, formula, lambda _: formula), null, np.median)
-
-
-_QUANTITIES = {"diffusion_bias": _diffusion_bias, "bias_amplification": _bias_amplification}
+def _quantity(study: LeaningStudy, view: EncoderView, name: str) -> _Quantity:
+    """Replicate δ or α of every target, with signs, and draw it as chance alone makes it."""
+    if name == "diffusion_bias":
+        signed = _apply(
+            view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c)
+        )
+        return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
+    signed = _apply(view, lambda c: signed_alpha(study, c), lambda _: lambda c: signed_alpha(study, c))
+    return _Quantity(signed, all_targets(view.targets, lambda part: null_of_alpha(study, part)), np.median)
 
 
 def _apply(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
@@ -428,9 +419,3 @@ def _selections(study: LeaningStudy) -> Iterator[tuple[str, str, list[int]]]:
 
 def _finite_members(values: np.ndarray, members: Sequence[int]) -> list[int]:
     return [t for t in members if np.isfinite(values[t])]
-
-
-def _without_stimulus(numbers: Estimate) -> Estimate:
-    """Drop the stimulus interval: with an unstable target, replicates of TT cross 0 and their spread means nothing."""
-    nothing = np.full_like(numbers.stimulus_low, np.nan)
-    return replace(numbers, stimulus_low=nothing, stimulus_high=nothing)

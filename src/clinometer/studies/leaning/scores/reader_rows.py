@@ -46,7 +46,30 @@ def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: f
     with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
     there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
     """
-    return [row for check in checks.values() for row in (*_rates(design, check, confidence), _informedness(check))]
+    rows = []
+    for check in checks.values():
+        reading, informedness = check.reading, check.informedness
+        basis = FIXED if check.basis == "words" else BY_IMAGES
+        for component, group, right, n in (
+            ("sensitivity", design.a, reading.right_a, reading.n_a),
+            ("specificity", design.b, reading.right_b, reading.n_b),
+        ):
+            rate = wilson_interval(right, n, confidence)
+            rows.append(Score(
+                metric=READER, component=component, group=group, encoder=check.encoder, value=rate.value, low=rate.low,
+                high=rate.high, null=0.5, n_target=n, reason=rate.reason or basis,
+            ))  # fmt: skip
+        words = f"; labels of words permuted: p {check.p_words:.2g}" if isfinite(check.p_words) else ""
+        tested = isfinite(check.p_images)
+        rows.append(Score(
+            metric=READER, component="informedness", encoder=check.encoder, value=informedness.value,
+            low=informedness.low, high=informedness.high, p=check.p_images, q=check.p_images, p_holm=check.p_images,
+            test=f"images of both groups alike, one-sided{words}" if tested else "",
+            family="reader: a test by itself" if tested else "", null=0.0, n_target=reading.n_a + reading.n_b,
+            n_a=reading.n_a, n_b=reading.n_b, flag="" if check.reads else UNREAD,
+            reason=check.reason or informedness.reason or basis,
+        ))  # fmt: skip
+    return rows
 
 
 def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
@@ -83,50 +106,6 @@ def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score
     n = row.n_target + row.n_missing
     least, most = (corrected_share(count + more, n, reading, study.settings.confidence) for more in (0, row.n_missing))
     return replace(corrected, bound_low=min(share.low, least.low), bound_high=max(share.high, most.high))
-
-
-def _rates(design: Design, check: ReaderCheck, confidence: float) -> list[Score]:
-    reading = check.reading
-    counted = (
-        ("sensitivity", design.a, reading.right_a, reading.n_a),
-        ("specificity", design.b, reading.right_b, reading.n_b),
-    )
-    rows = []
-    for component, group, right, n in counted:
-        rate = wilson_interval(right, n, confidence)
-        rows.append(
-            Score(
-                metric=READER, component=component, group=group, encoder=check.encoder, value=rate.value,
-                low=rate.low, high=rate.high, null=0.5, n_target=n, reason=rate.reason or _basis(check),
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _informedness(check: ReaderCheck) -> Score:
-    informedness = check.informedness
-    return Score(
-        metric=READER, component="informedness", encoder=check.encoder, value=informedness.value, low=informedness.low,
-        high=informedness.high, p=check.p_images, test=_test(check), family=_family(check), q=check.p_images,
-        p_holm=check.p_images, null=0.0, n_target=check.reading.n_a + check.reading.n_b, n_a=check.reading.n_a,
-        n_b=check.reading.n_b, flag="" if check.reads else UNREAD,
-        reason=check.reason or informedness.reason or _basis(check),
-    )  # fmt: skip
-
-
-def _basis(check: ReaderCheck) -> str:
-    return FIXED if check.basis == "words" else BY_IMAGES
-
-
-def _test(check: ReaderCheck) -> str:
-    if not isfinite(check.p_images):
-        return ""
-    words = f"; labels of words permuted: p {check.p_words:.2g}" if isfinite(check.p_words) else ""
-    return f"images of both groups alike, one-sided{words}"
-
-
-def _family(check: ReaderCheck) -> str:
-    return "reader: a test by itself" if isfinite(check.p_images) else ""
 
 
 def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Final, TypeAlias
@@ -62,25 +62,29 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
     0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
     """
-    counts, confidence = [_count(study, view, t) for t in study.target_numbers], study.settings.confidence
-    basis = Basis(("ita",), study.pair)
+    (a, b), confidence, counts = study.pair, study.settings.confidence, []
+    has_words = study.layout.word_counts[a] and study.layout.word_counts[b]
+    for cosines in view.image_cosines:
+        nearer = cosines[:, 1, a] - cosines[:, 1, b]
+        known = has_words and np.isfinite(nearer).all()
+        counts.append((int((nearer > 0).sum()), len(nearer)) if known else (0, 0))
     shares = [wilson_interval(*count, confidence) for count in counts]
     gaps = [gender_gap(*count, confidence=confidence) for count in counts]
-    numbers = {
-        "share": (_columns(shares, "value", "low", "high"), study.design.a),
-        "parity_gap": (_columns(gaps, "value", "low", "high", "null"), ""),
-    }
-    rows = [
-        with_reason(
-            target_row(study, view, t, basis, estimates, metric="share", component=component, group=group), FIXED
-        )
-        for component, (estimates, group) in numbers.items()
-        for t in study.target_numbers
-    ]
-    return [
-        _with_bounds(row, counts[t], confidence) if row.component == "share" else row
-        for row, t in zip(rows, [*study.target_numbers] * len(numbers), strict=True)
-    ]
+    rows = []
+    for component, numbers, group in (
+        ("share", _columns(shares, "value", "low", "high"), study.design.a),
+        ("parity_gap", _columns(gaps, "value", "low", "high", "null"), ""),
+    ):
+        names = {"metric": "share", "component": component, "group": group}
+        for t, (near, n) in enumerate(counts):
+            row = with_reason(target_row(study, view, t, Basis(("ita",), study.pair), numbers, **names), FIXED)
+            if component == "share" and row.n_missing and n:
+                least, most = (
+                    wilson_interval(near + more, n + row.n_missing, confidence) for more in (0, row.n_missing)
+                )
+                row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
+            rows.append(row)
+    return rows
 
 
 def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -132,26 +136,8 @@ def _limit(y: np.ndarray, sign: int) -> float:
     return float(y.mean() + sign * scipy.special.stdtrit(n - 1, 0.95) * y.std(ddof=1) * np.sqrt(1 + 1 / n))
 
 
-def _with_bounds(row: Score, count: tuple[int, int], confidence: float) -> Score:
-    """Add the ends of the interval with all missing images read as b, and as a."""
-    (near, n), missing = count, row.n_missing
-    if not missing or not n:
-        return row
-    least, most = (wilson_interval(near + more, n + missing, confidence) for more in (0, missing))
-    return replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
-
-
 def _columns(estimates: Sequence[object], *names: str) -> Estimate:
     return bare(*(np.array([getattr(estimate, name) for estimate in estimates]) for name in names))
-
-
-def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:
-    """Count the images with a positive association with a's words against b's, and all images."""
-    a, b = study.pair
-    near = view.image_cosines[t][:, 1]
-    if not (study.layout.word_counts[a] and study.layout.word_counts[b] and np.isfinite(near[:, [a, b]]).all()):
-        return 0, 0
-    return int((near[:, a] - near[:, b] > 0).sum()), len(near)
 
 
 def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
@@ -161,27 +147,22 @@ def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Ma
     all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
     encoders that read text (``blanks``, of each target).
     """
-    rows = []
+    confidence, rows = study.settings.confidence, []
     for t in study.target_numbers:
-        for component, score in _scores(study, view, t, blanks[t]).items():
+        pair, everyone = (count_nearest(view.image_cosines[t], groups) for groups in (study.pair, study.everyone))
+        scores = {
+            "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
+            "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
+            "entropy_bias": entropy_bias(everyone, confidence=confidence),
+            "distribution_bias": distribution_bias(everyone, confidence=confidence),
+            "miss_rate": generative_miss_rate(*blanks[t], confidence=confidence),
+        }
+        for component, score in scores.items():
             fields = {name: getattr(score, name) for name in ("value", "low", "high", "null")}
             fields["reason"] = FIXED if isfinite(score.value) else _reason(study, view, t, component, score)
             fields |= {"metric": "other_audits", "component": component, "n_missing": 0}
             rows.append(target_row(study, view, t, Basis(("ita",), study.pair), None, **fields))
     return rows
-
-
-def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> dict[str, DistributionScore]:
-    confidence = study.settings.confidence
-    pair, everyone = (count_nearest(view.image_cosines[t], groups) for groups in (study.pair, study.everyone))
-    own, blank = blanks
-    return {
-        "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
-        "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
-        "entropy_bias": entropy_bias(everyone, confidence=confidence),
-        "distribution_bias": distribution_bias(everyone, confidence=confidence),
-        "miss_rate": generative_miss_rate(own, blank, confidence=confidence),
-    }
 
 
 def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
@@ -259,7 +240,10 @@ def fidelity_differences(first: Iterable[Score], second: Iterable[Score], view: 
     if not names:
         return []
     of_both = [[by_name[name] for name in names] for by_name in own]
-    answers = [[np.concatenate([_answers(row) for row in rows]) for rows in run] for run in of_both]
+    answers = [  # of each image of a target, whether its own prompt is the nearest
+        [np.concatenate([np.arange(row.n_target) < round(row.value * row.n_target) for row in rows]) for rows in run]
+        for run in of_both
+    ]
     parts = [share_difference(*both, paired=False) for both in zip(*answers, strict=True)]
     mean = contrast(parts, [1 / len(parts)] * len(parts))
     about = Score(metric=METRIC, component=FIDELITY, category="all", encoder=view)
@@ -285,17 +269,32 @@ def _shares(rows: Iterable[Score], view: str) -> dict[str, list[Score]]:
     return by_name
 
 
-def _answers(row: Score) -> np.ndarray:
-    """Tell of each image of a target whether its own prompt is the nearest."""
-    return np.arange(row.n_target) < round(row.value * row.n_target)
-
-
 def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Score]:
-    family = [_first(study, view, k, match) for k, match in enumerate(matches)]
-    family = corrected(family, f"{FIDELITY} over {len(family)} targets")
+    """Make the rows of one view: how many images rank their text first, tested; then the upper half, and the rank."""
+    confidence, first, others = study.settings.confidence, list[Score](), list[Score]()
+    for target, match in zip(study.design.targets, matches, strict=True):
+        ranks, n = match.ranks, match.n_prompts
+        about = Score(
+            metric=FIDELITY, component="own_prompt_first", concept=target.name, category=target.category, encoder=view,
+            n_target=len(ranks), reason=match.reason or _NO_STIMULUS,
+        )  # fmt: skip
+        shares = []
+        for at_most in (1, n // 2):
+            share = wilson_interval(int((ranks <= at_most).sum()), len(ranks), confidence)
+            null = at_most / n if n and isfinite(share.value) else nan
+            shares.append(replace(about, value=share.value, low=share.low, high=share.high, null=null))
+        first.append(replace(shares[0], p=match.p, test=TEST if isfinite(match.p) else ""))
+        rank = replace(about, component="own_prompt_rank")
+        if len(ranks):
+            rank = replace(rank, value=float(ranks.mean()), null=(n + 1) / 2)
+        if len(ranks) > 1:
+            t = scipy.stats.t.ppf((1 + confidence) / 2, len(ranks) - 1)
+            reach = float(t * ranks.std(ddof=1) / sqrt(len(ranks)))
+            rank = replace(rank, low=max(rank.value - reach, 1.0), high=min(rank.value + reach, float(n)))
+        others += [replace(shares[1], component="own_prompt_upper_half"), rank]
+    family = corrected(first, f"{FIDELITY} over {len(first)} targets")
     first = [replace(row, flag=NOT_SHOWN) if row.q > LEVEL else row for row in family]
-    others = [make(study, view, k, match) for k, match in enumerate(matches) for make in (_upper_half, _rank)]
-    flags: Mapping[str, str] = {row.concept: row.flag for row in first}
+    flags = {row.concept: row.flag for row in first}
     return [*first, *(replace(row, flag=flags[row.concept]) for row in others)]
 
 
@@ -309,71 +308,16 @@ def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Seq
 
 
 def _rank_matches(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
-    """Match each target: the gains of all images wait in a file, and are read by text."""
-    owners = np.repeat(texts.own, sizes)
+    """Match each target: the gains of all images wait in a file, and are read by text.
+
+    p is Mann and Whitney's, of a target's own images against those of targets with another text.
+    """
+    owners, starts = np.repeat(texts.own, sizes), np.cumsum([0, *sizes])
     at_once = max(HELD // max(len(owners), 1), 1)
     for first in range(0, len(texts.own), at_once):
         by_target = np.concatenate([gains.read(first, first + at_once) for gains in matches.gains], axis=1)
         for k, gains in enumerate(by_target, start=first):
-            yield _Match(
-                matches.ranks[k],
-                len(texts.units) if sizes[k] else 0,
-                _p_value(gains, owners == texts.own[k], k, sizes),
-                "" if sizes[k] else "no image of the target",
-            )
-
-
-def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[int]) -> float:
-    """Find Mann and Whitney's p of a target's own images against those of targets with another text."""
-    start = sum(sizes[:target])
-    mine, others = gains[start : start + sizes[target]], gains[~same]
-    return rank_sum_p(mine, others) if len(mine) and len(others) else nan
-
-
-def _first(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
-    row = _share(study, view, target, match, "own_prompt_first", 1.0, 1)
-    return replace(row, p=match.p, test=TEST if isfinite(match.p) else "")
-
-
-def _upper_half(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
-    half = match.n_prompts // 2
-    return _share(study, view, target, match, "own_prompt_upper_half", half, half)
-
-
-def _share(
-    study: LeaningStudy, view: str, target: int, match: _Match, component: str, at_most: float, of: int
-) -> Score:
-    near = int((match.ranks <= at_most).sum())
-    share = wilson_interval(near, len(match.ranks), study.settings.confidence)
-    null = of / match.n_prompts if match.n_prompts else nan
-    return _row(study, view, target, match, component, share.value, share.low, share.high, null)
-
-
-def _rank(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
-    ranks, confidence = match.ranks, study.settings.confidence
-    if not len(ranks):
-        return _row(study, view, target, match, "own_prompt_rank", nan, nan, nan, nan)
-    mean, low, high = float(ranks.mean()), nan, nan
-    if len(ranks) > 1:
-        reach = float(scipy.stats.t.ppf((1 + confidence) / 2, len(ranks) - 1) * ranks.std(ddof=1) / sqrt(len(ranks)))
-        low, high = max(mean - reach, 1.0), min(mean + reach, float(match.n_prompts))
-    return _row(study, view, target, match, "own_prompt_rank", mean, low, high, (match.n_prompts + 1) / 2)
-
-
-def _row(
-    study: LeaningStudy,
-    view: str,
-    target: int,
-    match: _Match,
-    component: str,
-    value: float,
-    low: float,
-    high: float,
-    null: float,
-) -> Score:
-    concept = study.design.targets[target]
-    return Score(
-        metric=FIDELITY, component=component, concept=concept.name, category=concept.category, encoder=view,
-        value=value, low=low, high=high, null=null if isfinite(value) else nan, n_target=len(match.ranks),
-        reason=match.reason or _NO_STIMULUS,
-    )  # fmt: skip
+            mine, others = gains[starts[k] : starts[k + 1]], gains[owners != texts.own[k]]
+            p = rank_sum_p(mine, others) if len(mine) and len(others) else nan
+            n_prompts, reason = (len(texts.units), "") if len(mine) else (0, "no image of the target")
+            yield _Match(matches.ranks[k], n_prompts, p, reason)
