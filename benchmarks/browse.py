@@ -28,7 +28,7 @@ from clinometer.models.protocols import Card
 from clinometer.runs.ledger import samples_name, vectors_name
 from clinometer.runs.plan import build_plan, parts_of
 from clinometer.runs.record import card_record, new_record, with_checksum
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
 from clinometer.suites import Suite, suite_from_mapping
 
@@ -63,13 +63,13 @@ def make_run(
     run = create_run(place, with_checksum(record | {"encoders": {"eye": card_record(ENCODER)}}), plan)
     rng, drawn = np.random.default_rng(0), cycle(pictures or [encode_png(Image.new("RGB", (8, 8), "teal"))])
     texts = suite.texts()
-    run.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
+    run.vectors.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
     for number, samples in parts_of(plan).items():
         run.ledger.write_table(
             samples_name(number), pa.Table.from_pylist(list(rows(samples, drawn)), schema=SAMPLE_SCHEMA)
         )
         vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
-        run.write_embeddings("eye", number, [sample.id for sample in samples], vectors)
+        run.vectors.write("eye", number, [sample.id for sample in samples], vectors)
     run.ledger.list_files()
     assert run.directory.exists(vectors_name("eye", 0))
     return run

@@ -93,13 +93,13 @@ def painted(out: Path, count: int, side: int) -> store.Run:
                 {name: getattr(sample, name, None) for name in store.SAMPLE_FIELDS}
                 | {"status": "ok", "image": image, "sha256": sha256(content), "seconds": 0.0}
             )
-        run.write_samples(part, rows)
+        run.drawn.write(part, rows)
     return run
 
 
 def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]], float]:
     """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
-    contents = [[row["image"]["bytes"] for row in run.read_images(part)] for part in run.parts]
+    contents = [[row["image"]["bytes"] for row in run.drawn.read(part)] for part in run.parts]
     began = time.thread_time()
     batches = [encoder.prepare_images([decode_stored(each) for each in part]) for part in contents]
     taken = time.thread_time() - began

@@ -35,12 +35,12 @@ def with_encoders(run: Run, encoders: int, width: int) -> None:
     texts = run.suite.texts()
     for number in range(1, encoders):
         rng, card = np.random.default_rng(number), Card(kind="encoder", name=f"eye-{number}", family="benchmark/none")
-        run.begin_encoder(card)
-        run.write_texts(card.name, texts, rng.standard_normal((len(texts), width)).astype(np.float32))
+        run.encoders.begin(card)
+        run.vectors.write_texts(card.name, texts, rng.standard_normal((len(texts), width)).astype(np.float32))
         for part, samples in run.parts.items():
             vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
-            run.write_embeddings(card.name, part, [sample.id for sample in samples], vectors)
-        run.finish_encoder(card)
+            run.vectors.write(card.name, part, [sample.id for sample in samples], vectors)
+        run.encoders.finish(card)
     run.ledger.list_files()
 
 

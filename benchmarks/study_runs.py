@@ -22,7 +22,7 @@ from clinometer.models.images import encode_png
 from clinometer.runs.ledger import classifications_name, samples_name
 from clinometer.runs.plan import build_plan, parts_of
 from clinometer.runs.record import card_record, new_record, with_checksum
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
 from clinometer.studies.classification.scoring import SCHEMA as CLASSIFIED
@@ -132,12 +132,12 @@ def make_study_run(place: Path, study: str, images: int, concepts: int, *, part:
     run = create_run(place, with_checksum(record | {"encoders": {"eye": card_record(ENCODER)}}), plan)
     rng, pictures = np.random.default_rng(0), cycle(_pictures(side if study == "editing" else 8))
     texts = suite.texts()
-    run.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
+    run.vectors.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
     for number, samples in parts_of(plan).items():
         table = pa.Table.from_pylist(list(rows(samples, pictures)), schema=SAMPLE_SCHEMA)
         run.ledger.write_table(samples_name(number), table)
         vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
-        run.write_embeddings("eye", number, [sample.id for sample in samples], vectors)
+        run.vectors.write("eye", number, [sample.id for sample in samples], vectors)
         if isinstance(suite, ClassificationSuite):
             errors = list(_errors(suite, samples, rng))
             run.ledger.write_table(classifications_name(number), pa.Table.from_pylist(errors, schema=CLASSIFIED))

@@ -8,7 +8,7 @@ import pytest
 
 from clinometer.metrics import Score
 from clinometer.runs.plan import PLAN_SCHEMA
-from clinometer.runs.sample_table import SAMPLE_FIELDS
+from clinometer.runs.samples import SAMPLE_FIELDS
 from tests import quick
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite

@@ -101,5 +101,5 @@ def test_an_import_stores_the_files_and_embeds_what_decoding_gives(folder, tmp_p
         assert stored[sample.id] == data
         expected = Eye().encode_images([decode_image(data).image])[0]
         np.testing.assert_array_equal(vectors[sample.id], expected)
-    paths = {row["image"]["path"] for part in run.parts for row in run.read_images(part)}
+    paths = {row["image"]["path"] for part in run.parts for row in run.drawn.read(part)}
     assert {path.rpartition(".")[2] for path in paths} == {"png", "jpg", "webp"}

@@ -84,7 +84,7 @@ def test_a_part_that_kills_three_workers_is_reported_and_the_others_go_on(tmp_pa
         audit(tmp_path / "run", model=Deadly("lean 0.20", 99, tmp_path / "deaths"), workers=2)
     assert len(list((tmp_path / "deaths").iterdir())) == 3
     stopped = cm.open_run(tmp_path / "run")
-    assert [part for part in stopped.parts if not stopped.has_samples(part)] == [0]
+    assert [part for part in stopped.parts if not stopped.drawn.has(part)] == [0]
     assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)
 
 

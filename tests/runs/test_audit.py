@@ -210,7 +210,7 @@ def test_what_is_paid_for_is_kept_when_the_user_stops_the_run(tmp_path, finished
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", model=stopping, budget=1.0)
     run = cm.open_run(tmp_path / "run")
-    assert sum(len(run.undrawn(part)) for part in run.parts) == len(run.plan) - after
+    assert sum(len(run.drawn.missing(part)) for part in run.parts) == len(run.plan) - after
     assert len(run.samples) == after // 8 * 8  # a part that exists is whole
     with pytest.raises(RunNotFoundError, match=f"{len(run.plan) - after} of 54 images are not drawn yet"):
         cm.score_run(run.url, encoder=Eye())
@@ -382,8 +382,8 @@ def test_another_encoder_is_refused_before_anything_is_drawn(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", model=Stopping(20))
     run = cm.open_run(tmp_path / "run")
-    run.begin_encoder(Eye().card)
-    run.write_texts("eye", ["he"], np.ones((1, 3)))
+    run.encoders.begin(Eye().card)
+    run.vectors.write_texts("eye", ["he"], np.ones((1, 3)))
     painter = Painter()
     with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
         audit(tmp_path / "run", model=painter, encoder=other_eye())
@@ -606,7 +606,7 @@ def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, 
     with pytest.raises(ModelError, match=r"; mend it, or name another encoder: what is drawn is kept$"):
         audit(out, encoder=Misbehaving(**change))
     held = cm.open_run(out)
-    assert not {**held.encoder_cards, **held.begun_encoder_cards}
+    assert not {**held.encoder_cards, **held.encoders.begun}
     painter = Painter()
     run = audit(out, model=painter, encoder=Eye("other"))
     assert painter.drawn == 0
@@ -631,7 +631,7 @@ def test_a_generator_that_loses_a_paid_request_costs_the_others_nothing(tmp_path
         audit(tmp_path / "run", model=forgetful, budget=1.0)
     run = cm.open_run(tmp_path / "run")
     assert (
-        sum(len(run.undrawn(part)) for part in run.parts) == len(run.plan) - forgetful.drawn + 2
+        sum(len(run.drawn.missing(part)) for part in run.parts) == len(run.plan) - forgetful.drawn + 2
     )  # two parts, less one
 
 

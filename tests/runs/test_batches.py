@@ -15,6 +15,7 @@ from clinometer.models.images import decode_stored, sha256
 from clinometer.pipeline.audits import settle_batch_size
 from clinometer.runs import NoProgress, encode
 from clinometer.runs.drawing import requests_of
+from clinometer.runs.embeddings import Vectors
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
@@ -130,7 +131,7 @@ class FullDisk(Eye):
             def full(*arguments):
                 raise RunStorageError("no space left")
 
-            self.monkeypatch.setattr(type(self.run), "write_embeddings", full)
+            self.monkeypatch.setattr(Vectors, "write", full)
         return super().encode_images(images)
 
 
@@ -138,7 +139,7 @@ def test_an_error_while_embeddings_are_written_surfaces_and_keeps_the_rest(whole
     run = cm.open_run(whole.url)
     with monkeypatch.context() as patch, pytest.raises(RunStorageError, match="no space"):
         encode(run, FullDisk(run, patch), NoProgress())
-    done = [part for part in run.parts if run.has_embeddings("other", part)]
+    done = [part for part in run.parts if run.vectors.has("other", part)]
     assert done
     assert len(done) < len(run.parts)
     encode(run, Eye("other"), NoProgress())
@@ -158,10 +159,10 @@ def test_a_run_is_embedded_as_its_images_are(whole, tmp_path):
 
 def test_a_damaged_image_is_named_with_its_file(whole, tmp_path):
     run = cm.open_run(shutil.copytree(whole.url, tmp_path / "run"))
-    rows = run.read_images(1)
+    rows = run.drawn.read(1)
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
-    run.write_samples(1, rows)
+    run.drawn.write(1, rows)
     words = rf"part-00001.parquet: image {rows[2]['id']} is damaged.*Delete the file"
     with pytest.raises(RunCorruptError, match=words):
         encode(run, Eye("third"), NoProgress())

@@ -258,7 +258,7 @@ def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
     rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
-    run.write_samples(0, rows)
+    run.drawn.write(0, rows)
     with pytest.raises(RunCorruptError, match=rf"part-00000.parquet: image {rows[2]['id']} is damaged"):
         quick.audit(ClassifyingPainter(), toy_classification(), run.url)
 

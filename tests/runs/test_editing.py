@@ -14,7 +14,7 @@ from clinometer.errors import ModelError, RunCorruptError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.images import sha256
 from clinometer.models.protocols import Card, EditRequest, GenerationResult
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.studies.editing.page import EDITING
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion

@@ -37,5 +37,5 @@ def test_a_device_that_is_lost_costs_the_parts_in_its_hands_and_no_more(tmp_path
     with pytest.raises(ModelError, match="the device is lost"):
         audit(tmp_path / "run", Ahead(break_at=4))
     run = cm.open_run(tmp_path / "run")
-    assert [run.has_embeddings("eye", part) for part in run.parts][:3] == [True, True, False]
+    assert [run.vectors.has("eye", part) for part in run.parts][:3] == [True, True, False]
     assert vectors(audit(tmp_path / "run", Ahead())) == vectors(finished)

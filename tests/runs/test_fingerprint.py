@@ -17,9 +17,9 @@ from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.runs import NoProgress, fingerprint
-from clinometer.runs.drawn_run import DrawnRun
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
+from clinometer.runs.samples import Samples
 from clinometer.runs.store import Run
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
@@ -123,7 +123,7 @@ def test_a_part_with_another_checksum_is_scored(run):
     opened = Run(run)
     part = {sample.id for sample in opened.parts[0]}
     vectors = {key: vector for key, vector in opened.embeddings("eye").items() if key in part}
-    opened.write_embeddings("eye", 0, list(vectors), np.stack(list(vectors.values())) + np.float32(0.01))
+    opened.vectors.write("eye", 0, list(vectors), np.stack(list(vectors.values())) + np.float32(0.01))
     opened.end_stage()
     assert rescored(run)
     assert not rescored(run)
@@ -219,7 +219,7 @@ def test_a_finished_audit_that_is_repeated_builds_no_plan_and_reads_no_part(run,
 
     monkeypatch.setattr("clinometer.pipeline.audits.build_plan", never)
     monkeypatch.setattr("clinometer.runs.storage.Directory.seal", never)
-    monkeypatch.setattr(DrawnRun, "_part", never)
+    monkeypatch.setattr(Samples, "part", never)
     assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
     assert not rescored(run)
     with pytest.raises(AssertionError, match="plan"):
@@ -326,7 +326,7 @@ def test_stamps_that_say_nothing_are_passed_over(run, content):
 
 def test_a_run_that_lost_no_image_is_not_read_for_it_twice(run, monkeypatch):
     assert len(fingerprint.lost_images(Run(run))) == 0
-    monkeypatch.setattr(DrawnRun, "_part", None)
+    monkeypatch.setattr(Samples, "part", None)
     assert len(fingerprint.lost_images(Run(run))) == 0
 
 

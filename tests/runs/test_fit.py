@@ -99,7 +99,7 @@ def test_a_dropped_encoder_leaves_the_scores_and_comes_back_unread(tmp_path):
     cm.score_run(run.url, encoder=second)
     run = cm.open_run(run.url)
     assert second.seen == seen
-    assert run.dropped_encoder_cards == {}
+    assert run.encoders.dropped == {}
     np.testing.assert_array_equal(run.scores.value, both.value)
 
 

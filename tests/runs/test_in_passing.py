@@ -9,7 +9,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models.files.source import FolderSource
-from clinometer.runs.drawn_run import DrawnRun
+from clinometer.runs.samples import Samples
 from tests import quick
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, toy_suite
@@ -61,7 +61,7 @@ def test_vectors_are_those_of_what_is_stored(finished):
     for one, other in (("eye", "later"), ("two", "later two")):
         assert vectors(run, one) == vectors(run, other)
         for part in run.parts:
-            assert list(run.part_vectors(one, part)) == list(run.part_vectors(other, part))
+            assert list(run.vectors.of_part(one, part)) == list(run.vectors.of_part(other, part))
 
 
 class Shrinking(Ahead):
@@ -80,7 +80,7 @@ def test_what_an_encoder_does_to_an_image_no_other_sees(folder, tmp_path, finish
 
 
 def test_no_image_is_decoded_twice(folder, tmp_path, monkeypatch, finished):
-    monkeypatch.setattr(DrawnRun, "decoded", None)
+    monkeypatch.setattr(Samples, "decode", None)
     run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert vectors(run) == vectors(finished)
 
@@ -90,7 +90,7 @@ def test_vectors_stand_in_the_order_of_the_plan(folder, tmp_path, monkeypatch, f
     monkeypatch.setattr(FolderSource, "generate", lambda self, requests: reversed(list(read(self, requests))))
     run = quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
     assert vectors(run) == vectors(finished)
-    assert [key for part in run.parts for key in run.part_vectors("eye", part)] == list(vectors(finished))
+    assert [key for part in run.parts for key in run.vectors.of_part("eye", part)] == list(vectors(finished))
 
 
 def test_an_encoder_that_fails_leaves_every_image_read(folder, tmp_path, finished):

@@ -29,9 +29,9 @@ from clinometer.errors import (
     UncheckedRunWarning,
 )
 from clinometer.pipeline.reporting import write_report
-from clinometer.runs.asked_run import PLAN_LOST
+from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.storage import REDO, Directory, read_sealed, seal_of, sealed
 from clinometer.runs.store import Run, create_run
 from tests import quick

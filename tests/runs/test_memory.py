@@ -14,7 +14,7 @@ from PIL import Image
 
 from clinometer.errors import ModelError
 from clinometer.runs.plan import PART_BYTES, build_plan
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.storage import Directory
 from clinometer.runs.workers import WeightGate
 from clinometer.suites import PromptSpec

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.runs.columns import gathered
-from clinometer.runs.plan import Plan, Sample, build_plan, parts_of
-from clinometer.runs.sample_table import REPORTED, SAMPLE_FIELDS, SHARED
+from clinometer.runs.plan import Plan, Sample, build_plan, gathered, parts_of
+from clinometer.runs.samples import REPORTED, SAMPLE_FIELDS, SHARED
 from clinometer.suites import PromptSpec
 
 TEXT = st.sampled_from(["", "a", "an image of a nurse", "é"])

@@ -116,9 +116,9 @@ def test_a_large_part_is_fetched_without_its_pixels_and_once(run, store, monkeyp
 def rewritten(url, part, **changes):
     """Have somebody else write a part anew, and list it."""
     other = Run(url)
-    other.redraw({part: {sample.id for sample in other.parts[part]}})
-    rows = other._part(part, None).to_pylist()
-    other.write_samples(part, [row | changes for row in rows])
+    other.drawn.redraw({part: {sample.id for sample in other.parts[part]}})
+    rows = other.drawn.part(part, None).to_pylist()
+    other.drawn.write(part, [row | changes for row in rows])
     other.end_stage()
 
 
@@ -127,7 +127,7 @@ def test_a_part_that_another_writes_after_the_listing_is_read_as_it_is(run, monk
     monkeypatch.setattr("clinometer.runs.stores._SMALL", 0)
     monkeypatch.setattr("clinometer.runs.storage._TAIL", 2**13)
     with run.directory.listed_once():
-        assert run.has_samples(0)
+        assert run.drawn.has(0)
         rewritten(run.url, 0, reason="written again, at a greater length than before" * 9)
         assert run.samples.reason.notna().sum() == len(run.parts[0])
         rewritten(run.url, 0, reason="and again")
@@ -136,10 +136,10 @@ def test_a_part_that_another_writes_after_the_listing_is_read_as_it_is(run, monk
 
 def test_a_file_that_is_gone_since_the_listing_is_missed(run):
     with run.directory.listed_once():
-        assert run.has_samples(0)
+        assert run.drawn.has(0)
         Directory(run.url).remove("samples/part-00000.parquet")
         with pytest.raises(RunCorruptError, match="it was written and is missing"):
-            run.read_images(0)
+            run.drawn.read(0)
 
 
 def test_what_others_may_write_at_any_time_is_asked_each_time(store):

@@ -144,9 +144,9 @@ def test_what_another_process_writes_into_a_pooled_run_is_no_damage(whole, tmp_p
     before = both.embeddings("eye")
     for run in runs:
         part = max(run.parts)
-        vectors = {key: 2 * vector for key, vector in run.part_vectors("eye", part).items()}
+        vectors = {key: 2 * vector for key, vector in run.vectors.of_part("eye", part).items()}
         other = cm.open_run(run.url)
-        other.write_embeddings("eye", part, [*vectors], np.stack([*vectors.values()]))
+        other.vectors.write("eye", part, [*vectors], np.stack([*vectors.values()]))
         other.end_stage()
     after = both.embeddings("eye")
     assert after.keys() == before.keys()

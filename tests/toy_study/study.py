@@ -46,7 +46,7 @@ def measure(run: Run, generator: Generator, progress: Progress) -> None:
 
 
 def brightness(run: Run, sample: Sample) -> float:
-    return float(np.asarray(run.decoded(sample.id, dict(run.images({sample.id}))[sample.id])).mean() / 255)
+    return float(np.asarray(run.drawn.decode(sample.id, dict(run.images({sample.id}))[sample.id])).mean() / 255)
 
 
 def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.models.images import sha256
 from clinometer.runs.ledger import samples_name
-from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
 from clinometer.web.sample_index import Shelf
 from clinometer.web.settings import ServerSettings

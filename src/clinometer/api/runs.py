@@ -41,7 +41,7 @@ class Run(store.Run):
         return run_repr_html(
             suite=self.suite,
             model_card=self.model_card,
-            samples=self.samples_that_are_whole([]),
+            samples=self.drawn.whole([]),
             scores=self.scores if self.is_scored else None,
             planned=len(self.plan),
             place=self.directory.shown,
@@ -97,7 +97,7 @@ def score_run(
             executor = executor_of(opened, None, recipes)
             for added_encoder in encoders:
                 executor.encode(run, added_encoder, progress)
-            run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
+            run.encoders.drop([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
             table = score(run, progress, pool=executor.pool(progress))
         refresh_protocol(run)
         refresh_report(run)

@@ -121,11 +121,11 @@ def execute(
     run, executor = _created(job, out), executor or Serial()
     run.record_options(job.options)
     for encoder in encoders:
-        run.require_encoder(encoder.card)
+        run.encoders.require(encoder.card)
     if job.protocol is not None:
         _put_under_protocol(run, job.protocol, encoders, progress)
     if job.retry_failed:
-        progress.note(f"{run.redraw_failures()} failed images are drawn anew")
+        progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
     if job.budget is not None and not price_of(job.generator):
         progress.note(
             f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"

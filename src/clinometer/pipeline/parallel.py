@@ -50,7 +50,7 @@ class Parallel:
         """See :class:`clinometer.pipeline.execution.Executor`."""
         parts = {part: samples for part, samples in run.parts.items() if not samples[0].source}
         title = "drawing" if run.record["origin"] == "generated" else "reading"
-        if offers(generator, EmbedsInPassing) and any(run.undrawn(part) for part in parts):
+        if offers(generator, EmbedsInPassing) and any(run.drawn.missing(part) for part in parts):
             for encoder in generator.encoders:
                 self._begin_encoding(run, encoder, progress)
         self._draw(generate, run, generator, parts, progress, title)
@@ -73,21 +73,21 @@ class Parallel:
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
         """See :class:`clinometer.pipeline.execution.Executor`."""
         name = encoder.card.name
-        missing = [part for part in run.parts if not run.has_embeddings(name, part)]
+        missing = [part for part in run.parts if not run.vectors.has(name, part)]
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
         work = self._begin_encoding(run, encoder, progress)
         size = min(LARGEST_UNIT, max(1, len(missing) // (4 * self.engine.workers)))
         units = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
         with forgotten(run, name):
             self._make(run, work, units, progress, f"encoding with {name}")
-        run.finish_encoder(encoder.card)
+        run.encoders.finish(encoder.card)
 
     def _begin_encoding(self, run: Run, encoder: Encoder, progress: Progress) -> StageWork:
         """Record an encoder and embed the texts, before any image."""
-        run.begin_encoder(encoder.card)
+        run.encoders.begin(encoder.card)
         work = self._work(encode, run, self.encoders[encoder.card.name], encoder)
         with forgotten(run, encoder.card.name):
-            if not run.has_texts(encoder.card.name):
+            if not run.vectors.has_texts(encoder.card.name):
                 self._make(run, work, [TEXTS], Silently(progress), "texts")
         return work
 
@@ -108,14 +108,14 @@ class Parallel:
         if price_of(generator) > 0 or self.generator is None:
             stage(run, generator, progress)  # a server draws, and has its own requests at once
             return
-        undrawn = [part for part in parts if run.undrawn(part)]
+        undrawn = [part for part in parts if run.drawn.missing(part)]
         for part in undrawn:
-            run.forget_made_of(part)
+            run.drawn.forget_made_of(part)
         failures, converted = Failures(run), Counter[str]()
         work = replace(
             self._work(stage, run, self.generator, generator),
             batch_size=generator.batch_size,
-            redraw=run.to_redraw,
+            redraw=run.drawn.to_redraw,
             draws=True,
         )
         with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
@@ -125,7 +125,7 @@ class Parallel:
                     unmet -= set(run.plan.parts_of([result.id for result in outcome.results]))
                     self._meet(outcome, run, generator, failures)
                     converted.update(outcome.conversions)
-            run.note_redrawn(undrawn)
+            run.drawn.note_redrawn(undrawn)
             failures.require_one(sample for samples in parts.values() for sample in samples)
         tell_conversions(converted, progress)
 
@@ -169,7 +169,7 @@ class Parallel:
                 progress.advance(sum(sizes[part] for part in done.unit))
                 written.update(done.result.written)
                 for card in done.result.own_encoders:
-                    run.add_own_encoder(card)
+                    run.encoders.add_own(card)
                 yield done.result
         progress.finish()
 
@@ -213,7 +213,7 @@ def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
     try:
         yield unmet
     except ModelError:
-        run.forget_failed_parts(unmet)
+        run.drawn.forget_failed_parts(unmet)
         raise
 
 

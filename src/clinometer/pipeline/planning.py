@@ -207,4 +207,4 @@ def _at_least(images: float) -> float:
 
 def _bytes(run: Run) -> int:
     directory: Directory = run.directory
-    return sum(directory.size(samples_name(part)) for part in run.parts if run.has_samples(part))
+    return sum(directory.size(samples_name(part)) for part in run.parts if run.drawn.has(part))

@@ -16,7 +16,8 @@ from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
-from clinometer.runs.store import SCORE_AGAIN, Run
+from clinometer.runs.scores import SCORE_AGAIN
+from clinometer.runs.store import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
@@ -53,7 +54,7 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
     require_drawn(run)
     study = study_of(run.suite)
     if study.encoders_needed and not run.encoder_cards:
-        name = next(iter(run.begun_encoder_cards), "reference")
+        name = next(iter(run.encoders.begun), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
     scored = _computed(run, resamples, pool)

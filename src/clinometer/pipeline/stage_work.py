@@ -89,10 +89,12 @@ class StageWork:
         return WorkOutcome(
             notes=tuple(notes.messages),
             batch_size=getattr(model, "batch_size", None),
-            results=tuple(GenerationResult(*row[:2], None, row[2]) for row in run.drawn()) if self.draws else (),
+            results=tuple(GenerationResult(*row[:2], None, row[2]) for row in run.drawn.statuses())
+            if self.draws
+            else (),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
             written=run.take_created(),
-            own_encoders=run.take_own_encoders(),
+            own_encoders=run.encoders.take_own(),
         )
 
 
@@ -115,3 +117,8 @@ def threads_of_a_worker() -> int:
     """Threads of torch in each worker: those of ``OMP_NUM_THREADS``, or one, as the other cores have workers too."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return int(threads) if threads.isdecimal() and int(threads) else 1
+
+
+def _results(run: WorkerRun) -> tuple[GenerationResult, ...]:
+    """What became of each sample, without its image."""
+    return tuple(GenerationResult(key, status, None, reason) for key, status, reason in run.drawn.statuses())

@@ -105,7 +105,7 @@ def report_input(run: Run) -> ReportInput:
     record = run.record
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
     damage += filter(None, [outdated(run), pooled(run)])
-    samples = run.samples_that_are_whole(damage)
+    samples = run.drawn.whole(damage)
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",
         suite=run.suite,
@@ -200,7 +200,7 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
     @lru_cache(maxsize=2)
     def part_images(part: int) -> dict[str, bytes | None]:
         try:
-            return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
+            return {row["id"]: (row["image"] or {}).get("bytes") for row in run.drawn.read(part)}
         except (RunCorruptError, RunNotFoundError) as error:
             message = run.directory.without_place(error)
             if message not in damage:
@@ -225,7 +225,7 @@ def pictures_in_words(run: Run) -> list[str]:
     """Say what has no picture, then what is another picture again; nothing where neither is the case."""
     present = set(
         (concept, group, prompt)
-        for concept, group, prompt, status in run.each_sample(["concept", "group", "prompt", "status"])
+        for concept, group, prompt, status in run.drawn.each(["concept", "group", "prompt", "status"])
         if status == "ok"
     )
     return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *_repeats(run)]
@@ -295,7 +295,7 @@ def _repeats(run: Run) -> Iterator[str]:
     words = [f"{_name(run.suite, owner)} ({_of(row)})" for owner, row in repeated]
     count = wording.count(sum(row.n_repeated for row in found.values()), "picture is", "pictures are")
     cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
-    pairs = _pairs(run.repeats()) if over_all is not None else ""
+    pairs = _pairs(run.drawn.repeats()) if over_all is not None else ""
     yield (f"{count} another one again, and each counts once: {first_and_more(words, NAMED)}.{cause}{pairs}")
 
 

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from clinometer._parquet import require_bounded
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models.images import sha256
-from clinometer.runs.asked_run import PLAN_LOST
 from clinometer.runs.ledger import samples_name, vectors_name
-from clinometer.runs.sample_table import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
+from clinometer.runs.plan import PLAN_LOST
+from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
@@ -304,7 +304,7 @@ class Reader:
         name = vectors_name(self.encoder, piece.part)
         if not self._run.directory.exists(name):
             return np.zeros(0, int), np.zeros((0, 1))
-        by_id = self._run.part_vectors(self.encoder, piece.part)
+        by_id = self._run.vectors.of_part(self.encoder, piece.part)
         vectors = np.stack([*by_id.values()]) if by_id else np.zeros((0, 1), np.float32)
         row_of = {identifier: row for row, identifier in enumerate(piece.columns["id"])}
         rows = np.array([row_of.get(identifier, -1) for identifier in by_id], int)

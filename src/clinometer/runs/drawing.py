@@ -60,7 +60,7 @@ def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
 def remind(model: Any, run: Run, *, edits: bool) -> None:
     """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
     if offers(model, Remembers) and not model.has_drawn:
-        model.has_drawn = run.has_image(edited=edits)
+        model.has_drawn = run.drawn.has_image(edited=edits)
 
 
 def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
@@ -92,7 +92,7 @@ def draw_parts(
         for part, samples in run.parts.items()
         if (samples[0].role == role if role is not None else not samples[0].source)
     }
-    undrawn = {part: run.undrawn(part) for part in parts}
+    undrawn = {part: run.drawn.missing(part) for part in parts}
     total = sum(map(len, parts.values()))
     alone, room = run.record["origin"] == "imported", WeightGate(PIXEL_BYTES)
     threads = available_cores() if alone else WORKERS  # no model is at work beside them while files are read
@@ -202,14 +202,14 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
         if paid:
             _keep_drawn(run, part, samples, results)
         raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
-    run.write_samples(part, [_row(sample, by_id[sample.id]) for sample in samples])
+    run.drawn.write(part, [_row(sample, by_id[sample.id]) for sample in samples])
 
 
 def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
     """Keep the images of a part that stops halfway; those that failed are drawn with the rest when it is resumed."""
     drawn = (future.result() for future in results if future.exception() is None)
     by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
-    run.keep_samples(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
+    run.drawn.keep(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
 
 
 def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
@@ -242,7 +242,7 @@ CENT: Final = Decimal("0.01")
 
 def remaining_images(run: Run) -> int:
     """Images that are still to be drawn; those that are read from files cost nothing."""
-    return sum(not sample.file for part in run.parts for sample in run.undrawn(part))
+    return sum(not sample.file for part in run.parts for sample in run.drawn.missing(part))
 
 
 def price_of(generator: Generator) -> float:
@@ -322,7 +322,7 @@ class InPassing:
         if offers(generator, EmbedsInPassing):
             self._proven = generator.proven
             for encoder in generator.encoders:
-                run.begin_encoder(encoder.card)
+                run.encoders.begin(encoder.card)
                 with forgotten(run, encoder.card.name):
                     part_encoder = PartEncoder(run, encoder, write)
                     part_encoder.read_texts()

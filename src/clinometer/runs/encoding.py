@@ -38,9 +38,9 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     """
     name = encoder.card.name
     parts = run.parts
-    missing = [part for part in parts if not run.has_embeddings(name, part)]
+    missing = [part for part in parts if not run.vectors.has(name, part)]
     require_drawn(run, f"clinometer score {run.url} --encoder {name}")
-    run.begin_encoder(encoder.card)
+    run.encoders.begin(encoder.card)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
     with (
@@ -59,7 +59,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
                 ahead.append(reader.submit(_read_images, run, missing[index + 1], hands.prepare, decoders))
             hands.embed(part, ids, images, probe=index == 0)
         hands.finish()
-    run.finish_encoder(encoder.card)
+    run.encoders.finish(encoder.card)
     progress.finish()
 
 
@@ -71,7 +71,7 @@ def require_drawn(run: Run, then: str = "") -> None:
     RunNotFoundError
         The message names the way out, and what comes ``then``.
     """
-    undrawn = sum(len(run.undrawn(part)) for part in run.parts) if run.is_whole else 0
+    undrawn = sum(len(run.drawn.missing(part)) for part in run.parts) if run.is_whole else 0
     if undrawn:
         after = f", and then: {then}" if then else ""
         raise RunNotFoundError(
@@ -91,7 +91,7 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
     except NoVectorsError as error:
         if not run.is_whole:
             raise
-        run.forget_encoder(encoder)
+        run.encoders.forget(encoder)
         raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 
 
@@ -99,12 +99,12 @@ def _read_images(
     run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
 ) -> tuple[list[str], list[Any]]:
     """The images of a part that are there: ids and what an encoder's model takes of each."""
-    rows = [row for row in run.read_images(part) if row["status"] == "ok"]
+    rows = [row for row in run.drawn.read(part) if row["status"] == "ok"]
     ids, n_bytes = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
     give_back(n_bytes)  # what it took to read them
 
     def prepared(chunk: list[dict[str, Any]]) -> list[Any]:
-        return prepare([run.decoded(row["id"], row["image"].pop("bytes")) for row in chunk])
+        return prepare([run.drawn.decode(row["id"], row["image"].pop("bytes")) for row in chunk])
 
     # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
     size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
@@ -176,7 +176,7 @@ class PartEncoder:
         with named("encoder", self.name):
             embeddings = require_vectors(vectors(), self.name, ids, self._width) if ids else NO_VECTORS
         self._width = embeddings.shape[1] if ids else self._width
-        self._write(self._run.write_embeddings, self.name, part, ids, embeddings)
+        self._write(self._run.vectors.write, self.name, part, ids, embeddings)
         self._done(part)
 
     def _require_steady(self, ids: Sequence[str], prepared: list[Any], output: Any) -> None:
@@ -202,7 +202,7 @@ def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
 
 
 def _encode_texts(run: Run, encoder: Encoder) -> None:
-    if run.has_texts(encoder.card.name):
+    if run.vectors.has_texts(encoder.card.name):
         return
     reads_text = offers(encoder, ReadsTexts)
     texts = run.suite.texts() if reads_text else []
@@ -211,7 +211,7 @@ def _encode_texts(run: Run, encoder: Encoder) -> None:
     if texts:
         again = require_vectors(encoder.encode_texts(texts[:PROBED]), name, texts[:PROBED], vectors.shape[1])
         require_same(vectors[:PROBED], again, encoder.card, "text")
-    run.write_texts(name, texts, vectors)
+    run.vectors.write_texts(name, texts, vectors)
 
 
 # --- What an encoder gives, checked before it is stored --------------------------------------------------------------

@@ -85,10 +85,10 @@ class Failures:
         for sample in samples:
             stage[sample.id] = sample.part
             of_files = of_files or bool(sample.file)
-        rows = self._run.each_sample(["id", "status"])
+        rows = self._run.drawn.each(["id", "status"])
         if any(status != "failed" for identifier, status in rows if identifier in stage):
             return
-        self._run.forget_failed_parts(set(stage.values()))
+        self._run.drawn.forget_failed_parts(set(stage.values()))
         # a file that was mended is another one, and the directory that of a run of the files as they were
         then = f"mend the files, delete {self._run.url}" if of_files else "mend it"
         raise ModelError(
@@ -102,5 +102,5 @@ class Failures:
         try:
             yield
         except ModelError:
-            self._run.forget_failed_parts({sample.part for sample in self._in_a_row})
+            self._run.drawn.forget_failed_parts({sample.part for sample in self._in_a_row})
             raise

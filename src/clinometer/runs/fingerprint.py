@@ -18,7 +18,7 @@ import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
 from clinometer.runs.ledger import RATINGS
-from clinometer.runs.sample_table import WITHOUT_PIXELS
+from clinometer.runs.samples import WITHOUT_PIXELS
 from clinometer.runs.storage import MOST_JSON, Directory
 from clinometer.runs.store import Run
 
@@ -144,7 +144,7 @@ def lost_images(run: Run) -> pd.DataFrame:
     stamps = stamps_of(run, beside=DERIVED)
     if stamps is not None and recalled(run).get("none lost") == stamps:
         return pd.DataFrame(columns=WITHOUT_PIXELS)
-    lost = run.lost_samples
+    lost = run.drawn.lost
     if not len(lost):
         remember(run, **{"none lost": stamps})
     return lost

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from bisect import bisect_right
 from collections import Counter
@@ -25,15 +26,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clinometer.runs.columns import gathered
+from clinometer.errors import RunCorruptError
+from clinometer.runs.ledger import Ledger, always, samples_name
+from clinometer.runs.record import is_checked
 from clinometer.suites import PromptSpec
 
 __all__ = [
     "PART_BYTES",
+    "PLAN_LOST",
     "PLAN_SCHEMA",
     "Plan",
     "Sample",
+    "StoredPlan",
     "build_plan",
+    "gathered",
     "noise_seed",
     "parts_of",
     "plan_to_table",
@@ -353,3 +359,73 @@ def table_to_plan(table: pa.Table) -> Plan:
 def parts_of(samples: Iterable[Sample]) -> Mapping[int, Plan]:
     """The samples of each part, in plan order."""
     return Parts(Plan.of(samples))
+
+
+PLAN_LOST: Final = "Restore it, or start a new run: the images depend on it"
+_PART: Final = re.compile(r"samples/part-\d{5,}\.parquet")
+
+
+class StoredPlan:
+    """The plan of a run as it is stored: ``run.planned``."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._directory = ledger, ledger.directory
+        self.chosen: tuple[int, ...] | None = None
+        """The parts that a worker has; None where all are at hand."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Every planned sample, in order."""
+        table = self._ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
+        plan = table_to_plan(table)
+        self._require_all_planned(plan)
+        return plan
+
+    def _require_all_planned(self, plan: Plan) -> None:
+        """Refuse a plan without some images that are there: scores would be of fewer, unseen. A seal tells it, too."""
+        if not plan:
+            raise RunCorruptError(f"{self._directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
+        if is_checked(self._ledger.record):
+            return
+        parts = set(map(samples_name, parts_of(plan)))
+        for name in self._directory.names("samples", ".parquet"):
+            if _PART.fullmatch(name) and name not in parts:
+                raise RunCorruptError(
+                    f"{self._directory.path('plan.parquet')}: it does not plan the images of {name}. {PLAN_LOST}"
+                )
+
+    def extend(self, samples: Sequence[Sample]) -> None:
+        """Plan more samples, in parts of their own."""
+        plan = Plan.joined([self.plan, Plan.of(samples)])
+        self._ledger.write_table("plan.parquet", plan_to_table(plan))
+        self.plan = plan
+        self.__dict__.pop("all_parts", None)
+
+    @property
+    def parts(self) -> Mapping[int, Plan]:
+        """The samples of each part that is at hand."""
+        return self.all_parts if self.chosen is None else {part: self.all_parts[part] for part in self.chosen}
+
+    @cached_property
+    def all_parts(self) -> Mapping[int, Plan]:
+        """The samples of each part."""
+        return parts_of(self.plan)
+
+
+_AT_ONCE: Final = 256
+"""Tables that are held apart at most: one of 64 rows takes more for its bookkeeping than for its cells."""
+
+
+def gathered(tables: Iterable[pa.Table], schema: pa.Schema, shared: Collection[str] = ()) -> pa.Table:
+    """Tables one after the other, with the columns of a schema; of ``shared`` ones each text is held once."""
+    stream, pieces = iter(tables), [_encoded(schema.empty_table(), shared)]
+    while some := list(islice(stream, _AT_ONCE)):
+        pieces.append(_encoded(pa.concat_tables(some).select(schema.names).combine_chunks(), shared))
+    return pa.concat_tables(pieces).unify_dictionaries()
+
+
+def _encoded(table: pa.Table, shared: Collection[str]) -> pa.Table:
+    for at, name in enumerate(table.column_names):
+        if name in shared and not pa.types.is_dictionary(table.schema.field(at).type):
+            table = table.set_column(at, name, table[name].dictionary_encode())
+    return table.replace_schema_metadata(None)

@@ -6,16 +6,17 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from typing import Annotated, Any, Final
 
+import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from clinometer.errors import RunCorruptError
+from clinometer.errors import RunCorruptError, SuiteError
 from clinometer.models.protocols import Card
 from clinometer.suites import Suite, suite_from_mapping
 from clinometer.suites.base import explain, fingerprint_of
@@ -298,3 +299,59 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+OPTION: Final = "--suite-option"
+
+# Settings of a suite that scoring alone reads may change after drawing: images were drawn, and rounds stopped, by the
+# rest. run.json keeps the suite as it was asked, and beside it each change: the old value, the new one and the date.
+
+
+def suite_with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Suite:
+    """A suite with the changes that a run has recorded, the last of each setting."""
+    new = {change["option"]: change["new"] for change in changes}
+    if not new:
+        return suite
+    return suite_from_mapping(suite.model_dump() | new, source=f"{OPTION} {', '.join(new)}")
+
+
+def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
+    """What ``margin=0.2`` and its like change in a suite, as run.json records it; nothing where that is so already.
+
+    Parameters
+    ----------
+    until : whether the run was drawn until decided, by the suite as it is.
+
+    Raises
+    ------
+    SuiteError
+        The message names the setting, and those there are.
+    """
+    if options and until:
+        raise SuiteError(
+            f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
+            "with another suite"
+        )
+    changed = suite_with_changes(suite, [_read_change(option, suite) for option in options])
+    since = datetime.now(UTC).isoformat("T", "seconds")
+    return [
+        {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
+        for name in sorted(suite.scoring_options)
+        if getattr(suite, name) != getattr(changed, name)
+    ]
+
+
+def _read_change(option: str, suite: Suite) -> dict[str, Any]:
+    """A change as it is typed: a name and a value in YAML."""
+    name, separator, value = option.partition("=")
+    name = name.strip()
+    if not separator or name not in suite.scoring_options:
+        settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
+        raise SuiteError(
+            f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
+            f"{suite.study!r}, these are: {settings}"
+        )
+    try:
+        return {"option": name, "new": yaml.safe_load(value)}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error

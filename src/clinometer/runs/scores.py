@@ -1,4 +1,6 @@
-"""Scores of runs made before verdicts were data: the one place that reads a verdict out of a sentence.
+"""The scores of a run as it stores them; of an old run, as they would be stored today.
+
+Here alone a verdict is read out of a sentence, of runs that were scored before verdicts were data.
 
 Such a table says ``leans slightly to men`` where a new one has the verdict ``leans slightly`` and the side ``men``.
 It knows no ``p_labels`` either: in its rows of MCAS, ``p`` is of permuted labels.
@@ -14,10 +16,40 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 
+from clinometer._csv import csv_text
+from clinometer.errors import RunNotFoundError
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Verdict
+from clinometer.runs.ledger import Ledger, require_numbers
+
+SCORE_AGAIN = "Score the run again: clinometer score RUN"
+
+
+def write_scores(ledger: Ledger, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None) -> None:
+    """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""
+    ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
+    ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
+    ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
+    ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+    with ledger.together():
+        ledger.list_files()
+        ledger.note_made_of("scores.parquet", made_of)
+
+
+def read_scores(ledger: Ledger, name: str = "scores.parquet") -> pd.DataFrame:
+    """Read the scores, or the curves, in today's columns."""
+    if not ledger.directory.exists(name):
+        what = f"{name} is missing" if name in (ledger.record.get("files") or {}) else "not scored yet"
+        raise RunNotFoundError(f"{ledger.directory.url}: {what}; give: clinometer score {ledger.directory.url}")
+    # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
+    table = ledger.read_table(name, way_out=SCORE_AGAIN, shape=require_numbers).to_pandas(ignore_metadata=True)
+    return with_parts(with_verdicts_as_data(table)) if name == "scores.parquet" else table
+
+
+# --- Runs that were scored by an earlier version ---------------------------------------------------------------------
 
 _SENTENCES: Final[tuple[tuple[re.Pattern[str], Verdict], ...]] = tuple(
     (re.compile(pattern), verdict)

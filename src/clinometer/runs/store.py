@@ -14,224 +14,184 @@
     RUN/report.html
 
 A part that exists is whole, and is read back only if it is what was written (:mod:`clinometer.runs.ledger`). ``Run``
-opens a directory; ``create_run`` makes one. A run's class grows as the run does: :mod:`~clinometer.runs.asked_run`,
-:mod:`~clinometer.runs.drawn_run`, and here what is embedded and scored.
+opens a directory; ``create_run`` makes one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from clinometer._csv import csv_text
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.models.protocols import Card
-from clinometer.runs.drawn_run import DrawnRun
-from clinometer.runs.ledger import embeddings_name, require_numbers, same_place, vectors_name
-from clinometer.runs.plan import PLAN_SCHEMA, Sample, plan_to_table
-from clinometer.runs.record import card_record, difference_between, with_checksum
-from clinometer.runs.scores import with_parts, with_verdicts_as_data
-from clinometer.runs.storage import REDO, Directory
+from clinometer.runs.embeddings import EncoderCards, Vectors
+from clinometer.runs.ledger import UNCHECKED, Ledger
+from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
+from clinometer.runs.record import (
+    difference_between,
+    is_checked,
+    question_of,
+    suite_changes,
+    suite_with_changes,
+    with_checksum,
+)
+from clinometer.runs.samples import Samples
+from clinometer.runs.scores import read_scores, write_scores
+from clinometer.runs.storage import Directory
+from clinometer.suites import Suite, suite_from_mapping
 
-SCORE_AGAIN = "Score the run again: clinometer score RUN"
 
+class Run:
+    """A run directory, opened. Everything is read from disk when asked for.
 
-class Run(DrawnRun):
-    """A run directory, opened. Everything is read from disk when asked for."""
+    Attributes
+    ----------
+    directory, ledger : its files, and the list of them in run.json with their checksums.
+    planned : the plan as it is stored; ``run.plan`` reads it.
+    encoders : who embedded it.
+    drawn : its samples, part by part; ``run.samples`` is the table of all.
+    vectors : of its images and texts.
+    """
 
-    # --- embeddings --------------------------------------------------------------------------------------------------
-
-    def begin_encoder(self, card: Card) -> None:
-        """Record whose embeddings are about to be written, or check that it is the one recorded under that name.
-
-        It counts as an encoder of the run once it has finished: one that fails, or that nobody waits for, must not keep
-        the others from being scored.
-        """
-        self.require_encoder(card)
-        if self.encoder_cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
-            finished = {name: record for name, record in self.encoder_cards.items() if name != card.name}
-            begun = self.begun_encoder_cards | {card.name: card_record(card)}
-            dropped = {name: record for name, record in self.dropped_encoder_cards.items() if name != card.name}
-            self._update_record(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
-
-    def finish_encoder(self, card: Card) -> None:
-        """Record that an encoder has embedded the whole run, and list what it wrote."""
-        begun = self.begun_encoder_cards
-        record = begun.pop(card.name, None)
-        with self.ledger.together():
-            if record is not None:
-                self._update_record(encoders=self.encoder_cards | {card.name: record}, begun_encoders=begun)
-            self.end_stage()
-
-    def drop_encoders(self, names: Sequence[str]) -> None:
-        """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
-
-        Raises
-        ------
-        RunNotFoundError
-            The run holds no finished encoder of that name, or no other than those that go.
-        """
-        cards = self.encoder_cards
-        for name in names:
-            if name not in cards:
-                raise RunNotFoundError(
-                    f"{self.url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}",
-                    field="drop_encoder",
-                )
-        if not names:
-            return
-        rest = {name: card for name, card in cards.items() if name not in names}
-        if not rest:
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        directory = Directory(url)
+        if not directory.exists("run.json"):
             raise RunNotFoundError(
-                f"{', '.join(cards)} is all that {self.url} is scored with; add another first: "
-                f"clinometer score {self.url} --encoder NAME",
-                field="drop_encoder",
+                f"{directory.url}: not a run directory, it has no run.json; give the --out of an audit"
             )
-        dropped = self.dropped_encoder_cards | {name: cards[name] for name in names}
-        self._update_record(encoders=rest, dropped_encoders=dropped)
+        ledger = Ledger(directory)
+        self._assemble(ledger, StoredPlan(ledger), EncoderCards(ledger), Samples)
 
-    def forget_encoder(self, name: str) -> None:
-        """Remove an encoder and what it embedded."""
-        # Files first: without its card they would be taken for those of the next encoder of that name.
-        files = self.directory.names(embeddings_name(name), ".parquet")
-        self.ledger.unlist(files)
-        for file in files:
-            self.ledger.remove(file)
-        finished, begun = self.encoder_cards, self.begun_encoder_cards
-        finished.pop(name, None)
-        begun.pop(name, None)
-        self._update_record(encoders=finished, begun_encoders=begun)
+    def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
+        """Put the parts together."""
+        self.directory, self.ledger, self.planned, self.encoders = ledger.directory, ledger, planned, encoders
+        self.drawn = samples(ledger, planned, encoders.all_cards)
+        self.vectors = Vectors(ledger, planned, self.drawn)
 
-    def require_encoder(self, card: Card) -> None:
-        """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows all its parts."""
+        return self.planned.chosen is None
+
+    @property
+    def url(self) -> str:
+        """Where the run is."""
+        return self.directory.url
+
+    # --- what was asked ----------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The contents of run.json."""
+        return self.ledger.record
+
+    @property
+    def unchecked(self) -> str:
+        """What is said first of a run without checksums; empty of every other."""
+        return "" if is_checked(self.record) else UNCHECKED
+
+    @cached_property
+    def suite(self) -> Suite:
+        """The suite that was asked, with what was changed since for the scores."""
+        suite = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+        return suite_with_changes(suite, self.record.get("suite_options") or [])
+
+    @property
+    def model_card(self) -> dict[str, Any]:
+        """The card of the model audited."""
+        return dict(self.record["model"])
+
+    @property
+    def encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the encoders that have finished once, by name: those that scores are made of."""
+        return self.encoders.cards
+
+    @property
+    def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the model's own text encoders and of its prior, by name."""
+        return self.encoders.own
+
+    @property
+    def plan(self) -> Plan:
+        """Every planned sample, in order."""
+        return self.planned.plan
+
+    @property
+    def parts(self) -> Mapping[int, Plan]:
+        """The samples of each part."""
+        return self.planned.parts
+
+    def sample(self, identifier: str) -> Sample:
+        """The planned sample of an id."""
+        return self.plan.find(identifier)
+
+    def extend_plan(self, samples: Sequence[Sample]) -> None:
+        """Plan more samples, in parts of their own. No encoder has embedded the whole run any longer."""
+        self.encoders.begin_anew()
+        self.planned.extend(samples)
+
+    def record_batch_size(self, batch_size: int) -> None:
+        """Record how many images the model draws at once from now on."""
+        self.ledger.update(lambda record: {"batch_size": batch_size})
+
+    def record_options(self, options: Mapping[str, Any]) -> None:
+        """Record what is asked from now on of what may change while the images stay."""
+        if self.record.get("options", {}) != options:
+            self.ledger.update(lambda record: {"options": dict(options)})
+
+    def record_protocol(self, protocol: Mapping[str, Any]) -> None:
+        """Record under which protocol the run stands, and where it departs from it."""
+        if self.record.get("protocol") != protocol:
+            self.ledger.update(lambda record: {"protocol": dict(protocol)})
+
+    def change_suite(self, options: Sequence[str]) -> None:
+        """Change settings of the suite that scoring alone reads from now on, and note what they were.
+
+        ``options`` as a user types them, ``margin=0.2``.
 
         Raises
         ------
-        RunMismatchError
-            The message says what differs.
+        SuiteError
+            The suite's study has no such setting, or does not take the value; or the images hang on it.
         """
-        record = (self.encoder_cards | self.begun_encoder_cards | self.dropped_encoder_cards).get(card.name)
-        is_used = bool(self.directory.names(embeddings_name(card.name), ".parquet"))
-        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
-            raise RunMismatchError(
-                f"{self.url}: holds embeddings of another encoder named {card.name!r} "
-                f"({difference_between(record, card_record(card))}); give another --out, or delete "
-                f"{embeddings_name(card.name)}"
-            )
-        cards = self._all_encoder_cards()
-        for name in cards if card.name not in cards else ():
-            if same_place(name, card.name):
-                raise RunMismatchError(
-                    f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
-                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
-                )
+        changed = suite_changes(self.suite, options, until=self.record.get("until") is not None)
+        if changed:
+            earlier = self.record.get("suite_options") or []
+            self.ledger.update(lambda record: {"suite_options": [*earlier, *changed]})
+            self.__dict__.pop("suite", None)
 
-    def add_own_encoder(self, card: Card) -> None:
-        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
-        if card.name not in self.own_encoder_cards:
-            self._update_record(own_encoders={**self.own_encoder_cards, card.name: card_record(card)})
+    def end_stage(self) -> None:
+        """List what a stage has written, with its checksums."""
+        self.ledger.list_files()
 
-    def has_embeddings(self, encoder: str, part: int) -> bool:
-        """Whether a part's images are embedded."""
-        return self.directory.exists(vectors_name(encoder, part))
+    # --- what was drawn, embedded and scored -------------------------------------------------------------------------
 
-    def write_embeddings(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
-        """Write the vectors of a part's images."""
-        self.ledger.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Every finished sample without its pixels, in plan order."""
+        return self.drawn.table
+
+    def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """The image files of samples, part by part; None where there is no image."""
+        return self.drawn.images(ids)
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
-        return {key: vector for _, vectors in self.embedding_parts(encoder) for key, vector in vectors.items()}
-
-    def embedding_parts(
-        self, encoder: str, parts: Collection[int] | None = None, width: int = 0
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """The same part by part, of those that are embedded.
-
-        ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
-        """
-        part_numbers = self.parts if parts is None else parts
-        self.ledger.require_there(vectors_name(encoder, part) for part in part_numbers)
-        for part in self.embedded_parts(encoder, part_numbers):
-            vectors = self.part_vectors(encoder, part)
-            part_width = next(map(len, vectors.values()), width)
-            width = width or part_width
-            if part_width != width:
-                name = self.directory.path(vectors_name(encoder, part))
-                raise RunCorruptError(
-                    f"{name}: its vectors have {part_width} numbers, those of other parts {width}. {REDO}"
-                )
-            yield part, vectors
-
-    def embedded_parts(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
-        """The parts whose images are embedded; of ``parts``, where those are given."""
-        with self.directory.listed_once():
-            return [part for part in (self.parts if parts is None else parts) if self.has_embeddings(encoder, part)]
-
-    def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
-        """The image vectors of one part, by sample id."""
-        return self._vectors(vectors_name(encoder, part), "id")
-
-    def require_embedded(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
-        """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
-
-        ``parts`` : those that are looked at; all by default.
-
-        Raises
-        ------
-        RunCorruptError
-            The message names the file.
-        """
-        for part in self.parts if parts is None else parts:
-            for row in self._part(part, ["id", "status"]).to_pylist():
-                if row["status"] == "ok" and row["id"] not in vectors:
-                    name = self.directory.path(vectors_name(encoder, part))
-                    raise RunCorruptError(f"{name}: it has no vector of image {row['id']}. {REDO}")
-
-    def has_texts(self, encoder: str) -> bool:
-        """Whether the suite's texts are embedded (or known to have no embedding)."""
-        return self.directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
-
-    def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
-        """Write the vectors of texts."""
-        self.ledger.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
+        return self.vectors.by_id(encoder)
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Every text vector of an encoder, by text; none of one that reads no text."""
-        name = f"{embeddings_name(encoder)}/texts.parquet"
-        vectors = self._vectors(name, "text")
-        lost = [text for text in self.suite.texts() if text.strip() and text not in vectors]
-        if vectors and lost:
-            raise RunCorruptError(f"{self.directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
-        return vectors
-
-    def _vectors(self, name: str, key: str) -> dict[str, np.ndarray]:
-        table = self.ledger.read_table(name, [key, "vector"])
-        column = table["vector"].combine_chunks()
-        fault = "no lists of one length"
-        if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
-            vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
-            if len(vectors) == len(table) and np.isfinite(vectors).all():
-                return dict(zip(table[key].to_pylist(), vectors, strict=True))
-            fault = "NaN or infinity"
-        raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}")
-
-    # --- scores ------------------------------------------------------------------------------------------------------
+        return self.vectors.texts(encoder, self.suite.texts())
 
     def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None = None) -> None:
         """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""
-        self.ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
-        self.ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
-        self.ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
-        self.ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
-        with self.ledger.together():
-            self.ledger.list_files()
-            self.ledger.note_made_of("scores.parquet", made_of)
+        write_scores(self.ledger, scores, curves, made_of)
 
     @property
     def is_scored(self) -> bool:
@@ -241,26 +201,16 @@ class Run(DrawnRun):
     @property
     def scores(self) -> pd.DataFrame:
         """Every number of the run: one row an estimate, its columns documented in ``clinometer.metrics.Score``."""
-        return with_parts(with_verdicts_as_data(self._scored("scores.parquet")))
+        return read_scores(self.ledger)
 
     @property
     def curves(self) -> pd.DataFrame:
         """Curves fitted to the scores: curve, x, y, low, high."""
-        return self._scored("curves.parquet")
-
-    def _scored(self, name: str) -> pd.DataFrame:
-        if not self.directory.exists(name):
-            what = f"{name} is missing" if name in (self.record.get("files") or {}) else "not scored yet"
-            raise RunNotFoundError(f"{self.url}: {what}; give: clinometer score {self.url}")
-        # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
-        table: pd.DataFrame = self.ledger.read_table(name, way_out=SCORE_AGAIN, shape=require_numbers).to_pandas(
-            ignore_metadata=True
-        )
-        return table
+        return read_scores(self.ledger, "curves.parquet")
 
     def __repr__(self) -> str:
         with self.directory.listed_once():
-            done = sum(self.has_samples(part) for part in self.parts)
+            done = sum(self.drawn.has(part) for part in self.parts)
         return (
             f"Run({self.directory.shown!r}: {self.model_card['name']} × suite {self.suite.name}, "
             f"{len(self.plan)} images, {done} of {len(self.parts)} parts drawn, "
@@ -279,8 +229,8 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     directory = Directory(url)
     if directory.exists("run.json"):
         run = Run(url)
-        run.require_same_question(record)
-        run.require_same_plan(plan)
+        _require_same_question(run, record)
+        _require_same_plan(run, plan)
         run.ledger.forget_missing()  # what is gone is done anew
         directory.remove_leftovers()
         return run
@@ -313,7 +263,43 @@ def _only_planned(directory: Directory) -> bool:
     return bool(directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
 
 
-def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
-    width = vectors.shape[1]
-    values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
-    return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
+def _require_same_question(run: Run, record: Mapping[str, Any]) -> None:
+    """Refuse, by name, to go on with a run that was asked something else."""
+    ours, theirs = question_of(run.record), question_of(record)
+    for field, words in ours.items():
+        if words != theirs[field]:
+            detail = ""
+            if field == "model":
+                detail = f" ({difference_between(run.model_card, record['model'])})"
+            raise RunMismatchError(
+                f"{run.url}: run.json is of a run of {field} {words}, not of {field} {theirs[field]}{detail}; "
+                "give another --out, or delete that directory"
+            )
+
+
+def _require_same_plan(run: Run, plan: Sequence[Sample]) -> None:
+    """Refuse a plan that does not begin with these samples: of a mended manifest, whose images are the same.
+
+    Raises
+    ------
+    RunMismatchError, RunCorruptError
+        The message says what differs.
+    """
+    first = run.plan[: len(plan)]
+    if first.asks_the_same(Plan.of(plan)):
+        return
+    for ours, theirs in zip_longest(first, plan):
+        if ours and theirs and replace(ours, part=theirs.part) == theirs:
+            continue
+        if not (theirs or ours).file:
+            raise RunCorruptError(
+                f"{run.directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}"
+            )
+        detail = "in another order"
+        if ours and theirs and ours.file == theirs.file:
+            one, other = asdict(ours), asdict(theirs)
+            field = next(name for name in one if name != "part" and one[name] != other[name])
+            detail = f"{theirs.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
+        raise RunMismatchError(
+            f"{run.url}: holds a run of another manifest ({detail}); give another --out, or delete that directory"
+        )

@@ -20,8 +20,10 @@ import pandas as pd
 import pyarrow as pa
 
 from clinometer.errors import RunMismatchError
+from clinometer.runs.embeddings import EncoderCards
 from clinometer.runs.ledger import Ledger
-from clinometer.runs.plan import Plan
+from clinometer.runs.plan import Plan, StoredPlan
+from clinometer.runs.samples import Samples
 from clinometer.runs.storage import REDO, Check, Directory, Shape
 from clinometer.runs.store import Run
 
@@ -117,6 +119,18 @@ class _PooledLedger(Ledger):
         return dict(records[0]) | {"files": files, "encoders": encoders}
 
 
+class _PooledPlan(StoredPlan):
+    """The samples of all of them, in order."""
+
+    def __init__(self, ledger: Ledger, runs: Sequence[Run], starts: Sequence[int]) -> None:
+        super().__init__(ledger)
+        self._runs, self._starts = runs, starts
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan.joined(run.plan.shifted(start) for run, start in zip(self._runs, self._starts, strict=True))
+
+
 class PooledRun(Run):
     """Several runs of one suite and one model, at several seeds, as one.
 
@@ -129,15 +143,13 @@ class PooledRun(Run):
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
         _require_alike(self.runs)
-        self._pooled = _PooledDirectory(self.runs)
         super().__init__(self.runs[0].directory.url)
-        self.directory = self._pooled
-        self.ledger = _PooledLedger(self._pooled, self.runs)
 
-    @cached_property
-    def plan(self) -> Plan:  # type: ignore[override]
-        """The samples of all of them, in order."""
-        return Plan.joined(run.plan.shifted(start) for run, start in zip(self.runs, self._pooled.starts, strict=True))
+    def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
+        directory = _PooledDirectory(self.runs)
+        joined = _PooledLedger(directory, self.runs)
+        plan = _PooledPlan(joined, self.runs, directory.starts)
+        super()._assemble(joined, plan, EncoderCards(joined), samples)
 
     @property
     def is_scored(self) -> bool:

@@ -26,7 +26,7 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
     with run.directory.listed_once():
         require_finished(run, encoder)
         vectors = run.embeddings(encoder)
-        run.require_embedded(encoder, vectors)
+        run.vectors.require(encoder, vectors)
         return vectors, run.texts(encoder)
 
 
@@ -39,8 +39,8 @@ def embedded_rows(run: Run, encoder: str, ids: Sequence[str]) -> tuple[np.ndarra
         require_finished(run, encoder)
         texts, rows = run.texts(encoder), {key: row for row, key in enumerate(ids) if key}
         vectors = _no_vectors(len(ids), next(map(len, texts.values()), 1))
-        for part, by_id in run.embedding_parts(encoder):
-            run.require_embedded(encoder, by_id, [part])
+        for part, by_id in run.vectors.each_part(encoder):
+            run.vectors.require(encoder, by_id, [part])
             for key in by_id.keys() & rows.keys():
                 if vectors.shape[1] != len(by_id[key]):  # the first of all
                     vectors = _no_vectors(len(ids), len(by_id[key]))
@@ -60,8 +60,8 @@ def require_finished(run: Run, encoder: str) -> None:
     RunNotFoundError
         The message names the way out.
     """
-    unfinished = len(run.parts) - len(run.embedded_parts(encoder))
-    if unfinished or not run.has_texts(encoder):
+    unfinished = len(run.parts) - len(run.vectors.parts_there(encoder))
+    if unfinished or not run.vectors.has_texts(encoder):
         raise RunNotFoundError(
             f"{run.url}: encoder {encoder} has not finished (parts to go: {unfinished}); give: clinometer score "
             f"{run.url} --encoder {encoder}"
@@ -89,7 +89,7 @@ class ImageVectors:
     def __init__(self, run: Run, encoder: str, keep: Collection[int] | None = None) -> None:
         require_finished(run, encoder)
         self._run, self._encoder, self._keep = run, encoder, keep
-        self._repeats = run.repeats() if keep is None else {}
+        self._repeats = run.drawn.repeats() if keep is None else {}
         self.repeats = Counter[Owner]()
         self._file, self._were_read = VectorFile(), set[int]()
         self._parts: dict[Owner, dict[int, None]] = {}
@@ -110,8 +110,8 @@ class ImageVectors:
         if not missing:
             return
         with self._run.directory.listed_once():
-            for part, vectors in self._run.embedding_parts(self._encoder, missing, self._file.width):
-                self._run.require_embedded(self._encoder, vectors, [part])
+            for part, vectors in self._run.vectors.each_part(self._encoder, missing, self._file.width):
+                self._run.vectors.require(self._encoder, vectors, [part])
                 self._add(part, vectors)
         self._were_read.update(missing)
 

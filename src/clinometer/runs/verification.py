@@ -7,11 +7,12 @@ from functools import partial
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.asked_run import PLAN_LOST
 from clinometer.runs.ledger import RATINGS, TABLES, embeddings_name, samples_name
+from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
+from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.storage import REDO, REDO_MISSING
-from clinometer.runs.store import SCORE_AGAIN, Run
+from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
 
 WRITE_AGAIN = "Write it again: clinometer report RUN"
@@ -55,7 +56,7 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
     RunCorruptError
         The message names the first such file, and how many there are.
     """
-    unused = {embeddings_name(name) for name in (*run.dropped_encoder_cards, *run.begun_encoder_cards)}
+    unused = {embeddings_name(name) for name in (*run.encoders.dropped, *run.encoders.begun)}
     with run.directory.listed_once():
         present, parts = list(run.ledger.present()), {samples_name(part): part for part in run.parts}
         besides = [name for name in {*present, *run.ledger.files} if name.rpartition("/")[0] in unused]
@@ -67,7 +68,7 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
                 continue
             try:
                 if pixels and name in parts:
-                    run.read_images(parts[name])
+                    run.drawn.read(parts[name])
                 else:
                     run.ledger.read_table(name, ["id"] if name in parts else None, way_out=_way_out(name))
             except (RunCorruptError, RunNotFoundError) as error:
@@ -85,7 +86,7 @@ def unlisted(run: Run) -> list[str]:
 def unfinished(run: Run) -> str:
     """What of a run was never made, which is no damage: ``3 of 12 parts are drawn``; empty of a finished one."""
     with run.directory.listed_once():
-        drawn = sum(run.has_samples(part) for part in run.parts)
+        drawn = sum(run.drawn.has(part) for part in run.parts)
         if drawn < len(run.parts):
             return f"{drawn} of {len(run.parts)} parts are drawn"
         return "" if run.directory.exists("scores.parquet") else "it is not scored"
@@ -110,7 +111,7 @@ def _checks(run: Run) -> Iterator[Callable[[], object]]:
     parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
     for name in run.ledger.present():
         if name in parts:
-            yield partial(run.read_images, parts[name])
+            yield partial(run.drawn.read, parts[name])
         elif name.endswith(".parquet"):
             yield partial(run.ledger.read_table, name, way_out=_way_out(name))
         else:

@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from clinometer.models.protocols import Card, Status
+from clinometer.runs.embeddings import EncoderCards
 from clinometer.runs.ledger import Ledger, samples_name, unfinished_name
-from clinometer.runs.plan import Plan
+from clinometer.runs.plan import StoredPlan
+from clinometer.runs.samples import Samples
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 
@@ -27,84 +29,29 @@ class WorkerRun(Run):
     the samples that are drawn anew, by part: of those alone a file is replaced.
     """
 
+    drawn: _WorkerSamples
+    encoders: _WorkerEncoders
+    ledger: _FirstWins
+
     def __init__(self, url: str | os.PathLike[str], redraw: Mapping[int, Collection[str]]) -> None:
         super().__init__(url)
-        self.ledger: _FirstWins = _FirstWins(self.directory)
-        self._chosen: tuple[int, ...] = ()
-        self._own_encoders: list[Card] = []
-        self._drawn_here: dict[int, list[tuple[str, Status, str | None]]] = {}
-        self.redraw(redraw)
+        self.drawn.redraw(redraw)
+
+    def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
+        own = _FirstWins(ledger.directory)
+        planned = StoredPlan(own)
+        planned.chosen = ()
+        super()._assemble(own, planned, _WorkerEncoders(own), _WorkerSamples)
 
     def choose(self, parts: Sequence[int]) -> None:
         """Take the parts that are worked on from now on."""
-        self._chosen = tuple(parts)
-        self._drawn_here.clear()
-
-    @property
-    def is_whole(self) -> bool:
-        """It is not."""
-        return False
-
-    @property
-    def parts(self) -> dict[int, Plan]:
-        """The samples of each chosen part."""
-        return {part: self._all_parts[part] for part in self._chosen}
-
-    def _drawn_parts(self) -> list[int]:
-        return [part for part in self.parts if self.directory.exists(samples_name(part))]
-
-    def drawn(self) -> Iterator[tuple[str, Status, str | None]]:
-        """Id, status and reason of each drawn sample; what this worker wrote is not read for it."""
-        for part in self.parts:
-            if part in self._drawn_here:
-                yield from self._drawn_here[part]
-            elif self.directory.exists(samples_name(part)):
-                table = self._part(part, ["id", "status", "reason"])
-                yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
+        self.planned.chosen = tuple(parts)
+        self.drawn.forget_written()
 
     def take_created(self) -> dict[str, str]:
         """The files that this worker made, where there were none, since it was last asked; and their checksums."""
         created, self.ledger.created = self.ledger.created, {}
         return created
-
-    @cached_property
-    def _unfinished(self) -> frozenset[str]:
-        """Parts that a driver stopped halfway; a worker leaves none so."""
-        return frozenset(self.directory.names("unfinished", ".parquet"))
-
-    def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
-        return super()._partial_rows(part, columns) if unfinished_name(part) in self._unfinished else []
-
-    def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write a part; one that is there already stays, but for samples that are drawn anew."""
-        if part in self._to_redraw:
-            self.ledger.replaced.add(samples_name(part))
-        super().write_samples(part, rows)
-        if samples_name(part) in self.ledger.created and len(rows) == len(self.parts[part]):
-            self._drawn_here[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
-
-    def forget_made_of(self, part: int) -> None:
-        """Forget what was made of images that are replaced; of a part that was missing, the driver has."""
-        if part in self._to_redraw:
-            super().forget_made_of(part)
-
-    def begin_encoder(self, card: Card) -> None:
-        """Record nothing: the driver has."""
-
-    def finish_encoder(self, card: Card) -> None:
-        """Record nothing: the driver does, once all parts are there."""
-
-    def forget_encoder(self, name: str) -> None:
-        """Forget nothing: the driver does, once no worker writes any more."""
-
-    def add_own_encoder(self, card: Card) -> None:
-        """Keep it for the driver, which records it."""
-        self._own_encoders.append(card)
-
-    def take_own_encoders(self) -> tuple[Card, ...]:
-        """The model's own encoders that this worker used since it was last asked."""
-        cards, self._own_encoders = self._own_encoders, []
-        return tuple(cards)
 
     def record_batch_size(self, batch_size: int) -> None:
         """Record nothing: the driver does."""
@@ -127,3 +74,76 @@ class _FirstWins(Ledger):
             super().write_table(name, table)
         elif checksum := self.directory.create_table(name, table):
             self.created[name] = checksum
+
+
+class _WorkerSamples(Samples):
+    """The samples of a worker's parts."""
+
+    _ledger: _FirstWins
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._written: dict[int, list[tuple[str, Status, str | None]]] = {}
+
+    def forget_written(self) -> None:
+        """Forget what became of the samples that were written here: other parts come."""
+        self._written.clear()
+
+    def statuses(self) -> Iterator[tuple[str, Status, str | None]]:
+        """Id, status and reason of each drawn sample; what this worker wrote is not read for it."""
+        for part in self._planned.parts:
+            if part in self._written:
+                yield from self._written[part]
+            elif self._directory.exists(samples_name(part)):
+                table = self.part(part, ["id", "status", "reason"])
+                yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
+
+    def _drawn_parts(self) -> list[int]:
+        return [part for part in self._planned.parts if self._directory.exists(samples_name(part))]
+
+    @cached_property
+    def _unfinished(self) -> frozenset[str]:
+        """Parts that a driver stopped halfway; a worker leaves none so."""
+        return frozenset(self._directory.names("unfinished", ".parquet"))
+
+    def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
+        return super()._partial_rows(part, columns) if unfinished_name(part) in self._unfinished else []
+
+    def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a part; one that is there already stays, but for samples that are drawn anew."""
+        if part in self._to_redraw:
+            self._ledger.replaced.add(samples_name(part))
+        super().write(part, rows)
+        if samples_name(part) in self._ledger.created and len(rows) == len(self._planned.parts[part]):
+            self._written[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
+
+    def forget_made_of(self, part: int) -> None:
+        """Forget what was made of images that are replaced; of a part that was missing, the driver has."""
+        if part in self._to_redraw:
+            super().forget_made_of(part)
+
+
+class _WorkerEncoders(EncoderCards):
+    """The cards of encoders, which the driver records."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self._used: list[Card] = []
+
+    def begin(self, card: Card) -> None:
+        """Record nothing: the driver has."""
+
+    def finish(self, card: Card) -> None:
+        """Record nothing: the driver does, once all parts are there."""
+
+    def forget(self, name: str) -> None:
+        """Forget nothing: the driver does, once no worker writes any more."""
+
+    def add_own(self, card: Card) -> None:
+        """Keep it for the driver, which records it."""
+        self._used.append(card)
+
+    def take_own(self) -> tuple[Card, ...]:
+        """The model's own encoders that this worker used since it was last asked."""
+        cards, self._used = self._used, []
+        return tuple(cards)

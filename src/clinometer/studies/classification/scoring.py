@@ -120,10 +120,10 @@ def elimination_of(suite: ClassificationSuite) -> Elimination | None:
 def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
     """The portraits of a part that could be made."""
     ids, images = [], []
-    for row in run.read_images(part):
+    for row in run.drawn.read(part):
         if row["status"] == "ok":
             ids.append(row["id"])
-            images.append(run.decoded(row["id"], row["image"]["bytes"]))
+            images.append(run.drawn.decode(row["id"], row["image"]["bytes"]))
     return ids, images
 
 
@@ -203,7 +203,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     errors = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
     tolerance = 0.0
     samples = run.samples
-    ids, repeats = set(samples.id[samples.status == "ok"]), run.repeats()
+    ids, repeats = set(samples.id[samples.status == "ok"]), run.drawn.repeats()
     for part, planned in run.parts.items():
         name = classifications_name(part)
         rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()

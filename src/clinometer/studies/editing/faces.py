@@ -151,10 +151,10 @@ class FaceReading(RunWork):
 def _pictures(run: Run, part: int, *, portraits: bool = False) -> Iterator[tuple[str, Image.Image]]:
     """The images of a part that are there, with their ids; of portraits alone where those are asked for."""
     roles = dict(run.parts[part].rows("id", "role"))
-    for row in run.read_images(part):
+    for row in run.drawn.read(part):
         content = (row["image"] or {}).get("bytes")
         if content is not None and (not portraits or roles[row["id"]] == PORTRAIT):
-            yield row["id"], run.decoded(row["id"], content)
+            yield row["id"], run.drawn.decode(row["id"], content)
 
 
 def align(run: Run, pool: Pool | None = None) -> Alignment:

@@ -97,7 +97,7 @@ def _edit_part(run: Run, editor: Editor, failures: Failures, samples: Sequence[S
         if content is None:
             yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
             continue
-        image = run.decoded(sample.source, content)
+        image = run.drawn.decode(sample.source, content)
         requests.append(
             EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
         )
@@ -164,7 +164,7 @@ def _counted_once(
 
     Average faces are of all that was drawn.
     """
-    repeats = run.repeats()
+    repeats = run.drawn.repeats()
     again = np.array([portrait.id in repeats for portrait in portraits], bool)
     edited_again = np.isin(edits, list(repeats)) | again[:, None, None]
     once = replace(

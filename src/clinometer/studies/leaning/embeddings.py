@@ -49,7 +49,7 @@ def with_missing(design: Design, run: Run) -> Design:
 
 def _missing(run: Run, seeds: Collection[int] | None = None) -> Counter[str]:
     """Count images that were asked for and are not there, by what they are of; with ``seeds``, of these alone."""
-    rows = run.each_sample(["concept", "status", "seed"])
+    rows = run.drawn.each(["concept", "status", "seed"])
     return Counter(concept for concept, status, seed in rows if status != "ok" and (seeds is None or seed in seeds))
 
 
@@ -84,7 +84,7 @@ def encoder_embeddings(
 ) -> EncoderEmbeddings:
     """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
     require_finished(run, encoder)
-    repeats = run.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
+    repeats = run.drawn.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
     targets, groups = read_images(run, suite, encoder, keep, repeats)
     names = [target.name for target in suite.targets]
     embeddings = _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
@@ -95,7 +95,7 @@ def lazy_embeddings(
     run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
 ) -> list[EncoderEmbeddings]:
     """The same of some encoders; of the targets, each with so many images, vectors are read when they are asked for."""
-    parts, repeats = image_parts(run, suite), run.repeats()
+    parts, repeats = image_parts(run, suite), run.drawn.repeats()
     copies = drawn_counts(run, suite, repeats)
 
     def embeddings(encoder: str) -> EncoderEmbeddings:

@@ -42,8 +42,8 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
         except ModelError as error:
             progress.note(f"its rows are left out, and nothing else depends on them: {error}")
         else:
-            run.add_own_encoder(card)
-            run.write_texts(encoder.name, texts, vectors)
+            run.encoders.add_own(card)
+            run.vectors.write_texts(encoder.name, texts, vectors)
         progress.advance(len(texts))
         progress.finish()
 
@@ -58,7 +58,7 @@ def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
 
 def _has_texts(run: Run, name: str) -> bool:
     """Whether they are there, and recorded: a command that is killed may not have recorded what a worker wrote."""
-    return run.has_texts(name) and name in run.own_encoder_cards
+    return run.vectors.has_texts(name) and name in run.own_encoder_cards
 
 
 def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
@@ -70,11 +70,11 @@ def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
         What one of them, or the prior, embedded is not complete.
     """
     for name in run.own_encoder_cards:
-        if not (run.has_texts(name) or all(run.has_embeddings(name, part) for part in run.parts)):
+        if not (run.vectors.has_texts(name) or all(run.vectors.has(name, part) for part in run.parts)):
             raise RunNotFoundError(
                 f"{run.url}: what {name} embedded is not complete; give the command that began the run again"
             )
-    return [_embeddings(run, suite, name) for name in run.own_encoder_cards if run.has_texts(name)]
+    return [_embeddings(run, suite, name) for name in run.own_encoder_cards if run.vectors.has_texts(name)]
 
 
 def _embeddings(run: Run, suite: LeaningSuite, name: str) -> EncoderEmbeddings:

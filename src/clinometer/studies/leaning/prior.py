@@ -25,8 +25,8 @@ def parts_without_prior(run: Run, generator: Generator) -> list[int] | None:
     prior = _prior_of(generator)
     if prior is None:
         return None
-    run.add_own_encoder(prior.card)
-    return [part for part in run.parts if not run.has_embeddings(prior.card.name, part)]
+    run.encoders.add_own(prior.card)
+    return [part for part in run.parts if not run.vectors.has(prior.card.name, part)]
 
 
 def _prior_of(generator: Generator) -> DiffusersPrior | None:
@@ -54,7 +54,7 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
             drawn = list(prior.embed(requests_of(parts[part])))
         by_id = {embedding.id: embedding.vector for embedding in drawn if embedding.vector is not None}
         vectors = np.stack(list(by_id.values())) if by_id else np.zeros((0, 1), np.float32)
-        run.write_embeddings(name, part, list(by_id), vectors)
+        run.vectors.write(name, part, list(by_id), vectors)
         reasons += [embedding.reason for embedding in drawn if embedding.vector is None]
         progress.advance(len(parts[part]))
     progress.finish()
@@ -67,7 +67,7 @@ def prior_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
     return [
         _embeddings(run, suite, name)
         for name in run.own_encoder_cards
-        if all(run.has_embeddings(name, part) for part in run.parts)
+        if all(run.vectors.has(name, part) for part in run.parts)
     ]
 
 

@@ -55,7 +55,7 @@ def measured_by(
     pool: Pool, run: Run, suite: LeaningSuite, resamples: int
 ) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
     """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
-    encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.repeats())
+    encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
     for encoder in encoders:
         require_finished(run, encoder)
     found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), study_design(suite))

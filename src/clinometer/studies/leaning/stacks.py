@@ -134,7 +134,7 @@ class TargetVectors:
 
 def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
     """How many images each target has, read from what became of the samples; without those of ``repeats`` (ids)."""
-    rows = run.each_sample(["id", "concept", "status"])
+    rows = run.drawn.each(["id", "concept", "status"])
     counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
     return tuple(counts[target.name] for target in suite.targets)
 
@@ -145,7 +145,7 @@ def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> t
         return None
     extra = Counter(repeats.values())
     counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
-    for key, concept, status in run.each_sample(["id", "concept", "status"]):
+    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
         if concept in counts and status == "ok" and key not in repeats:
             counts[concept].append(1 + extra[key])
     return tuple(np.array(of_target, int) for of_target in counts.values())
@@ -169,8 +169,8 @@ def _read_parts(
     repeats: Collection[str] = (),
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
     """Each part, whose images have a vector and are not of ``repeats``, and the vectors."""
-    for part, vectors in run.embedding_parts(encoder, parts, width):
-        run.require_embedded(encoder, vectors, [part])
+    for part, vectors in run.vectors.each_part(encoder, parts, width):
+        run.vectors.require(encoder, vectors, [part])
         rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
         yield part, [row for row in rows if row.id in vectors and row.id not in repeats], vectors
 

@@ -41,7 +41,7 @@ def _counts(run: Run) -> list[dict[str, Any]]:
     """How often each prompt was withheld: ``sum`` of ``size``."""
     portraits = _given_portraits(run)
     by_prompt: dict[tuple[str, str, str], list[int]] = {}
-    for identifier, status, *prompt in run.each_sample(["id", "status", *_PROMPT]):
+    for identifier, status, *prompt in run.drawn.each(["id", "status", *_PROMPT]):
         if status != FAILED and identifier not in portraits:
             counts = by_prompt.setdefault(tuple(prompt), [0, 0])  # type: ignore[arg-type]
             counts[0] += status in WITHHELD
@@ -66,12 +66,12 @@ def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) ->
 
 def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     """Scores, and below them how many pictures are another one again, where any is."""
-    repeats = run.repeats()
+    repeats = run.drawn.repeats()
     if not repeats:
         return scores
     numbers: dict[str, int] = {}
     drawn: dict[tuple[str, str], dict[tuple[str, float], list[int]]] = {}
-    there = {identifier for identifier, status in run.each_sample(["id", "status"]) if status == "ok"}
+    there = {identifier for identifier, status in run.drawn.each(["id", "status"]) if status == "ok"}
     for identifier, concept, group, prompt, strength in run.plan.rows("id", "concept", "group", "prompt", "strength"):
         if identifier in there:
             number = numbers.setdefault(repeats.get(identifier, identifier), len(numbers))

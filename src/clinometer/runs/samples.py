@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,85 +14,113 @@ import pyarrow.compute as pc
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError
 from clinometer.models.images import decode_stored, sha256
-from clinometer.runs.asked_run import AskedRun
-from clinometer.runs.columns import gathered
-from clinometer.runs.ledger import classifications_name, samples_name, unfinished_name, vectors_name
-from clinometer.runs.plan import Sample
-from clinometer.runs.sample_table import (
-    ADDED,
-    REPORTED,
-    SAMPLE_FIELDS,
-    SAMPLE_SCHEMA,
-    SAMPLE_SHAPE,
-    SHARED,
-    WITHOUT_PIXELS,
-)
+from clinometer.runs.ledger import Ledger, always, classifications_name, samples_name, unfinished_name, vectors_name
+from clinometer.runs.plan import PLAN_SCHEMA, Sample, StoredPlan, gathered
 from clinometer.runs.storage import REDO
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+SAMPLE_FIELDS = {
+    **{field.name: field.type for field in PLAN_SCHEMA if field.name not in ("part", "file")},
+    "status": pa.string(),
+    "reason": pa.string(),
+    "image": IMAGE_TYPE,
+    "sha256": pa.string(),
+    "seconds": pa.float32(),
+    "flagged": pa.bool_(),
+}
+WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
+REPORTED = [name for name in WITHOUT_PIXELS if name != "sha256"]
+"""What a report is told of each sample."""
+SHARED = ("prompt", "concept", "role", "group", "category", "source", "status", "reason")
+"""Columns of texts that many samples have in common."""
+_FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
+_FEATURES["seconds"]["dtype"] = "float32"  # Arrow calls it float
+SAMPLE_SCHEMA = pa.schema(
+    SAMPLE_FIELDS,
+    # `datasets` reads this and shows the column as images
+    metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
+)
+SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds", "flagged"))
+ADDED = pa.schema([SAMPLE_SCHEMA.field("flagged")], metadata={})
+"""Columns that earlier versions did not write: of their runs these are empty."""
 
 _ASKED_FOR = ("id", "concept", "group", "prompt", "strength")
 
 
-class DrawnRun(AskedRun):
-    """A run directory with its samples."""
+class Samples:
+    """The samples of a run, part by part: ``run.drawn``.
 
-    def __init__(self, url: str | os.PathLike[str]) -> None:
-        super().__init__(url)
+    Parameters
+    ----------
+    encoder_names : tells which encoders may have left vectors, which must not outlive their images.
+    """
+
+    def __init__(self, ledger: Ledger, planned: StoredPlan, encoder_names: Callable[[], Iterable[str]]) -> None:
+        self._ledger, self._directory, self._planned, self._encoder_names = (
+            ledger,
+            ledger.directory,
+            planned,
+            encoder_names,
+        )
         self._to_redraw: dict[int, set[str]] = {}
 
-    def has_samples(self, part: int) -> bool:
+    def has(self, part: int) -> bool:
         """Whether a part's images are there, with none that is to be drawn anew."""
-        return part not in self._to_redraw and self.directory.exists(samples_name(part))
+        return part not in self._to_redraw and self._directory.exists(samples_name(part))
 
-    def undrawn(self, part: int) -> Sequence[Sample]:
+    def missing(self, part: int) -> Sequence[Sample]:
         """The samples of a part that are still to be drawn."""
-        if self.has_samples(part):
+        if self.has(part):
             return []
         if part in self._to_redraw:
-            return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
+            return [sample for sample in self._planned.parts[part] if sample.id in self._to_redraw[part]]
         ids = {row["id"] for row in self._partial_rows(part, ["id"])}
-        return [sample for sample in self.parts[part] if sample.id not in ids] if ids else self.parts[part]
+        return (
+            [sample for sample in self._planned.parts[part] if sample.id not in ids]
+            if ids
+            else self._planned.parts[part]
+        )
 
-    def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
         if part in self._to_redraw:
-            earlier_rows = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
+            earlier_rows = self._with_images(samples_name(part), self.part(part, list(SAMPLE_FIELDS)))
         else:
             earlier_rows = self._partial_rows(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*earlier_rows, *rows)}
         self.forget_made_of(part)
-        self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
+        self._write_rows(samples_name(part), [by_id[sample.id] for sample in self._planned.parts[part]])
         self._to_redraw.pop(part, None)
         if earlier_rows:
-            self.ledger.remove(unfinished_name(part))
+            self._ledger.remove(unfinished_name(part))
 
-    def keep_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    def keep(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
         if not rows:
             return
-        if part in self._to_redraw or len(rows) == len(self.undrawn(part)):
-            self.write_samples(part, rows)
+        if part in self._to_redraw or len(rows) == len(self.missing(part)):
+            self.write(part, rows)
         else:
             self._write_rows(unfinished_name(part), [*self._partial_rows(part, list(SAMPLE_FIELDS)), *rows])
 
-    def _part(self, part: int, columns: list[str]) -> pa.Table:
+    def part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
-        table = self.ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
-        if not table["id"].equals(self._all_parts[part].column("id")):
+        table = self._ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
+        if not table["id"].equals(self._planned.all_parts[part].column("id")):
             raise RunCorruptError(
-                f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
+                f"{self._directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
             )
         return table
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """The rows of a part that was stopped halfway."""
         rows: list[dict[str, Any]] = []
-        if self.directory.exists(unfinished_name(part)):
-            table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)
+        if self._directory.exists(unfinished_name(part)):
+            table = self._ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)
             rows = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
         return rows
 
@@ -108,34 +136,34 @@ class DrawnRun(AskedRun):
         for row in rows:
             content = (row["image"] or {}).get("bytes")
             if not content and row.get("status") == "ok":
-                raise RunCorruptError(f"{self.directory.path(name)}: image {row['id']} is missing from it. {REDO}")
+                raise RunCorruptError(f"{self._directory.path(name)}: image {row['id']} is missing from it. {REDO}")
             if (content and sha256(content)) != row["sha256"]:
                 raise RunCorruptError(
-                    f"{self.directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "
+                    f"{self._directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "
                     f"not fit). {REDO}"
                 )
         return rows
 
     def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+        self._ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
 
     def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
-        files = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
+        files = [vectors_name(encoder, part) for encoder in self._encoder_names()]
         files.append(classifications_name(part))
-        self.ledger.unlist(files)  # once, as each time writes run.json
+        self._ledger.unlist(files)  # once, as each time writes run.json
         for name in files:
-            self.ledger.remove(name)
+            self._ledger.remove(name)
 
     def has_image(self, *, edited: bool) -> bool:
         """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
-        names = (*self.directory.names("samples", ".parquet"), *self.directory.names("unfinished", ".parquet"))
-        tables = (self.ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
+        names = (*self._directory.names("samples", ".parquet"), *self._directory.names("unfinished", ".parquet"))
+        tables = (self._ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
         return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
 
-    def read_images(self, part: int) -> list[dict[str, Any]]:
+    def read(self, part: int) -> list[dict[str, Any]]:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
-        return self._with_images(samples_name(part), self._part(part, ["id", "status", "image", "sha256"]))
+        return self._with_images(samples_name(part), self.part(part, ["id", "status", "image", "sha256"]))
 
     @property
     def to_redraw(self) -> dict[int, set[str]]:
@@ -157,41 +185,41 @@ class DrawnRun(AskedRun):
 
         All others stay: a refusal is the model's answer, and an image that is there may be paid for, or edited.
         """
-        failed = [identifier for identifier, status in self.each_sample(["id", "status"]) if status == "failed"]
-        for identifier, part in zip(failed, self.plan.parts_of(failed), strict=True):
+        failed = [identifier for identifier, status in self.each(["id", "status"]) if status == "failed"]
+        for identifier, part in zip(failed, self._planned.plan.parts_of(failed), strict=True):
             self._to_redraw.setdefault(part, set()).add(identifier)
         return len(failed)
 
     def forget_failed_parts(self, parts: Iterable[int]) -> None:
         """Remove those of some parts in which every image failed."""
         for part in parts:
-            if self.directory.exists(samples_name(part)):
-                statuses = self._part(part, ["id", "status"])["status"].to_pylist()
+            if self._directory.exists(samples_name(part)):
+                statuses = self.part(part, ["id", "status"])["status"].to_pylist()
                 if set(statuses) == {"failed"}:
                     self.forget_made_of(part)
-                    self.ledger.remove(samples_name(part))
+                    self._ledger.remove(samples_name(part))
 
     @property
-    def samples(self) -> pd.DataFrame:
+    def table(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
-        with self.directory.listed_once():
-            self.ledger.require_there(samples_name(part) for part in self.parts)
-            return _frame((self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
+        with self._directory.listed_once():
+            self._ledger.require_there(samples_name(part) for part in self._planned.parts)
+            return _frame((self.part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
 
     @property
-    def lost_samples(self) -> pd.DataFrame:
+    def lost(self) -> pd.DataFrame:
         """Those of them that have no image; the others are never held together."""
-        with self.directory.listed_once():
-            self.ledger.require_there(samples_name(part) for part in self.parts)
-            parts = (self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
+        with self._directory.listed_once():
+            self._ledger.require_there(samples_name(part) for part in self._planned.parts)
+            parts = (self.part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
             return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
 
-    def each_sample(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def each(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
-        with self.directory.listed_once():
-            self.ledger.require_there(samples_name(part) for part in self.parts)
+        with self._directory.listed_once():
+            self._ledger.require_there(samples_name(part) for part in self._planned.parts)
             for part in self._drawn_parts():
-                table = self._part(part, list(dict.fromkeys(["id", *columns])))
+                table = self.part(part, list(dict.fromkeys(["id", *columns])))
                 yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def repeats(self) -> dict[str, str]:
@@ -202,9 +230,9 @@ class DrawnRun(AskedRun):
         """
 
         def parts() -> Iterator[tuple[int, pa.Table]]:
-            with self.directory.listed_once():
+            with self._directory.listed_once():
                 for part in self._drawn_parts():
-                    table = self._part(part, ["id", "sha256", "status"])
+                    table = self.part(part, ["id", "sha256", "status"])
                     yield part, table.filter(pc.equal(table["status"], "ok"))
 
         heads = [np.array([int(s[:16], 16) for s in t["sha256"].to_pylist()], np.uint64) for _, t in parts()]
@@ -213,7 +241,7 @@ class DrawnRun(AskedRun):
         firsts, repeats = dict[tuple[Any, ...], str](), dict[str, str]()
         for part, table in parts() if again else ():
             shas = dict(zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True))
-            for identifier, concept, group, prompt, strength in self._all_parts[part].rows(*_ASKED_FOR):
+            for identifier, concept, group, prompt, strength in self._planned.all_parts[part].rows(*_ASKED_FOR):
                 sha = shas.get(identifier)
                 if sha is not None and int(sha[:16], 16) in again:
                     first = firsts.setdefault((sha, concept, group, "" if concept else prompt, strength), identifier)
@@ -221,7 +249,7 @@ class DrawnRun(AskedRun):
                         repeats[identifier] = first
         return repeats
 
-    def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
+    def whole(self, damage: list[str]) -> pd.DataFrame:
         """The same without the parts that are damaged, each of which is added to ``damage``.
 
         In little memory: without hashes, and with categories in place of the texts that samples share.
@@ -230,27 +258,27 @@ class DrawnRun(AskedRun):
         def whole() -> Iterator[pa.Table]:
             for part in self._drawn_parts():
                 try:
-                    yield self._part(part, REPORTED)
+                    yield self.part(part, REPORTED)
                 except RunCorruptError as error:
-                    damage.append(self.directory.without_place(error))
+                    damage.append(self._directory.without_place(error))
 
         return _frame(whole(), REPORTED, SHARED)
 
     def _drawn_parts(self) -> list[int]:
-        there = set(self.directory.names("samples", ".parquet"))
-        return [part for part in self.parts if samples_name(part) in there]
+        there = set(self._directory.names("samples", ".parquet"))
+        return [part for part in self._planned.parts if samples_name(part) in there]
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         """The image files of samples, part by part; None where there is no image."""
         all_ids, ids_by_part = list(ids), dict[int, set[str]]()
-        for identifier, part in zip(all_ids, self.plan.parts_of(all_ids), strict=True):
+        for identifier, part in zip(all_ids, self._planned.plan.parts_of(all_ids), strict=True):
             ids_by_part.setdefault(part, set()).add(identifier)
         for part, chosen in sorted(ids_by_part.items()):
-            for row in self.read_images(part):
+            for row in self.read(part):
                 if row["id"] in chosen:
                     yield row["id"], (row["image"] or {}).get("bytes")
 
-    def decoded(self, identifier: str, content: bytes) -> Image:
+    def decode(self, identifier: str, content: bytes) -> Image:
         """Decode what is stored of a sample.
 
         Raises
@@ -262,9 +290,10 @@ class DrawnRun(AskedRun):
             with in_hand(f"image {identifier}"):
                 return decode_stored(content)
         except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
+            name = samples_name(self._planned.plan.find(identifier).part)
             raise RunCorruptError(
-                f"{self.directory.path(samples_name(self.sample(identifier).part))}: image {identifier} is damaged "
-                f"({error}). Delete the file and give the same command again: only this part is done anew"
+                f"{self._directory.path(name)}: image {identifier} is damaged ({error}). "
+                "Delete the file and give the same command again: only this part is done anew"
             ) from error
 
 

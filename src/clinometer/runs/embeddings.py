@@ -1,0 +1,248 @@
+"""The embeddings of a run: which encoders embedded it, and their vectors part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.models.protocols import Card
+from clinometer.runs.ledger import Ledger, embeddings_name, same_place, vectors_name
+from clinometer.runs.plan import StoredPlan
+from clinometer.runs.record import card_record, difference_between
+from clinometer.runs.samples import Samples
+from clinometer.runs.storage import REDO
+
+
+class EncoderCards:
+    """The cards of a run's encoders as run.json holds them, each by its name: ``run.encoders``."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._directory, self._url = ledger, ledger.directory, ledger.directory.url
+
+    @property
+    def cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the encoders that have finished once, by name: those that scores are made of."""
+        return dict(self._ledger.record["encoders"])
+
+    @property
+    def begun(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that may have left embeddings and have never finished, by name."""
+        return dict(self._ledger.record.get("begun_encoders", {}))
+
+    @property
+    def dropped(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that were taken out of the scores and whose embeddings are kept, by name."""
+        return dict(self._ledger.record.get("dropped_encoders", {}))
+
+    @property
+    def own(self) -> dict[str, dict[str, Any]]:
+        """The cards of the model's own text encoders and of its prior, by name."""
+        return dict(self._ledger.record.get("own_encoders", {}))
+
+    def begin_anew(self) -> None:
+        """Record that none has embedded the whole run: more is about to be drawn."""
+        self._update(encoders={}, begun_encoders=self.begun | self.cards)
+
+    def all_cards(self) -> dict[str, dict[str, Any]]:
+        """Return the cards of all that may have left embeddings."""
+        return self.cards | self.begun | self.dropped | self.own
+
+    def _update(self, **changes: Any) -> None:
+        self._ledger.update(lambda record: changes)
+
+    def begin(self, card: Card) -> None:
+        """Record whose embeddings are about to be written, or check that it is the one recorded under that name.
+
+        It counts as an encoder of the run once it has finished: one that fails, or that nobody waits for, must not keep
+        the others from being scored.
+        """
+        self.require(card)
+        if self.cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
+            finished = {name: record for name, record in self.cards.items() if name != card.name}
+            begun = self.begun | {card.name: card_record(card)}
+            dropped = {name: record for name, record in self.dropped.items() if name != card.name}
+            self._update(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
+
+    def finish(self, card: Card) -> None:
+        """Record that an encoder has embedded the whole run, and list what it wrote."""
+        begun = self.begun
+        record = begun.pop(card.name, None)
+        with self._ledger.together():
+            if record is not None:
+                self._update(encoders=self.cards | {card.name: record}, begun_encoders=begun)
+            self._ledger.list_files()
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
+
+        Raises
+        ------
+        RunNotFoundError
+            The run holds no finished encoder of that name, or no other than those that go.
+        """
+        cards = self.cards
+        for name in names:
+            if name not in cards:
+                raise RunNotFoundError(
+                    f"{self._url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}",
+                    field="drop_encoder",
+                )
+        if not names:
+            return
+        rest = {name: card for name, card in cards.items() if name not in names}
+        if not rest:
+            raise RunNotFoundError(
+                f"{', '.join(cards)} is all that {self._url} is scored with; add another first: "
+                f"clinometer score {self._url} --encoder NAME",
+                field="drop_encoder",
+            )
+        dropped = self.dropped | {name: cards[name] for name in names}
+        self._update(encoders=rest, dropped_encoders=dropped)
+
+    def forget(self, name: str) -> None:
+        """Remove an encoder and what it embedded."""
+        # Files first: without its card they would be taken for those of the next encoder of that name.
+        files = self._directory.names(embeddings_name(name), ".parquet")
+        self._ledger.unlist(files)
+        for file in files:
+            self._ledger.remove(file)
+        finished, begun = self.cards, self.begun
+        finished.pop(name, None)
+        begun.pop(name, None)
+        self._update(encoders=finished, begun_encoders=begun)
+
+    def require(self, card: Card) -> None:
+        """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
+
+        Raises
+        ------
+        RunMismatchError
+            The message says what differs.
+        """
+        record = (self.cards | self.begun | self.dropped).get(card.name)
+        is_used = bool(self._directory.names(embeddings_name(card.name), ".parquet"))
+        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
+            raise RunMismatchError(
+                f"{self._url}: holds embeddings of another encoder named {card.name!r} "
+                f"({difference_between(record, card_record(card))}); give another --out, or delete "
+                f"{embeddings_name(card.name)}"
+            )
+        cards = self.all_cards()
+        for name in cards if card.name not in cards else ():
+            if same_place(name, card.name):
+                raise RunMismatchError(
+                    f"{self._url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
+                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
+                )
+
+    def add_own(self, card: Card) -> None:
+        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
+        if card.name not in self.own:
+            self._update(own_encoders={**self.own, card.name: card_record(card)})
+
+
+class Vectors:
+    """The vectors of a run, of its images part by part and of its texts: ``run.vectors``."""
+
+    def __init__(self, ledger: Ledger, planned: StoredPlan, drawn: Samples) -> None:
+        self._ledger, self._directory, self._planned, self._drawn = ledger, ledger.directory, planned, drawn
+
+    def has(self, encoder: str, part: int) -> bool:
+        """Whether a part's images are embedded."""
+        return self._directory.exists(vectors_name(encoder, part))
+
+    def write(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
+        """Write the vectors of a part's images."""
+        self._ledger.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
+
+    def by_id(self, encoder: str) -> dict[str, np.ndarray]:
+        """Every image vector of an encoder, by sample id."""
+        return {key: vector for _, vectors in self.each_part(encoder) for key, vector in vectors.items()}
+
+    def each_part(
+        self, encoder: str, parts: Collection[int] | None = None, width: int = 0
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The same part by part, of those that are embedded.
+
+        ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
+        """
+        part_numbers = self._planned.parts if parts is None else parts
+        self._ledger.require_there(vectors_name(encoder, part) for part in part_numbers)
+        for part in self.parts_there(encoder, part_numbers):
+            vectors = self.of_part(encoder, part)
+            part_width = next(map(len, vectors.values()), width)
+            width = width or part_width
+            if part_width != width:
+                name = self._directory.path(vectors_name(encoder, part))
+                raise RunCorruptError(
+                    f"{name}: its vectors have {part_width} numbers, those of other parts {width}. {REDO}"
+                )
+            yield part, vectors
+
+    def parts_there(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
+        """The parts whose images are embedded; of ``parts``, where those are given."""
+        with self._directory.listed_once():
+            return [part for part in (self._planned.parts if parts is None else parts) if self.has(encoder, part)]
+
+    def of_part(self, encoder: str, part: int) -> dict[str, np.ndarray]:
+        """The image vectors of one part, by sample id."""
+        return self._read(vectors_name(encoder, part), "id")
+
+    def require(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
+        """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
+
+        ``parts`` : those that are looked at; all by default.
+
+        Raises
+        ------
+        RunCorruptError
+            The message names the file.
+        """
+        for part in self._planned.parts if parts is None else parts:
+            for row in self._drawn.part(part, ["id", "status"]).to_pylist():
+                if row["status"] == "ok" and row["id"] not in vectors:
+                    name = self._directory.path(vectors_name(encoder, part))
+                    raise RunCorruptError(f"{name}: it has no vector of image {row['id']}. {REDO}")
+
+    def has_texts(self, encoder: str) -> bool:
+        """Whether the suite's texts are embedded (or known to have no embedding)."""
+        return self._directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
+
+    def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
+        """Write the vectors of texts."""
+        self._ledger.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
+
+    def texts(self, encoder: str, asked: Iterable[str] = ()) -> dict[str, np.ndarray]:
+        """Every text vector of an encoder, by text; none of one that reads no text.
+
+        Each that was ``asked`` must be there.
+        """
+        name = f"{embeddings_name(encoder)}/texts.parquet"
+        vectors = self._read(name, "text")
+        lost = [text for text in asked if text.strip() and text not in vectors]
+        if vectors and lost:
+            raise RunCorruptError(f"{self._directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
+        return vectors
+
+    def _read(self, name: str, key: str) -> dict[str, np.ndarray]:
+        table = self._ledger.read_table(name, [key, "vector"])
+        column = table["vector"].combine_chunks()
+        fault = "no lists of one length"
+        if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
+            vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
+            if len(vectors) == len(table) and np.isfinite(vectors).all():
+                return dict(zip(table[key].to_pylist(), vectors, strict=True))
+            fault = "NaN or infinity"
+        raise RunCorruptError(
+            f"{self._directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}"
+        )
+
+
+def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
+    width = vectors.shape[1]
+    values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
