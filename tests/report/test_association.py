@@ -9,9 +9,9 @@ import pytest
 
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.reporting import render_html
-from clinometer.studies.t2iat import figures, models_figures
-from clinometer.studies.t2iat.page import ASSOCIATION
-from clinometer.studies.t2iat.view import AssociationView
+from clinometer.studies.t2iat import figures
+from clinometer.studies.t2iat.page import PAGE as ASSOCIATION
+from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.report.page import Page
 from tests.report.synthetic_association import report_input, score_rows
@@ -68,7 +68,7 @@ def test_there_is_a_figure_of_each_kind_for_each_concept(page):
 
 
 def test_stimuli_are_ordered_by_their_median():
-    view = AssociationView.of(report_input())
+    view = T2IATView.of(report_input())
     medians = view.stimulus_rows("association", "median")
     for concept in view.suite.concepts:
         values = [medians[name].value for name in view.ordered(concept)]
@@ -156,7 +156,7 @@ def test_names_and_words_are_escaped():
 
 
 def test_a_figure_that_has_nothing_to_draw_is_none():
-    view = AssociationView.of(report_input(scores=pd.DataFrame()))
+    view = T2IATView.of(report_input(scores=pd.DataFrame()))
     assert figures.effect_figure(view) is None
     assert figures.distribution_figure(view, "crafts", (-1, 1)) is None
     assert figures.arrow_figure(view, "crafts", (-1, 1)) is None
@@ -197,8 +197,8 @@ def test_an_effect_beyond_three_is_cut_with_an_arrow_and_its_number():
     scores = whole.scores.copy()
     of = (scores.component == "effect_size") & (scores.concept == "occupations")
     scores.loc[of, ["value", "stimulus_low", "stimulus_high", "low", "high"]] = [9.25, 2.0, 40.0, 5.0, 14.0]
-    view = AssociationView.of(replace(whole, scores=scores))
-    for figure in (figures.effect_figure(view), models_figures.effect_models_figure({"one": view, "two": view})):
+    view = T2IATView.of(replace(whole, scores=scores))
+    for figure in (figures.effect_figure(view), figures.effect_models_figure({"one": view, "two": view})):
         assert figure is not None
         assert "+9.25" in re.sub(r"<!--|-->", "", figure.svg)
         assert "40" not in {tick for tick in re.findall(r">([\d.]+)<", figure.svg)}

@@ -14,8 +14,7 @@ from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.cells_view import CellsView
-from clinometer.studies.leaning.cells_wording import verdict_words
+from clinometer.studies.leaning.cells import CellsView, verdict_words
 from clinometer.studies.leaning.embeddings import study_design
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.metrics.crossed import THREE, TWO, crossed_embeddings

@@ -13,8 +13,7 @@ from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
-from clinometer.studies.classification.page import CLASSIFICATION
-from clinometer.studies.classification.sections import amplification_words, finding, noise, resting
+from clinometer.studies.classification.page import CLASSIFICATION, amplification_words, finding, noise, resting
 from tests import quick
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification

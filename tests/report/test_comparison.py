@@ -12,8 +12,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.models import GenerationResult
-from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables
-from clinometer.pipeline.side_by_side import side_by_side
+from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables, side_by_side
 from clinometer.report.comparison import compared, run_names
 from clinometer.studies.refusals.compared import refusal_table
 from tests import quick

@@ -12,8 +12,8 @@ from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
 from clinometer.report.figures.svg import Ink, canvas, finish
 from clinometer.report.html import asset
 from clinometer.studies.classification.figures import CELL
-from clinometer.studies.leaning import figures
-from clinometer.studies.leaning.figures.concepts import lean_limits
+from clinometer.studies.leaning import figures, plane
+from clinometer.studies.leaning.figures import lean_limits
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.synthetic import report_input
 
@@ -29,9 +29,9 @@ def drawings() -> dict[str, Figure]:
         "component": figures.component_figure(view),
         "encoder": figures.encoder_figure(view),
         "internal": figures.internal_bias_figure(view),
-        "plane": figures.plane_figure(view, close=False),
-        "close": figures.plane_figure(view, close=True),
-        "profile": figures.profile_figure(view),
+        "plane": plane.plane_figure(view, close=False),
+        "close": plane.plane_figure(view, close=True),
+        "profile": plane.profile_figure(view),
         "share": figures.planted_figure(view, score="share"),
         "part": figures.planted_figure(view, score="image_part"),
     }

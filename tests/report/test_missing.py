@@ -11,7 +11,7 @@ from clinometer.pipeline.reporting import render_html
 from clinometer.report import Curve, wording
 from clinometer.report.gallery import all_there
 from clinometer.report.sections import image_counts
-from clinometer.studies.leaning.sections.masthead import caption
+from clinometer.studies.leaning.page import lead
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
 from tests.report.page import Element, Page, with_only
@@ -92,7 +92,7 @@ def test_a_single_ring_has_no_outside():
     first, *_ = load_suite("xmcas").categories
     for categories, said in (([first], "The ring: "), ([], "no leaning. Marks")):
         kept = whole.scores[whole.scores.category.isin(categories) | (whole.scores.metric != "mcas")]
-        shown = caption(LeaningView.of(small_input(scores=kept)))
+        shown = lead(LeaningView.of(small_input(scores=kept)))["caption"]
         assert said in shown
         assert "outside" not in shown
 

@@ -178,10 +178,10 @@ def test_rows_are_listed_or_counted(run, rows):
     (verdicts,) = run.page.told(run.page.view.of(run.report)).verdicts
     first, rest = listed_first(verdicts, rows)
     assert len(first) == min(rows, len(verdicts.rows))
-    assert sorted(one.name for one in first + rest) == sorted(one.name for one in verdicts.rows)
+    assert sorted(row.concept for row in first + rest) == sorted(row.concept for row in verdicts.rows)
     section = section_of([run], rows=rows, version="1")
     (shown,) = [table for table in tables(section) if table[0][0] == "Concept"]
-    assert [row[0] for row in shown[1:]] == [one.name for one in first]
+    assert [row[0] for row in shown[1:]] == [verdicts.name(row) for row in first]
     assert (f"{len(rest)} of them are not listed" in section) is bool(rest)
 
 

@@ -15,7 +15,7 @@ def test_a_scored_run():
     assert "737 images of 752, 3 blank, 4 failed, 8 refused" in html
     assert "12 to men" in html
     cells = [e.text for e in page.find("td")]
-    assert cells[:5] == ["farmer", "+0.28", "[0.23, 0.33]", "q < 0.001", "leans to men"]
+    assert cells[:5] == ["farmer", "+0.28", "[0.23, 0.33]", "< 0.001", "leans to men"]
 
 
 def test_a_run_not_scored_yet():

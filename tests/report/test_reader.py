@@ -14,7 +14,7 @@ from clinometer.models import reference
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.studies.leaning.sections.planted import APART
+from clinometer.studies.leaning.page import APART
 from tests.report.page import Page, with_only
 from tests.report.synthetic import small_input
 from tests.toys import Eye, Painter, toy_suite

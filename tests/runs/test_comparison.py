@@ -18,8 +18,12 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError, RunNotFoundError, RunStorageError
 from clinometer.models.protocols import GenerationResult
-from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
-from clinometer.pipeline.side_by_side import side_by_side
+from clinometer.pipeline.comparison_page import (
+    comparison_refusals,
+    comparison_verdict,
+    pairing_in_words,
+    side_by_side,
+)
 from clinometer.runs.together import shared_encoders
 from tests import quick
 from tests.docs.pages import ROOT

@@ -69,10 +69,10 @@ def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> Non
     run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
     summary = EDITING.summary(run.suite, run.scores)
     assert [row[0] for row in summary.rows] == [
-        f"{kind}, strength {strength}" for kind in ("high-paid", "low-paid") for strength in ("0.5", "1")
+        f"{kind}, strength {strength}" for kind in ("High-paid", "Low-paid") for strength in ("0.5", "1")
     ]
     assert summary.verdicts == "4 too few images to tell"
-    assert summary.title.startswith("flip asymmetry, read by reader:")
+    assert summary.title.startswith("Flip asymmetry, read by reader:")
 
 
 def test_an_encoder_that_reads_no_text_is_refused_before_it_is_part_of_a_run(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.models import load_generator
+from clinometer.models.protocols import GenerationResult
 from clinometer.suites import load_suite
 from tests import quick
 from tests.models.image_server import ImageServer, drawn
-from tests.toys import Eye, Painter, toy_suite
+from tests.toys import Eye, Painter, paint, toy_suite
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +91,25 @@ def test_a_pilot_that_measured_nothing_gives_its_reason_and_no_nan(tmp_path):
     nobody = quick.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
     assert set(cm.plan(pilot=nobody.url).table.reason) == {"no image of group 'man'; draw or import some"}
     shown = CliRunner().invoke(app, ["plan", "--pilot", nobody.url], env={"COLUMNS": "300"}).output
-    assert "has no interval: no image of group 'man'; draw or import some (4 concepts)." in shown
+    assert "does not tell the spread: no image of group 'man'; draw or import some (4 concepts)." in shown
     assert "nan" not in shown
     assert "--alpha" not in shown  # of verdicts that there are not
     single = quick.audit(Painter(), toy_suite(target=1), tmp_path / "single", encoder=Eye())
     shown = CliRunner().invoke(app, ["plan", "--pilot", single.url], env={"COLUMNS": "300"}).output
     assert "no interval from one image of the target (4 concepts)" in shown
     assert "nan" not in shown
+
+
+def test_a_pilot_of_identical_pictures_says_so(tmp_path):
+    class Stuck(Painter):
+        def generate(self, requests):
+            for request in requests:
+                yield GenerationResult(request.id, "ok", paint(request.prompt, 0))
+
+    stuck = cm.audit(Stuck(), toy_suite(target=6), tmp_path / "run", encoder=Eye())
+    shown = CliRunner().invoke(app, ["plan", "--pilot", stuck.url], env={"COLUMNS": "300"}).output
+    assert "no number" in shown
+    assert "does not tell the spread: its 6 pictures are one and the same (4 concepts)." in shown
 
 
 def test_images_a_target_are_counted_and_priced(pilot):

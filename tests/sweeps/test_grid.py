@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clinometer.errors import SweepError
 from clinometer.report.rows import Row
 from clinometer.sweeps import AXES, Cell, Grid, load_sweep, sweep_from_mapping
-from clinometer.sweeps.page import _cell
+from clinometer.sweeps.page import written
 from clinometer.sweeps.table import COLUMNS
 
 GUIDANCE = st.lists(st.floats(0, 30).map(lambda x: round(x, 2)), min_size=1, max_size=4, unique=True)
@@ -109,5 +109,5 @@ def test_files_that_are_none_are_named(tmp_path):
 
 def test_a_setting_says_that_its_number_is_unstable():
     row = Row(value=2.0, low=1.0, high=3.0, flag="unstable")
-    assert _cell(row) == "2.00 [1.00, 3.00] (unstable)"
+    assert written(row) == "2.00 [1.00, 3.00] (unstable)"
     assert "flag" in COLUMNS

@@ -12,17 +12,13 @@ import pyarrow as pa
 
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
-from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page, Section, Summary, Told, Verdicts, View, judged
-from clinometer.report.rows import Scores
-from clinometer.report.sections import facts, table
-from clinometer.report.wording import counted, verdict_words
+from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.sections import masthead, table
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
 from clinometer.studies.common import scores_table
 from clinometer.studies.study import PartStage, Scored, Study
-from clinometer.suites import Suite
 from tests.toy_study.compare import brightness_differences
 from tests.toy_study.scores import METRIC, brightness_rows
 from tests.toy_study.suite import BrightnessSuite
@@ -71,47 +67,37 @@ def compare(
     return brightness_differences(first, second)
 
 
-def masthead(view: View) -> dict[str, Any]:
-    return {"title": view.report.title, "finding": told(view).finding, "facts": facts(view),
-            "verdict_groups": [],
-            "strongest": "", "figure": None, "caption": ""}  # fmt: skip
+FINDING = "Brightness, prompt by prompt."
 
 
-def verdicts(view: View) -> dict[str, Any]:
-    rows = view.scores.select(METRIC)
-    return {"rows": [(row.concept, wording.signed(row.value), verdict_words(row, view.label)) for row in rows]}
+def lead(view: View) -> dict[str, Any]:
+    return masthead(view, FINDING)
 
 
-def summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    rows = Scores.from_frame(scores).select(METRIC)
-    cells = tuple((row.concept, wording.signed(row.value), verdict_words(row, suite.label_of)) for row in rows)
-    return Summary(
-        counted(rows, suite.label_of), "Brightness less one half", ("prompt", "brightness", "verdict"), cells
-    )
+def verdicts(view: View) -> list[Verdicts]:
+    return [Verdicts("prompt", "brightness", "less one half", view.scores.select(METRIC), view.label)]
 
 
-def told(view: View) -> Told:
-    rows = tuple(
-        judged(row, row.concept, view.label, wording.signed(row.value), "", ends=(row.low, row.high))
-        for row in view.scores.select(METRIC)
-    )
-    return Told("Brightness, prompt by prompt.", "", (Verdicts("prompt", "Brightness", "less one half", rows),))
+def told(view: View) -> dict[str, Any]:
+    (judged,) = verdicts(view)
+    return {"rows": [(row.concept, judged.value(row), judged.verdict(row)) for row in judged.rows]}
 
 
 def side_by_side(views: Mapping[str, View], encoder: str) -> dict[str, Any]:
-    return {"brightness": {name: verdicts(view)["rows"] for name, view in views.items()}}
+    return {"brightness": {name: told(view)["rows"] for name, view in views.items()}}
 
 
 PAGE = Page(
     view=View,
     package="tests.toy_study",
     sections=(
-        Section("masthead", "", masthead, "masthead"),
-        Section("verdicts", "Verdicts", verdicts, "bright"),
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", told, "bright"),
         Section("table", "All numbers", table, "table"),
     ),
-    summary=summary,
-    told=told,
+    finding=lambda view: FINDING,
+    strongest=lambda view: "",
+    verdicts=verdicts,
 )
 
 BRIGHTNESS = Study(

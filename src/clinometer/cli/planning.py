@@ -29,9 +29,8 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
         return
     reasons = plan.table.reason[plan.table.reason != ""]
     if len(reasons):
-        console.print(
-            f"Nothing can be said where the pilot has no interval: {plain_text(wording.commonest(reasons, 'concept'))}."
-        )
+        why = plain_text(wording.commonest(reasons, "concept"))
+        console.print(f"Nothing can be said where the pilot does not tell the spread: {why}.")
     if len(reasons) == len(plan.table):
         return
     if isfinite(plan.images_needed):

@@ -57,6 +57,7 @@ class ReasonCode(StrEnum):
     NO_TEST = "no interval or no p"
     READER = "the encoder does not read its own attribute images"
     DOMAIN = "the encoder does not fit the suite"
+    ONE_RATER = "one rater"
 
 
 class Source(StrEnum):

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from clinometer._csv import csv_text
-from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable, Quantity, all_runs, compared, pair_names, run_names
+from clinometer.report.comparison import (
+    DifferenceTable,
+    Quantity,
+    all_runs,
+    compared,
+    difference_table,
+    pair_names,
+    run_names,
+)
+from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
+from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, policy
-from clinometer.report.rows import Row, Scores
+from clinometer.report.inputs import Curve, report_input
+from clinometer.report.page import View, digits_of
+from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
+from clinometer.runs import Run
 from clinometer.runs.storage import Directory
 from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
@@ -118,7 +130,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     if not row.defined:
         return f"{second} beside {first}: {row.reason}.", ""
     quantity = _quantities(comparison)[0]
-    ends = _judged_ends(row, over_prompts=presentation.magnitude_over_prompts)
+    ends = row.ends("stimuli" if presentation.magnitude_over_prompts else "images")
     digits = wording.digits_for([row.value, *ends])
     if not_measured(row):
         verdict = f"which leans more cannot be judged: {reason_words(row)}"
@@ -172,43 +184,29 @@ def _table(
     *,
     short: bool,
 ) -> DifferenceTable:
+    over, suite = "stimuli" if quantity.over == "prompts" else "images", comparison.first.suite
     effects = scores.by_concept("comparison", "effect_size") if quantity.over == "prompts" else {}
-    bounded = not short and any(row.has_bounds for row in rows)
-    intervals = [_judged_ends(row, over_prompts=quantity.over == "prompts") for row in rows]
-    digits = wording.digits_for(
-        [number for row, interval in zip(rows, intervals, strict=True) for number in (row.value, *interval)]
-    )
-    suite = comparison.first.suite
-    name = quantity.short_name if short else quantity.name
-    common_reason = _common_reason(rows)
-    counts = Counter(_worded(row, comparison, labels) for row in rows)
-    return DifferenceTable(
+    after: dict[str, Callable[[Row], str]] = {}
+    if not short and any(row.has_bounds for row in rows):
+        after["missing filled in"] = lambda row: wording.interval(row.bound_low, row.bound_high, digits)
+    if effects:
+        after["Δd"] = lambda row: wording.signed(effects[row.concept].value)
+    digits = digits_of(rows, over)
+    name, common_reason = quantity.short_name if short else quantity.name, _common_reason(rows)
+    return difference_table(
+        rows,
+        labels,
+        suite,
         title=wording.capitalised(f"{quantity.symbol} of {labels[1]} minus {quantity.symbol} of {labels[0]}"),
-        columns=(
-            quantity.unit,
-            quantity.column,
-            "95 %",
-            *(["missing filled in"] if bounded else []),
-            *(["Δd"] if effects else []),
-            "q",
-            "to decide",
-            "verdict",
-        ),
-        rows=tuple(
-            (
-                name(suite, row),
-                wording.signed(row.value, digits),
-                wording.interval(*interval, digits),
-                *([wording.interval(row.bound_low, row.bound_high, digits)] if bounded else []),
-                *([wording.signed(effects[row.concept].value)] if effects else []),
-                wording.bare_probability(row.q),
-                wording.about(row.n_decide),
-                _judgement(row, comparison, labels, common_reason) if row.defined else row.reason,
-            )
-            for row, interval in zip(rows, intervals, strict=True)
-        ),
-        counts=tuple(f"{verdict}: {n}" for verdict, n in counts.most_common()),
+        unit=quantity.unit,
+        column=quantity.column,
         note=_note(quantity, rows, suite, labels[0]),
+        name=lambda row: name(suite, row),
+        ends=lambda row: row.ends(over),
+        digits=digits,
+        after=after,
+        to_decide=True,
+        explained=lambda row: bool(row.reason) and row.reason != common_reason,
     )
 
 
@@ -232,20 +230,6 @@ def _common_reason(rows: Sequence[Row]) -> str:
     """What all rows that are judged leave out alike, or why none is; the note says it once."""
     reasons = {row.reason for row in rows if row.defined and not not_measured(row)} or {row.reason for row in rows}
     return reasons.pop() if len(reasons) == 1 else ""
-
-
-def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
-    return (row.stimulus_low, row.stimulus_high) if over_prompts else (row.low, row.high)
-
-
-def _judgement(row: Row, comparison: Comparison, labels: tuple[str, str], common_reason: str) -> str:
-    """The verdict; why there is none, or what the row leaves out, where that is not told of the whole table."""
-    verdict = _worded(row, comparison, labels)
-    return f"{verdict} ({row.reason})" if row.reason and row.reason != common_reason else verdict
-
-
-def _worded(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
-    return difference_words(row, labels, comparison.first.suite.label_of)
 
 
 def pairing_in_words(comparison: Comparison) -> str:
@@ -274,3 +258,53 @@ def _same_images(comparison: Comparison) -> bool:
     alike = 0 < comparison.pairs == comparison.identical and not comparison.dropped
     differences = comparison.scores[~comparison.scores.component.str.startswith("own_")]
     return alike and bool((differences["value"].fillna(0) == 0).all())
+
+
+def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str], first: Sequence[str] = ()) -> dict[str, Any]:
+    """What a page of several runs shows besides their differences, by the runs' names; pictures of ``first`` first.
+
+    Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
+    the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
+    that needs one.
+    """
+    suite = next(iter(runs.values())).suite
+    study = study_of(suite)
+    shown_as = study.comparison(suite)
+    if not encoders and study.encoders_needed:
+        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(runs), "contents": [],
+                "pictures": []}  # fmt: skip
+    alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
+    encoder = MEAN if alike else encoders[0]
+    views = {
+        name: _of_one_encoder(shown_as.view, run, encoder) if shown_as.averaged else shown_as.view.of(report_input(run))
+        for name, run in runs.items()
+    }
+    context = {
+        "study": study.key,
+        "encoder": "" if alike else encoders[0],
+        "marks": _marks(list(runs)),
+        "bars": shown_as.bars,
+        "models": list(runs),
+        "contents": [],
+        "pictures": beside_each_other(views, first),
+        "view": next(iter(views.values())),
+    }
+    return context | shown_as.side_by_side(views, encoders[0] if encoders else "")
+
+
+def _of_one_encoder(shape: type[View], run: Run, encoder: str) -> View:
+    """A run's rows of one encoder as if it were the only one; curves are of the average and left out then."""
+    report = report_input(run)
+    view = shape.of(report)
+    if encoder == MEAN:
+        return view
+    rows = [replace(row, encoder=MEAN) for row in view.scores if row.encoder == encoder]
+    return shape(replace(report, curves=None, curve=Curve(reason="curves are of the average")), Scores(rows))
+
+
+def _marks(models: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Class, shape and name of every model, as the figures draw them."""
+    return [
+        (COLOURS[order % len(COLOURS)][0], SHAPE_CHARACTERS[SHAPES[order % len(SHAPES)]], model)
+        for order, model in enumerate(models)
+    ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -194,10 +196,20 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
                 "to_show_balance": nan
                 if margin is None
                 else _at_least(images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha)),
-                "reason": "" if isfinite(error) else str(row["reason"]),
+                "reason": _why_no_number(row, error),
             }
         )
     return pd.DataFrame(concepts)
+
+
+def _why_no_number(row: Mapping[Any, Any], error: float) -> str:
+    """Say why the pilot does not tell how many images a concept takes; empty where it does."""
+    different, repeated = int(row["n_target"]), int(row.get("n_repeated") or 0)
+    if different == 1 and repeated:
+        return f"its {1 + repeated} pictures are one and the same"
+    if not isfinite(error):
+        return str(row["reason"] or "the pilot has no interval for it")
+    return "its pictures do not differ, so their spread is not known" if error == 0 else ""
 
 
 def _at_least(images: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -103,6 +104,59 @@ class RunsCompared:
     overall: Sequence[tuple[str, str]] = ()
     verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
     caution: Callable[[Comparison, tuple[str, str]], tuple[str, str]] = lambda comparison, labels: ("", "")
+
+
+def difference_table(
+    rows: Sequence[Row],
+    labels: tuple[str, str],
+    suite: Suite,
+    *,
+    title: str,
+    unit: str,
+    column: str,
+    note: str,
+    name: Callable[[Row], str],
+    ends: Callable[[Row], tuple[float, float]],
+    digits: int = 2,
+    before: Mapping[str, Callable[[Row], str]] | None = None,
+    after: Mapping[str, Callable[[Row], str]] | None = None,
+    to_decide: bool = False,
+    explained: Callable[[Row], bool],
+    uncounted: int = 0,
+) -> DifferenceTable:
+    """Write differences of one kind, a row each: its name, number, interval, q and verdict.
+
+    Parameters
+    ----------
+    rows, labels, suite : the differences, what their two runs are called, and what was asked.
+    title, unit, column, note : what the table shows, what a row is of, how numbers are headed, and what all that means.
+    name, ends, digits : what a row is about, the interval that it is judged by, and its decimals.
+    before, after : columns before the number and after its interval, by their headings.
+    to_decide : whether a column says how many images would decide.
+    explained : whether a row's verdict is followed by its reason.
+    uncounted : how many of the first rows are left out of the counted verdicts, as one over all the others.
+    """
+    before, after = before or {}, after or {}
+    verdicts = [wording.difference_words(row, labels, suite.label_of) for row in rows]
+    return DifferenceTable(
+        title=title,
+        columns=(unit, *before, column, "95 %", *after, "q", *(["to decide"] if to_decide else []), "verdict"),
+        rows=tuple(
+            (
+                name(row),
+                *(cell(row) for cell in before.values()),
+                wording.signed(row.value, digits),
+                wording.interval(*ends(row), digits),
+                *(cell(row) for cell in after.values()),
+                wording.bare_probability(row.q),
+                *([wording.about(row.n_decide)] if to_decide else []),
+                row.reason if not row.defined else f"{verdict} ({row.reason})" if explained(row) else verdict,
+            )
+            for row, verdict in zip(rows, verdicts, strict=True)
+        ),
+        counts=tuple(f"{verdict}: {n}" for verdict, n in Counter(verdicts[uncounted:]).most_common()),
+        note=note,
+    )
 
 
 def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import Any
+from math import nan
+from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from clinometer._secrets import masked
+from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page
+from clinometer.report.rows import Row
 
 
 def render_page(report: ReportInput, page: Page) -> str:
@@ -27,6 +31,7 @@ def render_page(report: ReportInput, page: Page) -> str:
     style, script = asset("style.css"), asset("page.js") + asset("script.js")
     template = environment(page.package).get_template("base.html")
     return template.render(
+        view=view,
         sections=[(section, values) for section, values in sections if values is not None],
         title=report.title,
         style=Markup(style),
@@ -82,5 +87,45 @@ def environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = breakable
+    environment.filters |= FILTERS
     return environment
+
+
+def _number(value: Any) -> float:
+    """Take a row's number, or a number itself; NaN of nothing."""
+    return value.value if isinstance(value, Row) else nan if value is None else float(value)
+
+
+def _interval(row: Row | None, digits: int = 2, over: str = "images") -> str:
+    if row is None:
+        return ""
+    low, high = row.ends(over)
+    return wording.interval(low, high, digits)
+
+
+FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "breakable": breakable,
+    "number": lambda value, digits=2: wording.number(_number(value), digits),
+    "signed": lambda value, digits=2: wording.signed(_number(value), digits),
+    "share": lambda value: wording.percent(_number(value)),
+    "excess": lambda value: wording.signed_percent(_number(value)),
+    "interval": _interval,
+    "estimate": lambda row, digits=2, **how: breakable(wording.estimate(row, digits, sign=False, **how)),
+    "signed_estimate": lambda row, digits=2, **how: breakable(wording.estimate(row, digits, **how)),
+    "whole": lambda row: f"{row.value:,.0f}" if row and row.defined else wording.MISSING,
+    "null": lambda row, digits=2: wording.number(row.null, digits) if row else wording.MISSING,
+    "p": lambda row: wording.bare_probability(row.p) if row else "",
+    "q": lambda row: wording.bare_probability(row.q) if row else "",
+    "p_words": lambda row: wording.probability(row.p) if row else "",
+    "q_words": lambda row: wording.probability(row.q, "q") if row else "",
+    "lean": wording.verdict_group_of,
+    "verdict": wording.verdict_words,
+    "said": wording.said_of,
+    "note": wording.note,
+    "needed": lambda row: wording.needed(row) if row else "",
+    "amount": wording.count,
+    "listed": wording.listed,
+    "reason": lambda row: wording.reason_words(row) if row else "",
+    "capitalised": wording.capitalised,
+}
+"""How templates write rows. A row that is not there is written as one without a number."""

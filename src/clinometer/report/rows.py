@@ -40,6 +40,10 @@ class Row(Score):
         """Whether the stimulus interval is there."""
         return isfinite(self.stimulus_low) and isfinite(self.stimulus_high)
 
+    def ends(self, over: str = "images") -> tuple[float, float]:
+        """Look up the interval over images, or over what was asked: ``"stimuli"``."""
+        return (self.stimulus_low, self.stimulus_high) if over == "stimuli" else (self.low, self.high)
+
     @property
     def has_bounds(self) -> bool:
         """Whether it is known what missing or repeated pictures might change."""

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.figures import Figure
 from clinometer.report.page import PairView, View
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, not_measured, reason_words, verdict_words, withheld
@@ -52,6 +53,32 @@ def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     if any(row.defined for row in rows):
         return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q for {model}."
     return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
+
+
+def masthead(
+    view: View,
+    finding: str,
+    strongest: str = "",
+    *,
+    meaning: str = "",
+    marks: Sequence[Mapping[str, Any]] = (),
+    figure: Figure | None = None,
+    caption: str = "",
+) -> dict[str, Any]:
+    """Lead a page: who was asked what, what was found, and what its strongest number is.
+
+    ``meaning`` : what the verdict says. ``marks`` : the verdicts counted, as :meth:`Verdicts.marks` does.
+    """
+    return {
+        "title": view.report.title,
+        "finding": finding,
+        "strongest": strongest,
+        "meaning": meaning,
+        "marks": marks,
+        "facts": facts(view),
+        "figure": figure,
+        "caption": caption,
+    }
 
 
 def facts(view: View) -> list[tuple[str, str]]:
@@ -176,107 +203,45 @@ RATES: Final = (
 
 
 def people(view: View) -> dict[str, Any] | None:
-    """Tables of agreement, of encoders and of concepts, by people and apart from them by simulated raters.
-
-    None where neither rated.
-    """
+    """Gather what people said, and apart from them what simulated raters did; None where neither rated."""
     parts = [part for metric in (HUMAN, SIMULATED) if (part := _part(view, metric)) is not None]
     return {"parts": parts} if parts else None
 
 
 def _part(view: View, metric: str) -> dict[str, Any] | None:
-    alpha = view.scores.first(metric, "alpha", encoder="")
+    scores = view.scores
+    alpha = scores.first(metric, "alpha", encoder="")
     if alpha is None:
         return None
-    encoders = _encoders(view, metric)
-    shares = view.scores.select(metric, "share", encoder="")
-    concepts = [_concept(view, row, encoders[0] if encoders else "") for row in shares]
+    names = list(dict.fromkeys(row.encoder for row in scores.select(metric, "corrected_share", encoder="*")))
+    encoders = names[1:] if len(names) == 2 and names[0] == MEAN else names  # with one the average is that encoder
+    lead = encoders[0] if encoders else ""
+    shares = scores.select(metric, "share", encoder="")
+    raw = scores.by_concept("share", "share", encoder=lead or MEAN)
+    taus = scores.select(metric, "tau", encoder="*")
+    several = len({row.encoder for row in taus}) > 2
+    empty = [row for row in scores if row.metric == metric and row.component in ("share", "alpha", "tau")]
     return {
         "simulated": metric == SIMULATED,
         "raters": wording.count(alpha.n_a, "simulated rater" if metric == SIMULATED else "rater"),
         "rated_items": wording.count(alpha.n_b, "item"),
-        "label_a": view.label(shares[0].group) if shares else "",
-        "agreement": [_rate(view, metric, *rate) for rate in RATES],
-        "encoders": [_encoder(view, metric, name) for name in encoders],
-        "lead": encoders[0] if encoders else "",
-        "concepts": concepts,
-        "has_read": any(row["raw"] != wording.MISSING for row in concepts),
-        "correlations": _correlations(view, metric),
-        "missing": wording.reasons(_missing_reasons(view, metric)),
-        "one": any("one rater" in row.reason for row in shares),
+        "agreement": [(label, unit, scores.first(metric, name, encoder="")) for name, label, unit in RATES],
+        "encoders": {
+            name: [scores.first(metric, rate, encoder=name) for rate in ("sensitivity", "specificity")]
+            for name in encoders
+        },
+        "lead": lead,
+        "shares": shares,
+        "raw": raw,
+        "corrected": scores.by_concept(metric, "corrected_share", encoder=lead),
+        "more": scores.by_concept(metric, "more_ratings", encoder=lead),
+        "has_read": any(row.concept in raw and raw[row.concept].defined for row in shares),
+        "correlations": [row for row in taus if row.n_target and (several or row.encoder == MEAN)],
+        "missing": wording.reasons(
+            (row.concept or row.setting or "agreement", row.reason) for row in empty if not row.defined and row.reason
+        ),
+        "one": any(row.reason_code == "one rater" for row in shares),
     }
-
-
-def _encoders(view: View, metric: str) -> list[str]:
-    """Encoders whose readings were held against people's; the average where there are several."""
-    rows = view.scores.select(metric, "corrected_share", encoder="*")
-    names = list(dict.fromkeys(row.encoder for row in rows))
-    return names[1:] if len(names) == 2 and names[0] == MEAN else names
-
-
-def _rate(view: View, metric: str, component: str, label: str, unit: str) -> dict[str, str]:
-    row = view.scores.first(metric, component, encoder="")
-    is_known = row is not None and row.defined
-    return {
-        "label": label,
-        "value": _value(row),
-        "of": wording.count(row.n_target, unit) if row is not None and is_known else "",
-    }
-
-
-def _encoder(view: View, metric: str, name: str) -> dict[str, Any]:
-    rows = [view.scores.first(metric, rate, encoder=name) for rate in ("sensitivity", "specificity")]
-    return {
-        "name": "average over encoders" if name == MEAN else name,
-        "rates": [
-            {
-                "value": _value(row),
-                "of": f"{wording.count(row.n_target, 'image')} of {view.label(row.group)}" if row is not None else "",
-            }
-            for row in rows
-        ],
-    }
-
-
-def _concept(view: View, row: Row, encoder: str) -> dict[str, str]:
-    raw = view.scores.by_concept("share", "share", encoder=encoder or MEAN).get(row.concept)
-    corrected = view.scores.by_concept(row.metric, "corrected_share", encoder=encoder).get(row.concept)
-    more = view.scores.by_concept(row.metric, "more_ratings", encoder=encoder).get(row.concept)
-    return {
-        "name": row.concept,
-        "raw": _value(raw),
-        "people": _value(row),
-        "rated": str(row.n_target),
-        "corrected": _value(corrected),
-        "more": f"{more.value:,.0f}" if more is not None and more.defined else wording.MISSING,
-    }
-
-
-def _correlations(view: View, metric: str) -> list[dict[str, str]]:
-    rows = view.scores.select(metric, "tau", encoder="*")
-    several = len({row.encoder for row in rows}) > 2
-    return [
-        {
-            "score": row.setting,
-            "encoder": "average" if row.encoder == MEAN else row.encoder,
-            "tau": _value(row),
-            "n": str(row.n_target),
-        }
-        for row in rows
-        if row.n_target and (several or row.encoder == MEAN)
-    ]
-
-
-def _value(row: Row | None) -> str:
-    if row is None or not row.defined:
-        return wording.MISSING
-    interval = f" {wording.interval(row.low, row.high)}" if row.has_interval else ""
-    return f"{wording.number(row.value)}{interval}"
-
-
-def _missing_reasons(view: View, metric: str) -> list[tuple[str, str]]:
-    rows = [row for row in view.scores if row.metric == metric and row.component in ("share", "alpha", "tau")]
-    return [(row.concept or row.setting or "agreement", row.reason) for row in rows if not row.defined and row.reason]
 
 
 _MISSING: Final = "are missing (refused or of one colour)"
@@ -325,9 +290,9 @@ COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
 
 def table(view: View) -> dict[str, Any]:
     """Columns and rows; a cell is (text, key to sort by). What no row has is left out."""
-    identities = [[_cell(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
+    identities = [[_text_and_key(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
     named = [name for name, texts in zip(IDENTITY, zip(*identities, strict=True), strict=False) if any(texts)]
-    cells = [[_cell(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    cells = [[_text_and_key(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
     filled = [any(text for text, _ in column) for column in zip(*cells, strict=True)]
     columns = [column for column, there in zip(COLUMNS, filled, strict=False) if there]
     return {
@@ -351,7 +316,7 @@ def _why(row: Row) -> str:
     return reason_words(row) if row.verdict and not_measured(row) else row.reason
 
 
-def _cell(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
+def _text_and_key(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
     if name == "note":
         return "; ".join(part for part in (row.flag, verdict_words(row, view.label), _why(row)) if part), ""
     if name == "encoder":

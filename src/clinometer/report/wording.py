@@ -119,6 +119,20 @@ def with_interval(value: float, low: float, high: float, digits: int = 2) -> str
     return f"{signed(value, digits)} {interval(low, high, digits)}".strip()
 
 
+def estimate(
+    row: Row | None, digits: int = 2, *, sign: bool = True, over: str = "images", scale: float = 1.0, unit: str = ""
+) -> str:
+    """Write a row's number and the interval that it has: ``+0.21 [0.10, 0.32]``; an em dash where there is none.
+
+    ``over`` : what the interval is over, images or ``"stimuli"``. ``unit`` : follows the number, scaled by ``scale``.
+    """
+    if row is None or not row.defined:
+        return MISSING
+    low, high = row.ends(over)
+    number_text = (signed if sign else number)(scale * row.value, digits)
+    return f"{number_text}{unit} {interval(scale * low, scale * high, digits)}".strip()
+
+
 def splits(row: Row) -> str:
     """How a permutation p was found: ``exact, 70 splits``; a certified one with its bracket; empty without splits."""
     if row.n_splits == 0:
@@ -230,6 +244,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
     ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
+    ReasonCode.ONE_RATER: "one rater: how raters differ is not known, so it is not in the interval",
 }
 _OF_THE_ENCODER: Final = (ReasonCode.DOMAIN, ReasonCode.READER, ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES)
 HEADINGS: Final[dict[VerdictGroup, str]] = {

@@ -17,19 +17,35 @@ from clinometer.report import wording
 from clinometer.report.figures.lines import Line, Step, bands_figure
 from clinometer.report.figures.svg import Figure
 from clinometer.report.html import asset, environment, policy
+from clinometer.report.page import digits_of
 from clinometer.report.rows import Row
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
 from clinometer.sweeps.outcome import Setting, SweepOutcome
 from clinometer.sweeps.table import concepts_of, image_count, magnitude_of, numbers_of, undone_of
-from clinometer.sweeps.words import DIFFERENCE_SYMBOL, number_in_words
 
 PAGE: Final = "sweep.html"
 MOST_LINES: Final = 8
 """Lines of a figure: one of each shape. Of more settings, those of the baseline alone are drawn."""
 MOST_TABLES: Final = 60
 """Settings whose differences stand on the page, concept by concept; differences.csv has all."""
+
+DIFFERENCE_SYMBOL: Final = "mean magnitude, less the baseline's"
+
+_NAMES: Final = {
+    ("internal_bias_summary", "diffusion_bias_mean"): "mean diffusion bias \N{GREEK SMALL LETTER DELTA}",
+    ("internal_bias_summary", "bias_amplification_mean"): "mean bias amplification \N{GREEK SMALL LETTER ALPHA}",
+    ("category", "std"): "spread of MCAS over concepts",
+    ("category", "mean"): "mean MCAS",
+}
+
+
+def number_in_words(metric: str, component: str) -> str:
+    """Name a number about a whole suite."""
+    component_names = wording.COMPONENT_NAMES
+    plain = " ".join(dict.fromkeys(component_names.get(name, name.replace("_", " ")) for name in (metric, component)))
+    return _NAMES.get((metric, component), plain)
 
 
 def write_page(directory: Directory, outcome: SweepOutcome) -> None:
@@ -162,8 +178,8 @@ def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, s
         "is_baseline": outcome.is_baseline(setting),
         "seeds": str(len(setting.runs)),
         "images": f"{image_count(setting):,}",
-        "numbers": [_cell(by_number.get(name)) for name in numbers],
-        "difference": _cell(over_all, signed=True),
+        "numbers": [written(by_number.get(name)) for name in numbers],
+        "difference": written(over_all, sign=True),
         "q": "" if over_all is None else wording.bare_probability(over_all.q),
         "verdict": _verdict(outcome, setting, over_all),
         "caution": "" if setting.comparison is None else comparison_caution(setting.comparison, names[::-1])[0],
@@ -184,13 +200,11 @@ def _verdict(outcome: SweepOutcome, setting: Setting, over_all: Row | None) -> s
     return difference_words(over_all, ("the baseline", "it")) if over_all.defined else over_all.reason
 
 
-def _cell(row: Row | None, *, signed: bool = False) -> str:
+def written(row: Row | None, *, sign: bool = False) -> str:
+    """Write a number of a setting with its interval, and whether it is unstable."""
     if row is None or not row.defined:
         return wording.MISSING
-    digits = wording.digits_for([row.value, row.low, row.high])
-    value = (wording.signed if signed else wording.number)(row.value, digits)
-    text = f"{value} {wording.interval(row.low, row.high, digits)}".strip()
-    return wording.flagged(text, unstable=row.unstable)
+    return wording.flagged(wording.estimate(row, digits_of([row]), sign=sign), unstable=row.unstable)
 
 
 def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import pandas as pd
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 from sqlalchemy import func, select
@@ -19,7 +18,6 @@ from sqlalchemy import func, select
 from clinometer import api
 from clinometer._secrets import masked
 from clinometer.report.html import environment
-from clinometer.report.inputs import ReportInput
 from clinometer.report.page import View
 from clinometer.report.sections import HUMAN
 from clinometer.report.sections import people as section
@@ -139,9 +137,8 @@ def _section(run: api.Run, stamp: str) -> tuple[str, str]:
     """The section as the report has it, empty where nobody rated; or why it cannot be shown."""
     if problem := pooled(run):
         return "", problem
-    nothing: Any = {"model_card": run.model_card, "encoder_cards": {}, "settings": {}, "samples": pd.DataFrame()}
-    report = ReportInput(title="", suite=run.suite, scores=run.scores, image=lambda identifier: None, **nothing)
-    content = section(View.of(report))
+    view = View.of_scores(run.suite, run.scores)
+    content = section(view)
     if content is None:
         return "", ""
-    return environment("clinometer.report").get_template("sections/people.html").render(s=content), ""
+    return environment("clinometer.report").get_template("sections/people.html").render(s=content, view=view), ""

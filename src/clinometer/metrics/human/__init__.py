@@ -93,7 +93,7 @@ def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.n
     return Score(
         metric=HUMAN, component=component, concept=concept.name, category=concept.category,
         group=study.answers[answer], encoder="", value=share.value, low=share.low, high=share.high, n_target=share.n,
-        n_a=int(np.isfinite(chosen).sum()), reason=share.reason or caution(chosen, share.value),
+        n_a=int(np.isfinite(chosen).sum()), **{"reason": share.reason} | caution(chosen, share.value),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[S
     }  # fmt: skip
     share = Score(
         component="corrected_share", value=estimate.value, low=estimate.low, high=estimate.high,
-        reason=estimate.reason or caution(chosen, estimate.value), **about,  # type: ignore[arg-type]
+        **{"reason": estimate.reason} | caution(chosen, estimate.value), **about,  # type: ignore[arg-type]
     )  # fmt: skip
     needed = Score(
         component="more_ratings", setting=f"± {study.margin:g}", value=more,

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.verdict import ReasonCode
 
 HUMAN: Final = "human"
 """The metric of numbers that rest on answers of people."""
@@ -131,6 +132,7 @@ def rated_items(answers: np.ndarray) -> int:
     return int(np.isfinite(answers).any(axis=0).sum())
 
 
-def caution(answers: np.ndarray, value: float) -> str:
-    """Return what the interval of an estimate does not hold."""
-    return ONE_RATER if isfinite(value) and raters_of(answers) == 1 else ""
+def caution(answers: np.ndarray, value: float) -> dict[str, str]:
+    """Return what the interval of an estimate does not hold, as the fields of a row that say so."""
+    alone = isfinite(value) and raters_of(answers) == 1
+    return {"reason": ONE_RATER, "reason_code": ReasonCode.ONE_RATER} if alone else {}

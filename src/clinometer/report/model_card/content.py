@@ -19,7 +19,8 @@ from clinometer._messages import printable
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import Judged, Page, PairView, Told, Verdicts, View, unmeasured
+from clinometer.report.page import Page, PairView, Told, Verdicts, View, unmeasured
+from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
 from clinometer.runs.protocol import Departure
@@ -61,12 +62,12 @@ def section_of(runs: Sequence[CardInput], *, rows: int, version: str) -> str:
     return template.render(runs=[_values(run, rows) for run in runs], unchecked=unchecked, version=version).strip()
 
 
-def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Judged], list[Judged]]:
-    """The rows that a card lists, those that name a side first and the stronger before the weaker; and the others."""
+def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Row], list[Row]]:
+    """Split into the rows that a card lists, those that name a side first, then the stronger ones; and the others."""
 
-    def order(one: Judged) -> tuple[int, float]:
-        place = 0 if leans(one.row) else 1 + VERDICT_GROUPS.index(verdict_group_of(one.row))
-        return place, -abs(one.row.value) if one.row.defined else 0.0
+    def order(row: Row) -> tuple[int, float]:
+        place = 0 if leans(row) else 1 + VERDICT_GROUPS.index(verdict_group_of(row))
+        return place, -abs(row.value) if row.defined else 0.0
 
     ranked = sorted(verdicts.rows, key=order)
     return ranked[:rows], ranked[rows:]
@@ -121,25 +122,28 @@ def _in_a_cell(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     first, rest = listed_first(verdicts, rows)
-    counts = f"All together: {_counted(verdicts.rows, verdicts)}."
+    counts = f"All together: {counted(verdicts.rows, verdicts.label)}."
+    others = f" {len(rest):,} of them are not listed: {counted(rest, verdicts.label)}." if rest else ""
     return {
-        "quantity": f"{verdicts.symbol}: {verdicts.meaning}",
-        "head": (wording.capitalised(verdicts.unit), verdicts.symbol, "95 % interval", "q", "Verdict", "Note"),
+        "quantity": f"{verdicts.title}: {verdicts.meaning}",
+        "head": (
+            wording.capitalised(verdicts.heading or verdicts.unit), verdicts.title, "95 % interval", "q", "Verdict",
+            "Note",
+        ),
         "rows": [
-            (one.name, one.value or wording.MISSING, Markup(one.interval), one.q, one.verdict, "; ".join(one.notes))
-            for one in first
+            (
+                verdicts.name(row), verdicts.value(row) or wording.MISSING, Markup(verdicts.interval(row)),
+                wording.bare_probability(row.q), verdicts.verdict(row), "; ".join(verdicts.notes_of(row)),
+            )
+            for row in first
         ],
-        "counted": f"{counts} {len(rest):,} of them are not listed: {_counted(rest, verdicts)}." if rest else counts,
-    }
-
-
-def _counted(rows: Sequence[Judged], verdicts: Verdicts) -> str:
-    return counted((one.row for one in rows), verdicts.label)
+        "counted": counts + others,
+    }  # fmt: skip
 
 
 def _warnings(view: View, told: Told) -> list[str]:
     """What the report says where something is missing: files, verdicts, pictures."""
-    missing = [unmeasured([one.row for one in verdicts.rows], verdicts.unit) for verdicts in told.verdicts]
+    missing = [unmeasured(verdicts.rows, verdicts.unit) for verdicts in told.verdicts]
     refusals = refusal_words(view) if isinstance(view, PairView) else ""
     damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in view.report.damage]
     lacking = [f"Not measured: {reasons}." for reasons in dict.fromkeys(missing) if reasons]
@@ -161,7 +165,7 @@ def limits_of(page: Page, view: View) -> list[tuple[str, str]]:
         return []
     names = [f"{section.template}.html", f"sections/{section.template}.html"]
     reader = _Limits()
-    reader.feed(page_environment(page.package).select_template(names).render(s=values))
+    reader.feed(page_environment(page.package).select_template(names).render(s=values, view=view))
     reader.close()
     return [(" ".join(lead.split()), " ".join(rest.split())) for lead, rest in reader.limits]
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
 from clinometer.report.model_card.content import CardInput, listed_first, one_line
-from clinometer.report.page import Judged, Told, Verdicts
+from clinometer.report.page import Told, Verdicts
+from clinometer.report.rows import Row
 from clinometer.report.wording import not_measured, too_few
 
 if TYPE_CHECKING:
@@ -118,25 +119,26 @@ def _plain(value: Any) -> str | None:
 def _metrics(run: CardInput, rows: int) -> list[dict[str, Any]]:
     told: Told = run.page.told(run.page.view.of(run.report))
     return [
-        _metric(verdicts, one, "unchecked: " if run.report.unchecked else "")
+        _metric(verdicts, row, "unchecked: " if run.report.unchecked else "")
         for verdicts in told.verdicts
-        for one in listed_first(verdicts, rows)[0]
-        if one.row.defined and not not_measured(one.row) and not too_few(one.row)
+        for row in listed_first(verdicts, rows)[0]
+        if row.defined and not not_measured(row) and not too_few(row)
     ]
 
 
-def _metric(verdicts: Verdicts, one: Judged, lead: str) -> dict[str, Any]:
-    row, (low, high) = one.row, one.ends
+def _metric(verdicts: Verdicts, row: Row, lead: str) -> dict[str, Any]:
+    (low, high), verdict = row.ends(verdicts.over), verdicts.verdict(row)
+    named = f"{verdicts.title}, {verdicts.name(row)} {verdicts.interval(row)}"
     return {
         "metric_type": _slug(row.component),
-        "metric_name": one_line(f"{lead}{verdicts.symbol}, {one.name} {one.interval}: {one.verdict}"),
+        "metric_name": one_line(f"{lead}{named}: {verdict}"),
         "metric_value": float(row.value),
         "metric_args": _known(
             {
                 "low": _number(low),
                 "high": _number(high),
                 "q": _number(row.q),
-                "verdict": one_line(one.verdict),
+                "verdict": one_line(verdict),
                 "n": row.n_target or None,
                 "encoder": one_line(row.encoder),
             }

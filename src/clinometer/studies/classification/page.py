@@ -1,73 +1,283 @@
-"""The page and the summary of a classification study."""
+"""The page of a classification study: verdicts, noise samples, pairs, choices, portraits; and several runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.page import Page, Section, Summary, unmeasured
-from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import protocol, table
-from clinometer.report.wording import counted, verdict_in_full
-from clinometer.studies.classification.sections import (
-    choices,
-    classification_gallery,
-    classification_masthead,
-    classification_method,
-    classification_told,
-    classification_verdicts,
-    noise,
-    pairs,
-    signs,
+from clinometer.report.figures.marks import Mark
+from clinometer.report.figures.svg import Ink
+from clinometer.report.gallery import (
+    MOST_PER_PROMPT,
+    Samples,
+    Strip,
+    all_there,
+    counts_in_words,
+    losses,
+    sample_tile,
 )
-from clinometer.studies.classification.view import DENOISER, METRIC, ClassificationView
-from clinometer.suites import ClassificationSuite
+from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.rows import Row
+from clinometer.report.sections import masthead, measured_how, nothing_judged, protocol, table
+from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
+from clinometer.studies.classification.figures import (
+    LINE_WIDTH,
+    association_figure,
+    contrast_mark,
+    differential_figure,
+    differential_models_figure,
+    group_mark,
+    line_style,
+    noise_figure,
+    pair_figure,
+)
+from clinometer.studies.classification.view import ClassificationView, contrast_in_words
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from clinometer.report.wording import counted, verdict_in_full
-from clinometer.suites import Suite
-
-
-def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """ΔS of every contrast at the largest number of noise samples."""
-    assert isinstance(suite, ClassificationSuite)
-    setting = suite.settings[suite.noise_samples[-1]]
-    rows = Scores.from_frame(scores).select(METRIC, "differential", encoder=DENOISER, setting=setting)
-    return Summary(
-        verdicts=counted(rows),
-        title=f"\N{GREEK CAPITAL LETTER DELTA}S {signs(suite)}",
-        columns=("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row) for row in rows),
-        unmeasured=unmeasured(rows, "contrast"),
-    )
+_GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
+_INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",
+         "UNDECIDED": "lean-undecided"}  # fmt: skip
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+# --- the finding and the verdicts ------------------------------------------------------------------------------------
+
+
+def verdicts(view: ClassificationView) -> tuple[Verdicts]:
+    """Judge every contrast at the most noise samples."""
     return (
-        row.group,
-        wording.signed(row.value),
-        wording.interval(row.low, row.high),
-        wording.probability(row.q, "q"),
-        verdict_in_full(row),
+        Verdicts(
+            "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
+            f"at {view.setting}: + where the first side goes to those {view.label_a}",
+            list(view.differentials.values()), short_name=lambda row: row.group,
+            name=lambda row: contrast_in_words(view.suite, row.group), notes=lambda row: (portraits(row), note(row)),
+        ),
+    )  # fmt: skip
+
+
+def portraits(row: Row) -> str:
+    """Say from how many portraits of either side a row is."""
+    return f"{row.n_a} and {row.n_b} portraits" if row.n_a else ""
+
+
+def note(row: Row) -> str:
+    """Say why there is no verdict, or how many portraits would decide."""
+    return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
+
+
+def lead(view: ClassificationView) -> dict[str, Any]:
+    """Lead the page with the finding and each group's association."""
+    return masthead(
+        view,
+        finding(view),
+        strongest(view),
+        figure=association_figure(view),
+        caption=f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
     )
+
+
+def finding(view: ClassificationView) -> str:
+    """Word the strongest contrast in one sentence; or that the portraits do not tell, or none could be judged."""
+    row = _leading(view)
+    if row is not None and leans(row):
+        x, y = view.side_labels(row.group)
+        more, fewer = (x, y) if row.value > 0 else (y, x)
+        return (
+            f"Put before a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of {more} "
+            f"for the former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
+        )
+    groups = {verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
+    if not groups and any(each.defined for each in view.associations.values()):
+        return nothing_judged("contrast", view.model, view.differentials.values())
+    if not groups:
+        return "Nothing could be measured: no group of portraits was classified."
+    if groups == {"balanced"}:
+        return (
+            f"{view.model} is shown to take portraits of all groups for professions {view.label_a} about equally "
+            f"often: no difference is larger than {view.suite.margin:g}."
+        )
+    tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+    question = f"takes portraits of one group for professions {view.label_a} more often than those of another"
+    return f"{tell} whether {view.model}, as a classifier, {question}."
+
+
+def strongest(view: ClassificationView) -> str:
+    """Say what the finding rests on, then what more noise samples add."""
+    return " ".join(part for part in (resting(view), amplification_words(view)) if part)
+
+
+def resting(view: ClassificationView) -> str:
+    """Say what the finding rests on: the largest difference, how sure it is, and how many portraits."""
+    row = _leading(view)
+    if row is None:
+        return ""
+    of = f"from {portraits(row)}" if row.n_a else ""
+    parts = (f"ΔS {wording.estimate(row)}", wording.probability(row.q, "q"), of)
+    numbers = ", ".join(part for part in parts if part)
+    return f"That is {numbers}." if leans(row) else f"The largest difference, by {row.group}: {numbers}."
+
+
+def _leading(view: ClassificationView) -> Row | None:
+    """The largest difference that leans, else the largest there is."""
+    rows = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
+    return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
+
+
+def amplification_words(view: ClassificationView) -> str:
+    """Say whether more noise samples widen the first contrast."""
+    row = next((row for row in view.amplifications.values() if row.defined), None)
+    if row is None:
+        return ""
+    certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
+    verb = "changes with" if certain else "may or may not change with"
+    change = f"{ends_in_words(view, row)}{wording.estimate(row)}"
+    return f"The difference by {row.group} {verb} the number of noise samples: {change}, over {row.setting}."
+
+
+def ends_in_words(view: ClassificationView, row: Row) -> str:
+    """Write ΔS at the fewest and at the most noise samples: a change of +0.09 may widen a difference or narrow it."""
+    settings = [view.suite.settings[n] for n in (view.suite.noise_samples[0], view.suite.noise_samples[-1])]
+    ends = [next(iter(view.rows("differential", group=row.group, setting=setting)), Row()) for setting in settings]
+    if not all(end.defined for end in ends):
+        return ""
+    return f"ΔS from {' to '.join(wording.signed(end.value) for end in ends)}, by "
+
+
+def verdict_list(view: ClassificationView) -> dict[str, Any]:
+    """List every contrast, and what more noise samples add to it."""
+    (judged,) = verdicts(view)
+    return {
+        "figure": differential_figure(view),
+        "judged": judged,
+        "sides": lambda row: " less ".join(view.side_labels(row.group)),
+        "portraits": portraits,
+        "note": note,
+        "ends": lambda row: ends_in_words(view, row) if row.defined else "",
+    }
+
+
+# --- numbers and pictures --------------------------------------------------------------------------------------------
+
+
+def noise(view: ClassificationView) -> dict[str, Any] | None:
+    """Gather curves over the number of noise samples, with their keys."""
+    if len(view.suite.noise_samples) < 2:
+        return None
+    settings = {name: n for n, name in view.suite.settings.items()}
+    lines: dict[str, dict[int, Row]] = {}
+    for component in ("association", "differential"):
+        for row in view.rows(component, setting="*"):
+            label = view.label(row.group) if component == "association" else f"ΔS, {row.group}"
+            lines.setdefault(wording.capitalised(label), {})[settings[row.setting]] = row
+    groups = [(group_mark(view, name), view.label(name)) for name in view.suite.groups]
+    contrasts = [(contrast_mark(order), name) for order, name in enumerate(view.suite.contrasts)]
+    return {
+        "association": noise_figure(view, "association"),
+        "differential": noise_figure(view, "differential"),
+        "groups": [_key(order, *key) for order, key in enumerate(groups)],
+        "contrasts": [_key(order, *key) for order, key in enumerate(contrasts)],
+        "lines": lines,
+    }
+
+
+def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
+    """A line's shape, colour and dashes: two of the colours are greys."""
+    ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
+    style = line_style(order)
+    dashes = "" if style == "-" else " ".join(f"{LINE_WIDTH * length:g}" for length in style[1])
+    return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "dashes": dashes, "label": wording.capitalised(label)}
+
+
+def pairs(view: ClassificationView) -> dict[str, Any] | None:
+    """Gather a matrix of pairs for each contrast."""
+    figures = [(name, pair_figure(view, name, number)) for number, name in enumerate(view.suite.contrasts)]
+    drawn = [(contrast_in_words(view.suite, name), figure) for name, figure in figures if figure is not None]
+    return {"figures": drawn} if drawn else None
+
+
+def choices(view: ClassificationView) -> dict[str, Any]:
+    """Gather what portraits are taken for when all classes stand open, and what the measurement cost."""
+    shares = {(row.concept, row.group): row for row in view.rows("choice")}
+
+    def share(name: str, group: str) -> str:
+        row = shares.get((name, group))
+        if row is None or not row.defined:
+            return wording.MISSING
+        ends = f" {100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}" if row.has_interval else ""
+        return f"{wording.percent(row.value)}{ends}"
+
+    return {
+        "share": share,
+        "cost": {row.group: row for row in view.rows("evaluations")},
+        "ties": {row.group: row for row in view.rows("tie_share")},
+        "planned": len(view.suite.classes) * view.suite.noise_samples[-1],
+    }
+
+
+def gallery(view: ClassificationView) -> dict[str, Any]:
+    """Gather the portraits of each group, and what could not be made."""
+    samples = Samples(view.report.samples)
+    held, groups = samples.by("group"), []
+    for group in view.suite.groups:
+        own = held.get((group,), samples[:0])
+        label = wording.capitalised(view.label(group))
+        tiles = [
+            sample_tile(view, sample, f"{label}, portrait {order} of {len(own)}")
+            for order, sample in enumerate(own[:MOST_PER_PROMPT], 1)
+        ]
+        strip = Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT))
+        groups.append(
+            {"label": label, "counts": counts_in_words(own), "row": view.associations.get(group), "strip": strip}
+        )
+    return {"groups": groups, "losses": losses(view, samples), "there": all_there(len(samples))}
+
+
+def method(view: ClassificationView) -> dict[str, Any]:
+    """Gather words, limits, cards, settings; no encoder has a part in it."""
+    return measured_how(view) | {"encoders": []}
 
 
 CLASSIFICATION: Final = Page(
     view=ClassificationView,
     package="clinometer.studies.classification",
     sections=(
-        Section("masthead", "", classification_masthead, "masthead"),
-        Section("verdicts", "Verdicts", classification_verdicts, "verdicts"),
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", verdict_list, "verdicts"),
         Section("noise", "Noise samples", noise, "noise"),
         Section("pairs", "Pairs", pairs, "pairs"),
         Section("choices", "All classes", choices, "choices"),
-        Section("gallery", "Portraits", classification_gallery, "gallery"),
+        Section("gallery", "Portraits", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", classification_method, "method"),
+        Section("method", "Method and limits", method, "method"),
     ),
-    summary=classification_summary,
-    told=classification_told,
+    finding=finding,
+    strongest=strongest,
+    verdicts=verdicts,
 )
+
+
+# --- runs beside each other ------------------------------------------------------------------------------------------
+
+
+def side_by_side(views: Mapping[str, ClassificationView], encoder: str) -> dict[str, Any]:
+    """Gather figures and tables of several classification runs; no encoder has a part in them."""
+    first = next(iter(views.values()))
+
+    def differential(row: Row) -> list[str]:
+        return [wording.estimate(row), wording.bare_probability(row.q) or wording.MISSING]
+
+    return {
+        "margin": first.suite.margin,
+        "setting": first.setting,
+        "differentials": differential_models_figure(views),
+        "contrasts": [
+            {"name": contrast_in_words(first.suite, name),
+             "cells": [differential(view.differentials.get(name, Row())) for view in views.values()]}
+            for name in first.suite.contrasts
+        ],
+        "groups": [
+            {"name": wording.capitalised(first.label(group)),
+             "cells": [[wording.estimate(view.associations.get(group), sign=False)] for view in views.values()]}
+            for group in first.suite.groups
+        ],
+    }  # fmt: skip

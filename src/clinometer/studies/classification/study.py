@@ -7,6 +7,7 @@ from typing import Final
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
 from clinometer.studies.classification.page import CLASSIFICATION as PAGE
+from clinometer.studies.classification.page import side_by_side
 from clinometer.studies.classification.scoring import (
     classify,
     compare_classification,
@@ -14,7 +15,6 @@ from clinometer.studies.classification.scoring import (
     score_classification,
     unclassified_parts,
 )
-from clinometer.studies.classification.side_by_side import side_by_side
 from clinometer.studies.classification.view import DENOISER, ClassificationView, contrast_in_words
 from clinometer.studies.study import PartStage, Study
 from clinometer.suites import ClassificationSuite, Suite

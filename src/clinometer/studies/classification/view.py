@@ -60,6 +60,12 @@ class ClassificationView(View):
         """What more noise samples add to ΔS, by contrast."""
         return {row.group: row for row in self.rows("amplification", setting="*")}
 
+    @property
+    def given(self) -> str:
+        """Where the portraits came from, if the model did not draw them."""
+        portraits = self.report.model_card.get("settings", {}).get("portraits")
+        return str(portraits["name"]) if portraits else ""
+
     def side_labels(self, contrast: str) -> tuple[str, str]:
         """The two sides of a contrast, for people."""
         sides = self.suite.contrasts[contrast]

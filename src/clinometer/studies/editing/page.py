@@ -1,69 +1,281 @@
-"""The page and the summary of an editing study."""
+"""The page of an editing study: who is flipped, whose skin changes, before and after; and runs beside each other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.page import Page, Section, Summary, unmeasured
-from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import measured_how, people, protocol, table
-from clinometer.report.wording import counted, verdict_in_full
-from clinometer.studies.editing.sections.edits import (
-    editing_masthead,
-    editing_told,
-    editing_verdicts,
-    flipped,
-    skin,
-    strips,
-)
-from clinometer.studies.editing.sections.planted import editing_planted
+from clinometer.report.comparison import by_label
+from clinometer.report.figures.marks import rows_figure
+from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
+from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.rows import Row, is_empty
+from clinometer.report.sections import masthead, measured_how, people, protocol, table
+from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
+from clinometer.studies.editing.figures import flip_matrix, flips_figure, known_cells, skin_arrows
 from clinometer.studies.editing.view import EditingView
-from clinometer.suites import EditingSuite
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from clinometer.report.wording import counted, verdict_in_full
-from clinometer.suites import Suite
+SHOWN: Final = 3
+"""Portraits of each group that are shown with all their edits."""
 
 
-def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """The asymmetry of flips at every class and strength, as the first encoder reads them, which leads the page too."""
-    assert isinstance(suite, EditingSuite)
-    asymmetries = [
-        row for row in Scores.from_frame(scores).select("editing", "flip_asymmetry", encoder="*") if not row.concept
-    ]
-    readers = list(dict.fromkeys(row.encoder for row in asymmetries))
-    rows = [row for row in asymmetries if row.encoder == readers[0]]
-    seen_by = f", read by {readers[0]}" if len(readers) > 1 else ""
-    return Summary(
-        verdicts=counted(rows),
-        title=f"flip asymmetry{seen_by}: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
-        columns=("edited into", "asymmetry", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row) for row in rows),
-        unmeasured=unmeasured(rows, "edit"),
+# --- the finding and the verdicts ------------------------------------------------------------------------------------
+
+
+def verdicts(view: EditingView) -> list[Verdicts]:
+    """Judge both contrasts of every class and strength: between the genders, and between the tones."""
+    a, b = view.label_a, view.label_b
+
+    def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
+        return Verdicts(
+            "edit", symbol, meaning, rows, digits=1, scale=scale, suffix=suffix, heading="edited into",
+            notes=lambda row: (note(row),), name=lambda row: f"{wording.capitalised(row.category)}, {row.setting}",
+        )  # fmt: skip
+
+    flips = (
+        f"Flip rate of \u201c{b}\u201d portraits minus that of \u201c{a}\u201d: positive means that edits move to {a}."
     )
+    read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
+    found = [judge(f"flip asymmetry{read_by}", flips, view.class_rows("flip_asymmetry", view.reader), 100, " points")]
+    if view.suite.tones:
+        lighter, darker = view.suite.tones
+        skins = (
+            f"Change of the skin's angle of {darker} portraits minus that of {lighter} ones: positive means that "
+            f"{darker} skin is lightened more."
+        )
+        found.append(judge("change of skin", skins, view.overall("ita_contrast"), 1, " \N{DEGREE SIGN}"))
+    return found
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def note(row: Row) -> str:
+    """Say why there is no verdict, or how many portraits would decide."""
+    return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
+
+
+def lead(view: EditingView) -> dict[str, Any]:
+    """Lead the page with the finding."""
+    return masthead(view, finding(view), strongest(view))
+
+
+def finding(view: EditingView) -> str:
+    """Word the strongest asymmetry between the genders in one sentence."""
+    row = _leading(view)
+    if row is None:
+        return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
+    if not leans(row):
+        groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {"unmeasured"}
+        tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+        return f"{tell} whether editing turns one gender into the other more often than the other way round."
+    more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
     return (
-        f"{row.category}, {row.setting}",
-        wording.signed(row.value),
-        wording.interval(row.low, row.high),
-        wording.probability(row.q, "q"),
-        verdict_in_full(row),
+        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
+        f"read as a {fewer} {abs(100 * row.value):.0f} percentage points more often than the other way round."
     )
+
+
+def strongest(view: EditingView) -> str:
+    """Say what the finding rests on, then whose skin changes."""
+    return " ".join(part for part in (resting(view), skin_finding(view)) if part)
+
+
+def resting(view: EditingView) -> str:
+    """Say what the finding rests on: how far, to which side, how sure and from how many portraits."""
+    row = _leading(view)
+    if row is None:
+        return ""
+    points = f"{wording.signed(100 * row.value, 0)} points {wording.interval(100 * row.low, 100 * row.high, 0)}".strip()
+    side = f"towards {view.label_a if row.value > 0 else view.label_b}"
+    portraits = f"from {wording.count(row.n_target, 'portrait')}" if row.n_target else ""
+    numbers = ", ".join(part for part in (points, side, wording.probability(row.q, "q"), portraits) if part)
+    if leans(row):
+        return f"That is {numbers}."
+    few = _too_few([row]) if verdict_group_of(row) == "few" else ""
+    return f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {numbers}{few}."
+
+
+def _leading(view: EditingView) -> Row | None:
+    """The largest asymmetry of a class that leans, else the largest there is."""
+    rows = [row for row in view.class_rows("flip_asymmetry", view.reader) if verdict_group_of(row) != "unmeasured"]
+    return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
+
+
+def skin_finding(view: EditingView) -> str:
+    """Word the difference between the tones that stands out most, and the largest change of a group that does."""
+
+    def largest(rows: Sequence[Row]) -> Row | None:
+        return max(filter(leans, rows), key=lambda row: abs(row.value), default=None)
+
+    def changed(row: Row) -> str:
+        word = "lighter" if row.value > 0 else "darker"
+        change = wording.estimate(row, 1, unit="\N{DEGREE SIGN}")
+        return f"{word} ({change}) when edited into \u201c{row.category}\u201d at {row.setting}"
+
+    sentences = []
+    if (contrast := largest(view.overall("ita_contrast"))) is not None:
+        assert view.suite.tones is not None
+        lighter, darker = view.suite.tones  # whichever way either of them changes: it is worded as relative
+        sentences.append(f"Held against {lighter} skin, {darker} skin becomes {changed(contrast)}.")
+    changes = view.overall("ita_change")
+    if (change := largest(changes)) is not None:
+        sentences.append(f"The largest change of skin: {view.label(change.group)} become {changed(change)}.")
+    elif any(verdict_group_of(row) != "unmeasured" for row in changes):
+        few = all(verdict_group_of(row) in ("few", "unmeasured") for row in changes)
+        tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
+        sentences.append(f"Whether the skin of a single group changes: {tell}.")
+    elif not sentences:
+        sentences.append("No change of skin tone could be judged: too few images show skin.")
+    return " ".join(sentences)
+
+
+def _too_few(rows: Sequence[Row]) -> str:
+    """Say so where no p can reach 0.05."""
+    least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
+    return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
+
+
+def verdict_lists(view: EditingView) -> dict[str, Any]:
+    """List the contrasts of every class and strength."""
+    headings = [f"Towards {view.label_a} or {view.label_b}"]
+    headings += [f"Skin: {view.suite.tones[1]} against {view.suite.tones[0]}"] if view.suite.tones else []
+    ids = ("flip", "skin")
+    return {
+        "lists": [
+            {"id": id_, "lean": "", "heading": heading, "note": of.meaning, "rows": of.rows, "judged": of}
+            for id_, heading, of in zip(ids, headings, verdicts(view), strict=False)
+        ],
+        "note": note,
+    }
+
+
+# --- numbers and pictures --------------------------------------------------------------------------------------------
+
+
+def flips(view: EditingView) -> dict[str, Any]:
+    """Gather a matrix for each encoder, and how often it abstains."""
+    figures = []
+    for number, encoder in enumerate(view.readers):
+        figure = flip_matrix(view, encoder, f"flips{number}")
+        if figure is not None:
+            rows = [row.value for row in view.class_rows("uncertain_rate", encoder) if row.defined]
+            shares = list(dict.fromkeys(wording.percent(share) for share in (min(rows), max(rows)))) if rows else []
+            single = flip_matrix(view, encoder, f"flips-single{number}", "flip_rate_single_wording")
+            figures.append({"encoder": encoder, "figure": figure, "single": single, "abstains": " to ".join(shares)})
+    return {"figures": figures, "first": view.suite.wordings[0], "identity": view.by_cell("identity", view.reader)}
+
+
+def planted(view: EditingView) -> dict[str, Any] | None:
+    """Hold the order of flips at each strength against what was planted; left out when nothing was."""
+    orders = view.scores.select("editing", "planted_order", encoder=view.reader)
+    if not orders:
+        return None
+    settings = [row.setting for row in orders]
+    by_setting = [{cell[:2]: cell for cell in known_cells(view, setting)} for setting in settings]
+    first = sorted(by_setting[0].values(), key=lambda cell: -cell.planted)
+    return {
+        "orders": [(row, flips_figure(view, row.setting, number)) for number, row in enumerate(orders)],
+        "cells": [(cell, [of[cell[:2]].row if cell[:2] in of else None for of in by_setting]) for cell in first],
+    }
+
+
+def skin(view: EditingView) -> dict[str, Any] | None:
+    """Gather arrows of the angle by class, and average faces."""
+    figures = [(wording.capitalised(kind), skin_arrows(view, kind, number)) for number, kind in enumerate(view.kinds)]
+    unknown = [row for row in view.overall("unknown_tone") if row.defined and row.value > 0]
+    return {
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "unknown": wording.count(len(unknown), "cell") if unknown else "",
+        "faces": average_faces(view),
+        "alignment": _alignment(view),
+    }
+
+
+def _alignment(view: EditingView) -> dict[str, Any] | None:
+    """How faces were laid over each other, and how many of the images had one."""
+    curves = view.report.curves
+    if curves is None or "alignment" not in curves:
+        return None
+    averages = curves[curves.curve == "average_face"]
+    lost = []
+    for row in averages[averages.faces < averages.drawn].to_dict("records"):
+        cell = [view.label(row["group"]), row["category"], row["setting"]]
+        of = f"{row['drawn'] - row['faces']} of {row['drawn']}"
+        lost.append(f"{', '.join(part for part in cell if part)}: {of}")
+    return {
+        "words": averages.alignment.iloc[0],
+        "faces": int(averages.faces.sum()),
+        "drawn": int(averages.drawn.sum()),
+        "lost": lost,
+    }
+
+
+def average_faces(view: EditingView) -> list[dict[str, Any]]:
+    """Find the average face of each group before, and of each class and strength after."""
+    curves = view.report.curves
+    if curves is None or "image" not in curves:
+        return []
+    thumbnails: dict[tuple[str, str, str], Thumbnail | None] = {
+        (str(row["group"]), str(row["category"]), str(row["setting"])): thumbnail(row["image"])
+        for row in curves.to_dict("records")
+        if not is_empty(row["image"])
+    }
+    return [
+        {
+            "label": view.label(group),
+            "before": thumbnails.get((group, "", "before")),
+            "after": [thumbnails.get((group, *column)) for column in view.columns],
+        }
+        for group in view.suite.groups
+    ]
+
+
+def strips(view: EditingView) -> dict[str, Any]:
+    """Lay the first portraits of each group beside their edits; and say what could not be made."""
+    samples = view.report.samples
+    portraits = samples[samples.role == "portrait"]
+    shown = {group: portraits[portraits.group == group].head(SHOWN) for group in view.suite.groups}
+    made = samples[(samples.role == "edit") & samples.source.isin([key for each in shown.values() for key in each.id])]
+    edits = {(e["source"], e["concept"], e["strength"]): e for e in made.to_dict("records")}
+    groups = []
+    for group in view.suite.groups:
+        rows = []
+        for portrait in shown[group].to_dict("records"):
+            cells = [
+                {"profession": name, "tiles": [
+                    _tile(view, edits.get((portrait["id"], name, strength)), f"{name}, strength {strength:g}")
+                    for strength in view.suite.strengths]}
+                for name in view.suite.professions
+            ]  # fmt: skip
+            rows.append({"before": _tile(view, portrait, f"{view.label(group)}, portrait"), "cells": cells})
+        groups.append({"label": view.label(group), "rows": rows})
+    statuses = Counter(status for status in samples.status if status != "ok")
+    reasons = Counter(reason for reason in samples.reason if not is_empty(reason)).most_common(5)
+    return {
+        "groups": groups,
+        "strengths": [f"{strength:g}" for strength in view.suite.strengths],
+        "losses": ", ".join(f"{n} {status}" for status, n in statuses.items()),
+        "reasons": [f"{reason} ({n}\N{MULTIPLICATION SIGN})" for reason, n in reasons],
+    }
+
+
+def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[str, Any]:
+    status = str(sample["status"]) if sample is not None else "missing"
+    if sample is not None and is_flagged(sample):
+        status = "flagged"
+    picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
+    return {"alt": alt, "status": "unreadable" if status == "ok" and picture is None else status, "picture": picture}
 
 
 EDITING: Final = Page(
     view=EditingView,
     package="clinometer.studies.editing",
     sections=(
-        Section("masthead", "", editing_masthead, "masthead"),
-        Section("verdicts", "Verdicts", editing_verdicts, "verdicts"),
-        Section("flips", "Flips", flipped, "flips"),
-        Section("planted", "Planted", editing_planted, "planted"),
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+        Section("flips", "Flips", flips, "flips"),
+        Section("planted", "Planted", planted, "planted"),
         Section("skin", "Skin", skin, "skin"),
         Section("strips", "Before and after", strips, "strips"),
         Section("people", "People", people, "people"),
@@ -71,6 +283,49 @@ EDITING: Final = Page(
         Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", measured_how, "method"),
     ),
-    summary=editing_summary,
-    told=editing_told,
+    finding=finding,
+    strongest=strongest,
+    verdicts=verdicts,
 )
+
+
+# --- runs beside each other ------------------------------------------------------------------------------------------
+
+
+def side_by_side(views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
+    """Gather figures and tables of several editing runs, as ``encoder`` reads them."""
+    first = next(iter(views.values()))
+    asymmetries = {
+        model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
+        for model, view in views.items()
+    }
+    names = [f"{kind}, {setting}" for kind, setting in first.columns]
+    found = [
+        (view.by_cell("flip_rate", encoder), view.by_cell("ita_change"), view.by_cell("identity", encoder))
+        for view in views.values()
+    ]
+
+    def cells(flipped: Mapping[Any, Row], changed: Mapping[Any, Row], kept: Mapping[Any, Row], cell: Any) -> list[str]:
+        """Write the flip rate, the change of the skin's angle, and the cosine of before and after."""
+        flip, change, identity = (rows.get(cell, Row()) for rows in (flipped, changed, kept))
+        degrees = f"{wording.signed(change.value, 1)}°" if change.defined else wording.MISSING
+        return [wording.percent(flip.value), degrees, wording.number(identity.value)]
+
+    return {
+        "reader": encoder,
+        "margin": None,
+        "asymmetry": rows_figure(
+            asymmetries, names, "flip asymmetry", (f"edits move to {first.label_b}", f"to {first.label_a}"),
+            name="asymmetry", title="Flip asymmetry of every model",
+        ),
+        "edits": [
+            {
+                "name": f"{wording.capitalised(first.label(group))}, into “{kind}”",
+                "concept": setting,
+                "cells": [cells(*of, (group, kind, setting)) for of in found],
+            }
+            for group in first.suite.groups
+            for kind, setting in first.columns
+        ],
+        "faces": by_label([{"model": model, **row} for model, view in views.items() for row in average_faces(view)]),
+    }  # fmt: skip

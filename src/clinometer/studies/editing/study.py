@@ -9,8 +9,8 @@ from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
 from clinometer.studies.editing.page import EDITING as PAGE
+from clinometer.studies.editing.page import side_by_side
 from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
-from clinometer.studies.editing.side_by_side import side_by_side
 from clinometer.studies.editing.view import PIXELS, EditingView
 from clinometer.studies.study import ComparedGroups, PartStage, Study
 from clinometer.suites import EditingSuite, Suite

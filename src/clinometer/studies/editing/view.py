@@ -68,6 +68,14 @@ class EditingView(View):
         """Rows about whole classes."""
         return [row for row in self.scores.select("editing", component, encoder=encoder) if not row.concept]
 
+    def overall(self, component: str) -> list[Row]:
+        """Rows about whole classes that were measured on pixels."""
+        return self.class_rows(component, PIXELS)
+
+    def by_cell(self, component: str, encoder: str = PIXELS) -> dict[tuple[str, str, str], Row]:
+        """Rows about whole classes by group, class and strength."""
+        return {(row.group, row.category, row.setting): row for row in self.class_rows(component, encoder)}
+
     def pixel_rows(self, component: str) -> list[Row]:
         """Rows measured on pixels."""
         return self.scores.select("editing", component, encoder=PIXELS)

@@ -1,74 +1,570 @@
-"""The page and the summary of a leaning study."""
+"""The page of a leaning study: the finding, the verdicts, and a section for each of its numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from math import isfinite
+from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.page import Page, Section, Summary, digits_of, unmeasured
-from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import people, protocol, table
-from clinometer.report.wording import Label, counted, verdict_in_full
-from clinometer.studies.leaning.sections.categories import categories, stages
-from clinometer.studies.leaning.sections.gallery import gallery
-from clinometer.studies.leaning.sections.internal import internal_bias
-from clinometer.studies.leaning.sections.masthead import masthead
-from clinometer.studies.leaning.sections.method import method
-from clinometer.studies.leaning.sections.other_audits import other_audits
-from clinometer.studies.leaning.sections.own_text import own_text
-from clinometer.studies.leaning.sections.plane import plane
-from clinometer.studies.leaning.sections.planted import planted
-from clinometer.studies.leaning.sections.prior import prior
-from clinometer.studies.leaning.sections.reader import reader
-from clinometer.studies.leaning.sections.sensitivity import sensitivity
-from clinometer.studies.leaning.sections.verdicts import signs, told, verdicts
+from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
+from clinometer.report.gallery import (
+    FEWEST_PER_PROMPT,
+    MOST_IMAGES,
+    MOST_PER_PROMPT,
+    Samples,
+    Strip,
+    Tile,
+    all_there,
+    by_owner,
+    counts_in_words,
+    losses,
+    sample_tile,
+)
+from clinometer.report.page import Page, Section, Verdicts, digits_of
+from clinometer.report.rows import OWN_TEXT_METRIC, PRIOR_METRIC, Row
+from clinometer.report.sections import (
+    masthead,
+    measured_how,
+    nothing_judged,
+    nothing_told,
+    people,
+    protocol,
+    refusal_words,
+    rest_in_words,
+    table,
+)
+from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
+from clinometer.studies.leaning.figures import (
+    category_figure,
+    component_figure,
+    encoder_figure,
+    internal_bias_figure,
+    lean_limits,
+    overview_figure,
+    planted_figure,
+    planted_probabilities,
+)
+from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.suites import LeaningSuite
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from clinometer.suites import Suite
-
-SHOWN: Final = 4
-"""Concepts shown at either end."""
+# --- the finding and the verdicts ------------------------------------------------------------------------------------
 
 
-def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """The concepts that lean most to either side."""
-    assert isinstance(suite, LeaningSuite)
-    rows = Scores.from_frame(scores).select("mcas", "image_part")
-    return Summary(
-        verdicts=counted(rows, suite.label_of),
-        title=f"Image part of MCAS, what the pictures lean: {signs(suite)}",
-        columns=("concept", "image part", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
-        unmeasured=unmeasured(rows, "concept"),
-    )
+def verdicts(view: LeaningView) -> tuple[Verdicts]:
+    """Judge the image part of every concept."""
+    suite = view.suite
+    signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
+    rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
 
+    def notes(row: Row) -> Sequence[str]:
+        return images_in_words(view, row), explain_apart(view, row), qualification(row), wording.note(row)
 
-def _ends(rows: list[Row]) -> list[Row]:
-    """Pick the rows that lean most to either side, from A to B."""
-    ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)
-    return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
-
-
-def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
     return (
-        row.concept,
-        wording.signed(row.value, digits),
-        wording.interval(row.low, row.high, digits),
-        wording.probability(row.q, "q"),
-        verdict_in_full(row, label),
+        Verdicts(
+            "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
+            suite.label_of, digits=view.digits, notes=notes, is_ranked=True,
+        ),
+    )  # fmt: skip
+
+
+def lead(view: LeaningView) -> dict[str, Any]:
+    """Lead the page with the finding and the dial."""
+    drawn = {concept.category for concept in view.ranked()}
+    rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
+    named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
+    return masthead(
+        view,
+        finding(view),
+        strongest(view),
+        meaning=leans_means(view.label_a, view.label_b),
+        marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
+        figure=overview_figure(view),
+        caption=f"Every concept on one dial: upright means no leaning. {f'{named}. ' if rings else ''}Marks are the "
+        f"image parts, {wording.PART_SCALE}, and arcs their 95\N{NARROW NO-BREAK SPACE}% intervals.",
     )
+
+
+def leans_means(label: str, other: str) -> str:
+    """Explain in one sentence what is said of a concept that leans."""
+    return (
+        f"\N{LEFT DOUBLE QUOTATION MARK}Leans to {label}\N{RIGHT DOUBLE QUOTATION MARK} means: to the encoder, the "
+        f"pictures drawn for the concept are nearer to the pictures and words for {label} than to those for {other}, "
+        "and by more than the chance of drawing explains."
+    )
+
+
+def finding(view: LeaningView) -> str:
+    """Word the finding in one sentence, by counting verdicts."""
+    counts = verdicts(view)[0].counts()
+    measured = counts.total() - counts["unmeasured"]
+    if not measured:
+        return nothing_judged("concept", view.model, view.pictures.values())
+    asked = f"asked for {wording.count(measured, 'concept')} without naming a group"
+    sides = [
+        f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
+        for side, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[side]
+    ]
+    rest, opening = rest_in_words(counts), f"{wording.capitalised(asked)}, {view.model}"
+    if sides:
+        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+    if untold := nothing_told(counts):
+        return f"{untold} whether {view.model} leans, {asked}."
+    return f"{opening} is shown to lean for none of them: {rest}."
+
+
+def strongest(view: LeaningView) -> str:
+    """Name the concept that leans the most, with its interval."""
+    leaning = [concept for concept in view.ranked() if leans(view.pictures[concept.name])]
+    if not leaning:
+        return ""
+    concept = max(leaning, key=lambda concept: abs(view.pictures[concept.name].value))
+    row = view.pictures[concept.name]
+    label = view.label_a if row.value > 0 else view.label_b
+    images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
+    return (
+        f"The strongest: {concept.prompt} leans to {label}, image part {wording.estimate(row, view.digits)} "
+        f"({wording.PART_SCALE}){f'; {images}' if images else ''}."
+    )
+
+
+def verdict_lists(view: LeaningView) -> dict[str, Any]:
+    """List concepts by their verdicts, each with the bars of its parts and the count of its images."""
+    ends = [(row.value, row.low, row.high) for row in view.pictures.values()]
+    ends += [(row.value,) * 3 for row in view.texts.values()]
+    reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
+    return {
+        "lists": verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
+        "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
+        "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
+        "apart": {name: explain_apart(view, row) for name, row in view.pictures.items()},
+        "qualification": {name: qualification(row) for name, row in view.pictures.items()},
+        "scale": wording.PART_SCALE,
+        "reach": reach,
+    }
+
+
+def images_in_words(view: LeaningView, row: Row) -> str:
+    """Say how many of a concept's images read as the group that most do, or how many there are."""
+    shares = wording.share_words(view.shares.get(row.concept), view.label_a, view.label_b)
+    return shares or wording.count(row.n_target, "image")
+
+
+def _bars(view: LeaningView, row: Row, scale: float) -> dict[str, Any]:
+    """Place both parts as bars in a strip of 120: where each begins, how long it is, and on which side of 60."""
+    text = view.texts.get(row.concept)
+    rows = {"pictures": row} | ({"text": text} if text is not None and text.defined else {})
+    bars: dict[str, Any] = {
+        name: {
+            "x": round(60 + min(scale * part.value, 0.0), 1),
+            "width": round(abs(scale * part.value), 1),
+            "side": "a" if part.value > 0 else "b",
+        }
+        for name, part in rows.items()
+    }
+    return bars | {
+        "interval": [round(60 + scale * end, 1) for end in row.ends()] if row.has_interval else [],
+        "words": ", ".join(f"{name} {wording.signed(part.value, view.digits)}" for name, part in rows.items()),
+    }
+
+
+def explain_apart(view: LeaningView, row: Row) -> str:
+    """Explain, by the concept's own numbers, why most images read as the group that its pictures do not lean to.
+
+    An image is read by the words alone, and ITA is the mean of what the words say of each. Where ITA too lies on the
+    other side, it is II that the sum follows; where it does not, few images lie further out than the many.
+    """
+    ita, share = view.scores.by_concept("mcas", "ita").get(row.concept), view.shares.get(row.concept)
+    if not leans(row) or share is None or not share.defined or (share.value - 0.5) * row.value >= 0 or ita is None:
+        return ""
+    side = view.label(row.side)
+    if ita.value * row.value < 0:
+        return f"read by the words alone; to the pictures drawn for {side} its pictures are nearer still"
+    few = round(share.n_target * min(share.value, 1 - share.value))
+    return f"{wording.count(few, 'image')} read as {side}, further from the middle than the others" if few else ""
+
+
+# --- MCAS, its stages, its encoders ----------------------------------------------------------------------------------
+
+
+def categories(view: LeaningView) -> dict[str, Any]:
+    """Gather what MCAS says of each concept, a figure for each category, and the table of category statistics."""
+    limits = lean_limits(view)
+    figures = [(view.category_label(name), category_figure(view, name, limits)) for name in view.suite.categories]
+    return {
+        "concepts": [concept.name for concept in view.ranked(by=view.mcas)],
+        "source": lambda name: source_words(view.mcas[name], view.pictures.get(name, Row())),
+        "sources": sources_counted((view.mcas[name], view.pictures.get(name, Row())) for name in view.mcas),
+        "scale": wording.MCAS_SCALE,
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "statistics": category_statistics(view),
+        "stimulus": any(row.has_stimulus_interval for row in view.mcas.values()),
+        "few": any(map(too_few, view.mcas.values())),
+    }
+
+
+def category_statistics(view: LeaningView) -> dict[str, list[tuple[Row, Row]]]:
+    """Find mean and standard deviation of MCAS, by category: of concepts measured positive, negative, and of all."""
+
+    def statistic(category: str, group: str, component: str) -> Row:
+        rows = view.scores.select("category" if group == "all" else "category_by_sign", component, category=category)
+        return next((row for row in rows if row.group in (("", "all") if group == "all" else (group,))), Row())
+
+    by_category = {
+        category: [
+            (statistic(category, group, "mean"), statistic(category, group, "std"))
+            for group in (view.group_a, view.group_b, "all")
+        ]
+        for category in (*view.suite.categories, "all")
+    }
+    return {name: pairs for name, pairs in by_category.items() if any(row.defined for pair in pairs for row in pair)}
+
+
+def stages(view: LeaningView) -> dict[str, Any] | None:
+    """Gather components and encoders; left out when there is neither."""
+    components = component_figure(view)
+    if components is None:
+        return None
+    shapes = [ENCODER_SHAPES[order % len(ENCODER_SHAPES)] for order in range(len(view.encoders))]
+    by_encoder = [view.scores.by_concept("mcas", "image_part", encoder=name) for name in view.encoders]
+    everyone = "Both" if len(view.encoders) == 2 else f"All {len(view.encoders)}"
+    return {
+        "components": components,
+        "encoders": encoder_figure(view),
+        "encoder_keys": [(SHAPE_CHARACTERS[shape], name) for shape, name in zip(shapes, view.encoders, strict=True)],
+        "agreement": agreement(view, by_encoder, f"{everyone} encoders") if len(view.encoders) > 1 else "",
+    }
+
+
+def agreement(view: LeaningView, stages: Sequence[Mapping[str, Row]], everyone: str) -> str:
+    """Count the concepts of which all see the same direction; empty where they share none."""
+    shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in stages)]
+    same = sum(len({rows[name].value > 0 for rows in stages}) == 1 for name in shared)
+    return f"{everyone} see the same direction for {same} of {wording.count(len(shared), 'concept')}." if shared else ""
+
+
+NOT_SHOWN: Final = "not shown"
+"""The flag of a share whose concept the images do not show."""
+
+UNREAD: Final = "cannot read"
+"""The flag of a view that gives no verdict."""
+
+RATES: Final = ("sensitivity", "specificity", "informedness")
+
+
+def reader(view: LeaningView) -> dict[str, Any] | None:
+    """Gather how the encoders read, and what that makes of shares; None where the run holds no such rows."""
+    found = view.scores.select("reader", "informedness", encoder="*")
+    names = list(dict.fromkeys(row.encoder for row in found))
+    if not names:
+        return None
+    unshown = [name for name in view.concepts if name in view.shares and view.shares[name].flag == NOT_SHOWN]
+    empty = [row for row in view.scores.select("share", "corrected_share") if not row.defined and row.reason]
+    return {
+        "encoders": {
+            name: [view.scores.first("reader", component, encoder=name) for component in RATES]
+            for name in (names[1:] if len(names) == 2 else names)  # with one encoder the average is that encoder
+        },
+        "unread": UNREAD,
+        "confusion": confusion(view),
+        "corrected": view.scores.by_concept("share", "corrected_share"),
+        "first": view.scores.by_concept("fidelity", "own_prompt_first"),
+        "upper": view.scores.by_concept("fidelity", "own_prompt_upper_half"),
+        "missed": view.scores.by_concept("other_audits", "miss_rate"),
+        "unshown": unshown,
+        "missing": wording.reasons((f"corrected share of {row.concept}", row.reason) for row in empty),
+        "prompts": len({view.suite.text_of(target) for target in view.suite.targets}),
+    }
+
+
+def confusion(view: LeaningView) -> dict[str, list[Row | None]]:
+    """Find as what the images of each group are read, averaged over encoders; empty with two groups."""
+    found = {(row.group, row.setting): row for row in view.scores.select("reader", "confusion")}
+    groups = list(view.suite.groups) if found else []
+    return {drawn: [found.get((drawn, f"read as {read}")) for read in groups] for drawn in groups}
+
+
+def sensitivity(view: LeaningView) -> dict[str, Any] | None:
+    """Gather a row a component, a column an encoder; left out with a single encoder."""
+    rows = view.scores.select("sensitivity", encoder="*")
+    if not rows:
+        return None
+
+    def column(row: Row) -> str:
+        component = wording.COMPONENT_NAMES.get(row.component, row.component)
+        if row.setting == "spread":
+            return f"{component} between encoders"
+        return f"{'τ of ' if row.setting == 'agreement' else ''}{component} by {row.encoder}"
+
+    return {
+        "missing": wording.reasons((column(row), row.reason) for row in rows if not row.defined and row.reason),
+        "names": wording.COMPONENT_NAMES,
+        "found": {(row.component, row.setting, row.encoder): row for row in rows},
+    }
+
+
+def own_text(view: LeaningView) -> dict[str, Any] | None:
+    """Gather TT of the model's own text encoders beside the audit's; left out where it showed none."""
+    names = list(dict.fromkeys(row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")))
+    if not names:
+        return None
+    columns = [view.scores.by_concept("mcas", "tt")]
+    columns += [view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names]
+    # TT may be far smaller than MCAS; every encoder has a scale of its own, and one row the same decimals throughout
+    digits = max(digits_of(rows.values(), "stimuli") for rows in columns)
+    return {"encoders": names, "columns": columns, "digits": digits}
+
+
+def prior(view: LeaningView) -> dict[str, Any] | None:
+    """Gather the leaning at the three stages of a model with a prior; left out where it has none."""
+    (name, *_) = [row.encoder for row in view.scores.select(PRIOR_METRIC, "ii", encoder="*")] or [""]
+    if not name:
+        return None
+    guides = [row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")]  # the first guides it
+    text = view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=guides[0]) if guides else {}
+    drawn = view.scores.by_concept(PRIOR_METRIC, "ii", encoder=name)
+    image = view.scores.by_concept("mcas", "ii")
+    over = ("stimuli", "images", "images")  # of a text, over words; of what was drawn, over what was drawn
+    columns = [
+        (rows, digits_of(rows.values(), ends), ends) for rows, ends in zip((text, drawn, image), over, strict=True)
+    ]
+    return {"prior": name, "columns": columns, "agreement": agreement(view, (text, drawn, image), "All three")}
+
+
+# --- inside the model, planted truth, other audits -------------------------------------------------------------------
+
+
+def internal_bias(view: LeaningView) -> dict[str, Any] | None:
+    """Gather the figure, the summary by stereotype group and every concept's numbers."""
+    names = ("diffusion_bias", "signed_diffusion_bias", "bias_amplification")
+    delta, signed, alpha = (view.scores.by_concept("internal_bias", name) for name in names)
+    concepts = [name for name in view.concepts if name in delta or name in alpha]
+    if not concepts:
+        return None
+    curve = view.report.curve
+    shapes = {view.group_a: ("a", "▶"), view.group_b: ("b", "◀"), view.third: ("third", "◆")}
+    ties = dict.fromkeys(concept.stereotype for concept in view.concepts.values())
+    return {
+        "figure": internal_bias_figure(view),
+        "summary": internal_summary(view),
+        "concepts": [(name, delta.get(name), signed.get(name), alpha.get(name)) for name in concepts],
+        "unstable": sum(name in alpha and alpha[name].unstable for name in concepts),
+        "curve_reason": curve.reason or ("" if len(curve.x) else "No curve was fitted."),
+        "curve_method": curve.method,
+        "stereotypes": [
+            (*shapes.get(group, ("balanced", "■")), f"tied to {view.label(group)}" if group else "tied to no group")
+            for group in ties
+        ],
+    }
+
+
+def internal_summary(view: LeaningView) -> list[dict[str, Any]]:
+    """Find least, greatest, mean and standard error of δ and α by stereotype group: the paper's table 4."""
+    rows = {(row.group, row.component): row for row in view.scores.select("internal_bias_summary")}
+    return [
+        {
+            "label": "All concepts" if group in ("", "all") else f"Tied to {view.label(group)}",
+            "scores": [
+                ({s: rows.get((group, f"{name}_{s}"), Row()) for s in ("min", "max", "mean", "standard_error")}, digits)
+                for name, digits in (("diffusion_bias", 3), ("bias_amplification", 2))
+            ],
+        }
+        for group in dict.fromkeys(group for group, _ in rows)
+    ]
+
+
+APART: Final = 0.03
+"""Difference of the shares of men, as the encoder and the judge count them, from which on a concept is named."""
+
+
+def planted(view: LeaningView) -> dict[str, Any] | None:
+    """Hold what was measured against what was planted; left out when nothing was."""
+    probabilities = planted_probabilities(view)
+    if not probabilities:
+        return None
+    counted = _counted(view)
+    estimates = {name: row for name in probabilities if (row := view.shares.get(name)) and row.has_interval}
+    inside = sum(row.low <= probabilities[name] <= row.high for name, row in estimates.items())
+    concepts = wording.count(len(estimates), "concept")
+    apart = {name: row for name, row in counted.items() if _distance(row) >= APART}
+    return {
+        "share": planted_figure(view, score="share"),
+        "part": planted_figure(view, score="image_part"),
+        "probabilities": probabilities,
+        "by_judge": {name: _share_of_a(view, row["judge"] / row["n"]) for name, row in counted.items()},
+        "within": f"For {inside} of {concepts} the 95 % interval holds the planted probability." if estimates else "",
+        "verdicts": hold_verdicts_against(view, probabilities),
+        "counted": max((int(row["n"]) for row in counted.values()), default=0),
+        "of": len(counted),
+        "least_apart": APART,
+        "apart": dict(sorted(apart.items(), key=lambda item: -_distance(item[1]))),
+    }
+
+
+def _counted(view: LeaningView) -> dict[str, Mapping[str, float]]:
+    """Find what encoder and independent judge counted in the same images, of the concepts of this run."""
+    return {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
+
+
+def _distance(row: Mapping[str, float]) -> float:
+    return abs(row["encoder"] - row["judge"]) / row["n"]
+
+
+def _share_of_a(view: LeaningView, men: float) -> float:
+    return men if view.group_a == "man" else 1 - men
+
+
+def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float]) -> list[str]:
+    """Say how many leanings the verdicts found, missed or turned round, and what they found at parity.
+
+    A concept leans as the judge counts it in many images, or, where nobody counted, as it was planted.
+    """
+    sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
+    counted = _counted(view)
+    for name, probability in probabilities.items():
+        lean = view.verdict_group(name)
+        if lean == "unmeasured":
+            continue
+        ends = [counted[name][end] for end in ("low", "high")] if name in counted else [probability, probability]
+        ends = [_share_of_a(view, end) for end in ends] if name in counted else ends
+        expected = "a" if min(ends) > 0.5 else "b" if max(ends) < 0.5 else ""
+        if lean not in ("a", "b"):
+            sides["missed" if expected else "calm"].append(name)
+        else:
+            sides["found" if lean == expected else "wrong" if expected else "false"].append(name)
+
+    def named(names: Sequence[str]) -> str:
+        return f" ({wording.listed(names)})" if names else ""
+
+    leaning, level = len(sides["found"] + sides["missed"] + sides["wrong"]), len(sides["false"] + sides["calm"])
+    sentences = []
+    if leaning:
+        hits = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
+        sentences.append(f"{hits}, {len(sides['wrong'])} on the wrong one{named(sides['wrong'])}.")
+        if sides["missed"]:
+            sentences.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
+    if level:
+        false_alarms = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
+        sentences.append(f"{false_alarms}{named(sides['false'])}.")
+    misread = [
+        name for name in sides["wrong"] + sides["false"] if name in counted and _distance(counted[name]) >= APART
+    ]
+    if misread:
+        sentences.append(f"The encoder misreads {wording.listed(misread)}: see below.")
+    return sentences
+
+
+OTHER_AUDITS: Final = (
+    ("gender_gap", "HEIM", "|share − ½|", "0 at parity, ½ at most"),
+    ("mean_absolute_deviation", "DALL-Eval", "MAD", "0 when all groups are seen equally often"),
+    ("entropy_bias", "OpenBias", "1 − H/ln K", "0 when all groups are seen equally often, 1 when one is"),
+    ("distribution_bias", "Vice", "area", "K − 1 when all groups are seen equally often, smaller when one dominates"),
+    ("miss_rate", "Vice", "misses", "share of images nearer to a blank prompt than to their own text"),
+)
+
+
+def other_audits(view: LeaningView) -> dict[str, Any] | None:
+    """Gather what other audits would report of the same images; None where the run holds none of it."""
+    found = {name: view.scores.by_concept("other_audits", name) for name, *_ in OTHER_AUDITS}
+    concepts = [name for name in view.concepts if any(name in rows for rows in found.values())]
+    if not concepts:
+        return None
+    empty = [
+        (f"{tool}, {symbol}, of {name}", row.reason)
+        for score, tool, symbol, _ in OTHER_AUDITS
+        for name in concepts
+        if (row := found[score].get(name)) and not row.defined and row.reason
+    ]
+    return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
+
+
+# --- pictures and method ---------------------------------------------------------------------------------------------
+
+Prompts = Mapping[tuple[str, ...], Samples]
+"""The samples of each (role, concept or group, prompt), in plan order."""
+
+BESIDE: Final = 8
+"""Images of each group shown beside a concept."""
+
+
+def gallery(view: LeaningView) -> dict[str, Any]:
+    """Gather tiles of every concept, tiles of every group, and what was refused."""
+    samples = Samples(view.report.samples)
+    if not samples:
+        return {"reason": "The run holds no images."}
+    prompts = by_owner(samples, "prompt")
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(prompts)))
+    groups, counts = _groups(view, prompts, limit)
+    beside = []
+    for name, strips in groups.items():  # one image of each prompt in turn
+        turns = zip_longest(*([tile for tile in strip.tiles if tile.symbol] for strip in strips))
+        beside.append(Strip(view.label(name), [tile for turn in turns for tile in turn if tile is not None][:BESIDE]))
+    return {
+        "reason": "",
+        "categories": _categories(view, prompts, limit),
+        "groups": groups,
+        "beside": beside,
+        "counts": counts,
+        "losses": losses(view, samples),
+        "refusal": refusal_words(view),
+        "there": all_there(len(samples)),
+    }
+
+
+def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list[Tile]:
+    return [
+        sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
+        for order, sample in enumerate(samples[:limit], 1)
+    ]
+
+
+def _categories(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[dict[str, Any]]]:
+    by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for concept in view.concepts.values():
+        own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
+        if not own:
+            continue
+        lean, words, value = view.said_of(concept)
+        by_category[concept.category].append(
+            {
+                "concept": concept,
+                "lean": lean,
+                "verdict": words,
+                "value": value,
+                "tiles": [tile for prompt, samples in own for tile in _tiles(view, prompt, samples, limit)],
+                "left_out": sum(max(0, len(samples) - limit) for _, samples in own),
+                "counts": counts_in_words(*(samples for _, samples in own)),
+            }
+        )
+    return by_category
+
+
+def _groups(view: LeaningView, prompts: Prompts, limit: int) -> tuple[dict[str, list[Strip]], dict[str, str]]:
+    """Lay out the images of every group, prompt by prompt, each of which the page holds once; and count them."""
+    own: dict[str, list[tuple[str, Samples]]] = {name: [] for name in view.suite.groups}
+    for (role, group, prompt), samples in prompts.items():
+        if role != "target":
+            own.setdefault(group, []).append((prompt, samples))
+    strips = {
+        group: [Strip(prompt, _tiles(view, prompt, s, limit), max(0, len(s) - limit)) for prompt, s in of]
+        for group, of in own.items()
+        if of
+    }
+    drawn = [tile for of in strips.values() for strip in of for tile in strip.tiles if tile.picture]
+    for serial, tile in enumerate(drawn):
+        tile.symbol = f"image{serial}"
+    return strips, {group: counts_in_words(*(samples for _, samples in own[group])) for group in strips}
 
 
 LEANING: Final = Page(
     view=LeaningView,
     package="clinometer.studies.leaning",
     sections=(
-        Section("masthead", "", masthead, "masthead"),
-        Section("verdicts", "Verdicts", verdicts, "verdicts"),
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
         Section("categories", "MCAS", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
@@ -83,8 +579,9 @@ LEANING: Final = Page(
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", method, "method"),
+        Section("method", "Method and limits", measured_how, "method"),
     ),
-    summary=leaning_summary,
-    told=told,
+    finding=finding,
+    strongest=strongest,
+    verdicts=verdicts,
 )

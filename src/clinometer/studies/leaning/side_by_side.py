@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import degrees
-from typing import Any
+from collections.abc import Mapping
+from math import degrees, isfinite
+from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
+from clinometer.report.figures.marks import (
+    LEFT,
+    draw_mark,
+    draw_model,
+    drawable,
+    label_rows,
+    lane_offset,
+    model_mark,
+    model_tip,
+    place,
+    row_height,
+    shade_alternate,
+    span,
+)
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row, Scores
 from clinometer.runs.together import Comparison
-from clinometer.studies.leaning.figures.models import (
-    category_models_figure,
-    internal_models_figure,
-    plane_models_figure,
-)
-from clinometer.studies.leaning.scores.shares import FIDELITY, OWN_FIDELITY, OWN_UNSHOWN, RUNS
-from clinometer.studies.leaning.sections.categories import category_statistics
-from clinometer.studies.leaning.sections.internal import summary
+from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
+from clinometer.studies.leaning.page import category_statistics, internal_summary
+from clinometer.studies.leaning.plane import plane_models_figure
 from clinometer.studies.leaning.view import LeaningView
+
+RUNS: Final = ("first run", "second run")
+"""What the rows of a comparison that are a run's own say of whose they are."""
 
 
 def side_by_side(views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
-    """Figures and tables of several leaning runs; all of them are of the encoder that the views hold."""
+    """Gather figures and tables of several leaning runs; all of them are of the encoder that the views hold."""
     first = next(iter(views.values()))
-    summaries = by_label([{"model": model, **row} for model, view in views.items() for row in summary(view)])
-    planes = _planes(views)
+    summaries = by_label([{"model": model, **row} for model, view in views.items() for row in internal_summary(view)])
+    has_planes = first.third is not None
     figures = [(first.category_label(name), category_models_figure(views, name)) for name in first.suite.categories]
+    statistics = [
+        {"model": model, "label": view.category_label(name), "sides": sides, "digits": view.digits,
+         "strongest": _strongest(view, name)}
+        for model, view in views.items()
+        for name, sides in category_statistics(view).items()
+    ]  # fmt: skip
     return {
-        "label_a": first.label_a,
-        "label_b": first.label_b,
-        "label_third": first.label_third,
         "margin": first.suite.margin,
-        "figures": [{"heading": heading, "figure": figure} for heading, figure in figures if figure is not None],
-        "statistics": by_label([row for model, view in views.items() for row in _statistics(model, view)]),
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "statistics": by_label(statistics),
         "summary": summaries,
         "internal": internal_models_figure(views),
-        "concepts": _concepts(views),
+        "concepts": _concepts(views, (("mcas", "mcas"), *(("internal_bias", name) for name in _INTERNAL)), _mcas_cells),
         "plane": plane_models_figure(views),
-        "planes": planes,
+        "planes": _concepts(views, (("mcas", "mcas"), ("xmcas", "angle"), ("xmcas", "distance")), _plane_cells)
+        if has_planes
+        else [],
         "contents": [
             *([("internal", "Inside the models")] if summaries else []),
-            *([("plane", "A third group")] if planes else []),
+            *([("plane", "A third group")] if has_planes else []),
         ],
     }
 
 
-def _statistics(model: str, view: LeaningView) -> list[dict[str, Any]]:
-    """The model's rows of the MCAS paper's table 5, and the concept that leans most in each category."""
-    by_label = {view.category_label(name): name for name in (*view.suite.categories, "all")}
-    return [
-        {"model": model, **row, "strongest": _strongest(view, by_label[row["label"]])}
-        for row in category_statistics(view)
-    ]
+_INTERNAL: Final = ("diffusion_bias", "bias_amplification")
 
 
 def _strongest(view: LeaningView, category: str) -> str:
@@ -63,18 +75,40 @@ def _strongest(view: LeaningView, category: str) -> str:
     return f"{name} {wording.signed(view.mcas[name].value, view.digits)}"
 
 
+def _concepts(views: Mapping[str, LeaningView], which: Any, written: Any) -> list[dict[str, Any]]:
+    """Write some numbers of every concept and model: tables 3 of the internal-bias and of the xMCAS paper."""
+    by_model = [[view.scores.by_concept(*name) for name in which] for view in views.values()]
+    first = next(iter(views.values()))
+    return [
+        {"name": name, "cells": [written(*(rows.get(name) or Row() for rows in of)) for of in by_model]}
+        for name in first.concepts
+    ]
+
+
+def _mcas_cells(mcas: Row, delta: Row, alpha: Row) -> list[str]:
+    return [
+        wording.signed(mcas.value, 3),
+        wording.flagged(wording.number(delta.value, 3), unstable=delta.unstable),
+        wording.flagged(wording.number(alpha.value), unstable=alpha.unstable),
+    ]
+
+
+def _plane_cells(mcas: Row, angle: Row, distance: Row) -> list[str]:
+    degree = f"{wording.number(degrees(angle.value), 1)}°" if angle.defined else wording.MISSING
+    return [wording.signed(mcas.value, 3), degree, wording.number(distance.value, 3)]
+
+
 def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
     """Say that one run's pictures show less of what was asked, where the interval leaves out 0; and by what numbers."""
     rows = Scores.from_frame(comparison.scores).select("comparison", encoder="*")
-    over_all = next((row for row in rows if row.component == FIDELITY), None)
+    over_all = next((row for row in rows if row.component == "fidelity"), None)
     if over_all is None:
         return "", ""
-    own = {(row.component, row.setting): row for row in rows if row.component in (OWN_FIDELITY, OWN_UNSHOWN)}
-    shares, unshown = ([own[component, run] for run in RUNS] for component in (OWN_FIDELITY, OWN_UNSHOWN))
+    own = {(row.component, row.setting): row for row in rows}
+    shares, unshown = ([own[component, run] for run in RUNS] for component in ("own_fidelity", "own_unshown"))
     numbers = (
         f"Pictures nearest to their own prompt: {wording.percent(shares[0].value)} in {labels[0]}, "
-        f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is "
-        f"{wording.with_interval(over_all.value, over_all.low, over_all.high)}."
+        f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is {wording.estimate(over_all)}."
     )
     if not over_all.has_interval or over_all.low <= 0 <= over_all.high:
         return "", numbers
@@ -93,52 +127,64 @@ def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[s
     )
 
 
-_SHOWN = (
-    ("mcas", "mcas", 3),
-    ("internal_bias", "diffusion_bias", 3),
-    ("internal_bias", "bias_amplification", 2),
-)
-
-
-def _concepts(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
-    """MCAS, δ and α of every concept and model: table 3 of the internal-bias paper."""
-    by_model = {model: [view.scores.by_concept(*which[:2]) for which in _SHOWN] for model, view in views.items()}
+def category_models_figure(views: Mapping[str, LeaningView], category: str) -> Figure | None:
+    """Draw MCAS of a category's concepts, models beside each other: the MCAS paper's figures 3 to 6."""
     first = next(iter(views.values()))
-    return [
-        {"name": name, "cells": [_concept_cells([rows.get(name) for rows in of]) for of in by_model.values()]}
-        for name in first.concepts
-    ]
+    ranked = [concept.name for view in views.values() for concept in view.ranked(category, by=view.mcas)]
+    names = list(dict.fromkeys(ranked))
+    if not names:
+        return None
+    height = row_height(len(views))
+    with canvas(440, 60 + height * len(names)) as figure:
+        axes = place(figure, LEFT, 48, 14, 12)
+        tips = {}
+        for y, name in enumerate(names):
+            shade_alternate(axes, y)
+            for order, (model, view) in enumerate(views.items()):
+                row = view.mcas.get(name)
+                if row is not None and row.defined:
+                    gid = f"m{y}x{order}"
+                    draw_model(axes, row, y + lane_offset(order, len(views)), model_mark(order), gid)
+                    tips[gid] = model_tip(name, model, "MCAS", row, view.digits)
+        label_rows(axes, names)
+        finish_lean_axis(axes, first, span([row for view in views.values() for row in view.mcas.values()]))
+        return finish(
+            figure,
+            name=f"models-category{list(first.suite.categories).index(category)}",
+            title=f"MCAS of every model: {first.category_label(category)}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
 
 
-def _concept_cells(rows: Sequence[Row | None]) -> list[str]:
-    return [_number(row, component, digits) for row, (_, component, digits) in zip(rows, _SHOWN, strict=True)]
-
-
-def _number(row: Row | None, component: str, digits: int) -> str:
-    if row is None:
-        return wording.MISSING
-    text = (wording.signed if component == "mcas" else wording.number)(row.value, digits)
-    return wording.flagged(text, unstable=row.unstable)
-
-
-def _planes(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
-    """MCAS, θ and o-d of every concept and model: table 3 of the xMCAS paper; empty without a third group."""
-    first = next(iter(views.values()))
-    if first.third is None:
-        return []
-    by_model = {
-        model: (view.mcas, *(view.scores.by_concept("xmcas", name) for name in ("angle", "distance")))
-        for model, view in views.items()
-    }
-    return [
-        {"name": name, "cells": [_plane_cells(*(rows.get(name) for rows in of)) for of in by_model.values()]}
-        for name in first.concepts
-    ]
-
-
-def _plane_cells(mcas: Row | None, angle: Row | None, distance: Row | None) -> list[str]:
-    return [
-        wording.MISSING if mcas is None else wording.signed(mcas.value, 3),
-        wording.MISSING if angle is None or not angle.defined else f"{wording.number(degrees(angle.value), 1)}°",
-        wording.MISSING if distance is None else wording.number(distance.value, 3),
-    ]
+def internal_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
+    """Draw δ across and α up, every concept of every model, with each model's stored curve."""
+    points = {model: points_of(view) for model, view in views.items()}
+    if not any(points.values()):
+        return None
+    with canvas(460, 390) as figure:
+        axes = place(figure, 66, 52, 14, 14)
+        tidy(axes, grid="both")
+        logarithmic = scale_alpha(axes, [point.alpha.value for of_model in points.values() for point in of_model])
+        axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        tips = {}
+        for order, (model, of_model) in enumerate(points.items()):
+            curve, floor = views[model].report.curve, axes.get_ylim()[0]
+            line = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(x) and isfinite(y) and y > floor]
+            if line:
+                axes.plot(*zip(*line, strict=True), color=model_mark(order).colour, linewidth=1.8, zorder=2)
+            for number, point in enumerate(of_model):
+                gid = f"i{order}x{number}"
+                mark = model_mark(order)._replace(filled=not point.alpha.unstable)
+                draw_mark(axes, point.delta.value, point.alpha.value, mark, size=6.5, gid=gid)
+                numbers = f"δ {wording.number(point.delta.value, 3)}, α {wording.number(point.alpha.value)}"
+                unstable = ", unstable" if point.alpha.unstable else ""
+                tips[gid] = drawable(f"{point.concept}, {model}: {numbers}{unstable}", 140)
+        finish_internal_axes(axes, logarithmic)
+        return finish(
+            figure,
+            name="models-internal",
+            title="Bias amplification on diffusion bias, every model",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )

@@ -8,8 +8,7 @@ from typing import Final
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
-from clinometer.studies.leaning.cells_compared import CROSSED, TO_DECIDE
-from clinometer.studies.leaning.cells_page import CELLS
+from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
 from clinometer.studies.leaning.own_text import embed_own_texts, lacks_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.prior import draw_prior_embeddings, parts_without_prior

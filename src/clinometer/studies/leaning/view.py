@@ -117,7 +117,7 @@ class LeaningView(PairView):
         return sorted(concepts, key=lambda concept: -rows[concept.name].value)
 
     def said_of(self, concept: Concept) -> tuple[wording.VerdictGroup, str, str]:
-        """The list, the verdict and the number of a concept, for its pictures."""
+        """Look up the list, the verdict and the number of a concept, for its pictures."""
         row = self.pictures.get(concept.name)
         words = wording.said_of(row, self.label) if row else "not measured"
         return (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable
+from clinometer.report.comparison import DifferenceTable, difference_table
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
 from clinometer.runs.together import Comparison
@@ -32,33 +31,26 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
         return None
     own = [{_about(row): row for row in _own(comparison, run)} for run in ("first run", "second run")]
     tests = list(dict.fromkeys(row.test for row in rows if row.test))
-    return DifferenceTable(
+
+    def rate(of: Mapping[tuple[str, str, str], Row]) -> Callable[[Row], str]:
+        return lambda row: wording.percent(of[_about(row)].value) if _about(row) in of else ""
+
+    return difference_table(
+        rows,
+        labels,
+        comparison.first.suite,
         title=f"Refusals of {labels[1]} minus refusals of {labels[0]}",
-        columns=("concept or group", *labels, "difference", "95 %", "q", "verdict"),
-        rows=tuple(
-            (
-                _name(row, comparison),
-                *(wording.percent(rates[_about(row)].value) if _about(row) in rates else "" for rates in own),
-                wording.signed(row.value),
-                wording.interval(*_ends(row)),
-                wording.bare_probability(row.q),
-                _judgement(row, comparison, labels),
-            )
-            for row in rows
-        ),
-        counts=tuple(
-            f"{verdict}: {n}"
-            for verdict, n in Counter(_worded(row, comparison, labels) for row in rows[1:]).most_common()
-        ),
+        unit="concept or group",
+        column="difference",
         note=f"Shares of images refused or of one colour. Positive: {labels[1]} refuses more. "
         f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
         "images; q over the concepts and groups that either refused anything of.",
+        name=lambda row: _name(row, comparison),
+        ends=_ends,
+        before={label: rate(of) for label, of in zip(labels, own, strict=True)},
+        explained=lambda row: not_measured(row) and bool(row.reason),
+        uncounted=1,
     )
-
-
-def _judgement(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
-    verdict = _worded(row, comparison, labels)
-    return f"{verdict} ({row.reason})" if not_measured(row) and row.reason else verdict
 
 
 def _worded(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:

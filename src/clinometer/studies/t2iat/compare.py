@@ -120,10 +120,10 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
 
 def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[Score, Score]:
     """ΔS and Δd of one test."""
-    about = _about(pair, test, settings)
+    about, is_measured = _about(pair, test, settings)
     statistic = Score(component="differential_association", **about)
     effect = Score(component="effect_size", **about)
-    if about["reason"].startswith(_NO_SETS):
+    if not is_measured:
         return statistic, effect
     swaps = pair_swaps(pair, test, settings)
     permutation = sign_flip_test(swaps.contributions, rng=np.random.default_rng([settings.seed, 0]))
@@ -148,19 +148,16 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
     return _explained(statistic), _explained(effect)
 
 
-_NO_SETS = "no prompt"
-
-
-def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> dict[str, Any]:
-    """What the rows of a test say besides their numbers."""
+def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[dict[str, Any], bool]:
+    """Return what the rows of a test say besides their numbers, and whether these can be found."""
     runs = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
     broken = next((prompt_set.reason for sets in runs for prompt_set in sets if prompt_set.reason), "")
     empty = [name for name in (test.x, test.y) if not settings.shared[name]]
     lost = sum(len(settings.design.concepts[name]) - len(settings.shared[name]) for name in (test.x, test.y))
     left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
-    no_sets = f"{_NO_SETS} of {empty[0]} has all its images in both runs" if empty else ""
-    no_sets = no_sets or (f"{_NO_SETS} can be used: {broken}" if broken else "")
-    return {
+    no_sets = f"no prompt of {empty[0]} has all its images in both runs" if empty else ""
+    no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
+    about = {
         "metric": METRIC,
         "concept": test.name,
         "encoder": pair.encoder,
@@ -169,6 +166,7 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
         "n_b": min(sum(map(sum, (prompt_set.sizes_b for prompt_set in sets))) for sets in runs),
         "reason": no_sets or left_out,
     }
+    return about, not no_sets
 
 
 def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: ComparisonSettings) -> float:

@@ -1,18 +1,32 @@
-"""Figures of an association study: effect sizes, distributions (the paper's figure 3), arrows (its figure 4)."""
+"""Figures of a T2IAT study: effect sizes, distributions (the paper's figure 3), arrows (its figure 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import MARKS, draw_cut, drawable, label_rows, place, span, within
+from clinometer.report.figures.marks import (
+    HALO,
+    LANE,
+    MARKS,
+    draw_cut,
+    draw_mark,
+    drawable,
+    label_rows,
+    model_mark,
+    model_tip,
+    place,
+    shade_alternate,
+    span,
+    within,
+)
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
-from clinometer.studies.t2iat.view import AssociationView
+from clinometer.studies.t2iat.view import T2IATView
 
 _LEFT: Final = 168
 _ROW: Final = 30
@@ -22,7 +36,7 @@ MOST_EFFECT: Final = 3.0
 """Cohen's d beyond it is drawn as an arrow, with its number."""
 
 
-def effect_figure(view: AssociationView) -> Figure | None:
+def effect_figure(view: T2IATView) -> Figure | None:
     """Draw Cohen's d of every test with both intervals; the shades end where small, medium and large begin."""
     tests = [test for test in view.suite.tests if test.name in view.effect_sizes]
     rows = [view.effect_sizes[test.name] for test in tests]
@@ -58,7 +72,7 @@ def effect_figure(view: AssociationView) -> Figure | None:
         )
 
 
-def distribution_figure(view: AssociationView, concept: str, limits: tuple[float, float]) -> Figure | None:
+def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
     """Draw the distribution of Asc over each stimulus's images: density, box, whiskers, points beyond; by median."""
     names = view.ordered(concept)
     if not names:
@@ -91,7 +105,7 @@ def distribution_figure(view: AssociationView, concept: str, limits: tuple[float
 BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
 
 
-def distribution_limits(view: AssociationView) -> tuple[float, float]:
+def distribution_limits(view: T2IATView) -> tuple[float, float]:
     """Limits that all distributions share."""
     ends = [row for part in BOX for row in view.stimulus_rows("association", part).values()]
     drawn = np.concatenate([stored_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
@@ -99,7 +113,7 @@ def distribution_limits(view: AssociationView) -> tuple[float, float]:
     return span([*(Row(value=row.value) for row in ends), *beyond])
 
 
-def stored_curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+def stored_curve(view: T2IATView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Points of a stored curve."""
     curves = view.report.curves
     if curves is None or not len(curves):
@@ -131,12 +145,12 @@ def draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str, 
     )
 
 
-def _box_words(view: AssociationView, name: str, boxes: dict[str, dict[str, Row]]) -> str:
+def _box_words(view: T2IATView, name: str, boxes: dict[str, dict[str, Row]]) -> str:
     first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
     return drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
 
 
-def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float]) -> Figure | None:
+def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
     """Draw an arrow from each prompt's text association to that of its images, with an interval at both ends."""
     tails, heads = (view.stimulus_rows("amplification", part) for part in ("text", "image"))
     stimuli = [s.name for s in view.suite.concepts[concept].stimuli]
@@ -165,7 +179,7 @@ def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float
         )
 
 
-def arrow_limits(view: AssociationView) -> tuple[float, float]:
+def arrow_limits(view: T2IATView) -> tuple[float, float]:
     """Limits that all arrows share; intervals over words may reach beyond and are cut."""
     rows = [
         *view.stimulus_rows("amplification", "text").values(),
@@ -193,7 +207,7 @@ def _draw_arrow(axes: Any, tail: Row | None, head: Row, y: float, gid: str) -> N
     axes.plot([head.value], [y], linestyle="none", marker="|", markersize=9, color=colour, zorder=4, gid=gid)
 
 
-def draw_zero(axes: Any, view: AssociationView) -> None:
+def draw_zero(axes: Any, view: T2IATView) -> None:
     """Zero, and the margin around it."""
     axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
     margin = view.suite.margin
@@ -201,7 +215,7 @@ def draw_zero(axes: Any, view: AssociationView) -> None:
         axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
 
 
-def name_ends(axes: Any, view: AssociationView) -> None:
+def name_ends(axes: Any, view: T2IATView) -> None:
     """Say below the axis which attribute each end is."""
     axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 3).rstrip("0").rstrip(".") if value else "0")
     axes.locator_params(axis="x", nbins=6)
@@ -209,3 +223,101 @@ def name_ends(axes: Any, view: AssociationView) -> None:
     drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
     axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, 20)}", ha="left", **below)
     axes.text(1, drop, f"to {drawable(view.label_a, 20)} \u25b8", ha="right", **below)
+
+
+def effect_models_figure(views: Mapping[str, T2IATView]) -> Figure | None:
+    """Draw Cohen's d of every test, models beside each other: the T2IAT paper's table 1 as a figure."""
+    first = next(iter(views.values()))
+    tests = first.suite.tests
+    rows = {model: [view.effect_sizes.get(test.name, Row()) for test in tests] for model, view in views.items()}
+    drawn = [row for model_rows in rows.values() for row in model_rows if row.defined]
+    if not drawn:
+        return None
+    height = 30 + LANE * len(views)
+    with canvas(450, 78 + height * len(tests)) as figure:
+        axes = place(figure, 12, 50, 14, 12)
+        tidy(axes)
+        limits = span([within(row, MOST_EFFECT) for row in drawn], include=(0.0, -1.0, 1.0))
+        axes.set_xlim(*limits)
+        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+        tips = {}
+        for y, test in enumerate(tests):
+            subject = f"{first.concept_label(test.x)} / {first.concept_label(test.y)}"
+            axes.text(limits[0], y - 0.36, drawable(subject, 58), va="center", fontsize=11.5, bbox=HALO)
+            for order, (model, model_rows) in enumerate(rows.items()):
+                if model_rows[y].defined:
+                    gid = f"d{y}x{order}"
+                    at = y + (0.5 + order) * LANE / height
+                    draw_cut(axes, model_rows[y], at, model_mark(order), MOST_EFFECT, gid=gid, size=6.5)
+                    tips[gid] = model_tip(subject, model, "d", model_rows[y], 2, stimulus=True)
+        axes.set_yticks([])
+        axes.set_ylim(len(tests) - 0.4, -0.75)
+        name_ends(axes, first)
+        return finish(
+            figure,
+            name="models-effects",
+            title="Effect sizes of every model",
+            description=f"Cohen's d of each test. {'; '.join(tips.values())}.",
+            tips=tips,
+        )
+
+
+def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> Figure | None:
+    """Draw the distribution of Asc over each stimulus's images, models beside each other: the paper's figure 3."""
+    first = next(iter(views.values()))
+    names = list(dict.fromkeys(name for view in views.values() for name in view.ordered(concept)))
+    if not names:
+        return None
+    models, height = len(views), 12 + 18 * len(views)
+    with canvas(440, 60 + height * len(names)) as figure:
+        axes = place(figure, 168, 48, 14, 12)
+        tidy(axes)
+        axes.set_xlim(*_limits(views))
+        draw_zero(axes, first)
+        tips = {}
+        for order, (model, view) in enumerate(views.items()):
+            boxes = {part: view.stimulus_rows("association", part) for part in BOX}
+            for y, name in enumerate(names):
+                if not order:
+                    shade_alternate(axes, y)
+                quartiles = [boxes[part].get(name, Row()) for part in BOX]
+                if all(row.defined for row in quartiles):
+                    at = y + (order - (models - 1) / 2) * 18 / height
+                    gid = f"b{y}x{order}"
+                    _draw_distribution(axes, view, name, [row.value for row in quartiles], at, order, gid, 18 / height)
+                    tips[gid] = _quartiles(name, model, quartiles, view.digits)
+        label_rows(axes, names)
+        name_ends(axes, first)
+        return finish(
+            figure,
+            name=f"models-distribution{list(first.suite.concepts).index(concept)}",
+            title=f"Associations in every model: {first.concept_label(concept)}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def _limits(views: Mapping[str, T2IATView]) -> tuple[float, float]:
+    """Limits that all concepts and models share."""
+    quartiles = [Row(value=row.value) for view in views.values() for part in BOX
+                 for row in view.stimulus_rows("association", part).values()]  # fmt: skip
+    curves = [
+        stored_curve(view, f"association_{kind}")[0] for view in views.values() for kind in ("density", "outlier")
+    ]
+    return span([*quartiles, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
+
+
+def _draw_distribution(
+    axes: Any, view: T2IATView, name: str, five: Sequence[float], y: float, order: int, gid: str, scale: float
+) -> None:
+    mark = model_mark(order)
+    draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour, scale=scale)
+    draw_box(axes, five, y, mark.colour, gid, scale=scale)
+    draw_mark(axes, five[2], y, mark, size=5)
+    outliers = stored_curve(view, "association_outlier", name)[0]
+    axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
+
+
+def _quartiles(name: str, model: str, five: Sequence[Row], digits: int) -> str:
+    first, median, third = (wording.signed(row.value, digits) for row in five[1:4])
+    return drawable(f"{name}, {model}: median {median}, quartiles {first} to {third}", 140)

@@ -1,104 +1,347 @@
-"""The page and the summary of an association study."""
+"""The page of a T2IAT study: the finding, the verdicts, tests, distributions, arrows; and runs beside each other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.page import Page, Section, Summary, digits_of, unmeasured
-from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import people, protocol, table
-from clinometer.report.wording import Label, counted, verdict_in_full
-from clinometer.studies.t2iat.sections.finding import association_masthead
-from clinometer.studies.t2iat.sections.gallery import association_gallery
-from clinometer.studies.t2iat.sections.tests import (
-    amplification,
-    association_method,
-    association_told,
-    association_verdicts,
-    distributions,
-    signs,
-    tests,
+from clinometer.report.gallery import (
+    FEWEST_PER_PROMPT,
+    MOST_IMAGES,
+    MOST_PER_PROMPT,
+    Samples,
+    Strip,
+    all_there,
+    counts_in_words,
+    losses,
+    sample_tile,
 )
-from clinometer.studies.t2iat.view import AssociationView
-from clinometer.suites import AssociationSuite
+from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.rows import Row
+from clinometer.report.sections import (
+    masthead,
+    measured_how,
+    nothing_judged,
+    nothing_told,
+    people,
+    protocol,
+    refusal_words,
+    rest_in_words,
+    table,
+)
+from clinometer.report.wording import held_back, leans, needed, not_measured, reason_words, slightly, too_few
+from clinometer.studies.t2iat.figures import (
+    arrow_figure,
+    arrow_limits,
+    distribution_figure,
+    distribution_limits,
+    distribution_models_figure,
+    effect_figure,
+    effect_models_figure,
+)
+from clinometer.studies.t2iat.view import T2IATView
+from clinometer.suites import DifferentialTest
 
-if TYPE_CHECKING:
-    import pandas as pd
+MOST_NAMED: Final = 3
+"""Tests that the finding names; more are counted."""
 
-    from clinometer.suites import Suite
-
-SHOWN: Final = 4
-"""Stimuli shown at either end."""
-
-
-def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """The tests; where the suite has none, the stimuli that lean most to either side."""
-    assert isinstance(suite, AssociationSuite)
-    all_rows = Scores.from_frame(scores)
-    if suite.tests:
-        rows = list(all_rows.by_concept("t2iat", "differential_association").values())
-        effects = all_rows.by_concept("t2iat", "effect_size")
-        digits = digits_of(rows, stimulus=True)
-        return Summary(
-            verdicts=counted(rows, suite.label_of),
-            title=f"S: {signs(suite)}",
-            columns=("test", "S", "95 %", "d", "q", "verdict"),
-            rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of, digits) for row in rows),
-            unmeasured=unmeasured(rows, "test"),
-        )
-    rows = list(all_rows.by_concept("association", "mean").values())
-    return Summary(
-        verdicts=counted(rows, suite.label_of),
-        title=f"Asc: {signs(suite)}",
-        columns=("prompt", "Asc", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
-        unmeasured=unmeasured(rows, "prompt"),
-    )
+QUARTILES: Final = ("lower_quartile", "median", "upper_quartile")
 
 
-def _ends(rows: list[Row]) -> list[Row]:
-    """Pick the rows that lean most to either side, from A to B."""
-    ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)
-    return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
+# --- the finding and the verdicts ------------------------------------------------------------------------------------
 
 
-def _test_cells(row: Row, effect: Row | None, label: Label, digits: int) -> tuple[str, ...]:
+def verdicts(view: T2IATView) -> tuple[Verdicts]:
+    """Judge every test, or every stimulus where the suite has no tests."""
+    has_tests = bool(view.suite.tests)
+    verb = f"ties X closer to {view.label_a} than Y" if has_tests else f"leans to {view.label_a}"
     return (
-        row.concept,
-        wording.signed(row.value, digits),
-        wording.interval(row.stimulus_low, row.stimulus_high, digits),
-        wording.signed(effect.value) if effect is not None else wording.MISSING,
-        wording.probability(row.q, "q"),
-        verdict_in_full(row, label),
+        Verdicts(
+            "test" if has_tests else "prompt", "S" if has_tests else "Asc",
+            f"+ {verb}, {wording.MINUS} to {view.label_b}", list(view.judged.values()), view.label, over=view.over,
+            digits=view.digits, name=lambda row: view.subject(row.concept), short_name=lambda row: row.concept,
+            notes=lambda row: (view.effect_words(row.concept), note(view, row)),
+            effects=view.effect_sizes if has_tests else None, is_ranked=not has_tests,
+        ),
+    )  # fmt: skip
+
+
+def note(view: T2IATView, row: Row) -> str:
+    """Say why there is no verdict, or how many images would decide, with as many more prompts where these are permuted.
+
+    Where prompts permuted by chance do as well, no number of images would.
+    """
+    if not_measured(row) or row.reason:
+        return reason_words(row)
+    words = needed(row, f"neutral images{', with as many more prompts,' if view.suite.tests else ''}")
+    if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
+        return "prompts permuted by chance do as well: more images alone would not decide"
+    return words
+
+
+def lead(view: T2IATView) -> dict[str, Any]:
+    """Lead the page with the finding and the effect sizes."""
+    return masthead(
+        view,
+        finding(view),
+        strongest(view),
+        marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
+        figure=effect_figure(view),
+        caption="Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
+        "where an effect is called small (0.2), medium (0.5) and large (0.8).",
     )
 
 
-def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
+def finding(view: T2IATView) -> str:
+    """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
+    counts = verdicts(view)[0].counts()
+    measured = counts.total() - counts["unmeasured"]
+    if not measured:
+        return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
+    if view.suite.tests:
+        return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
+    asked = f"given {wording.count(measured, 'prompt')} that name neither"
+    sides = [
+        f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
+        for side, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[side]
+    ]
+    opening, rest = f"{wording.capitalised(asked)}, {view.model}", rest_in_words(counts)
+    if sides:
+        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+    if untold := nothing_told(counts):
+        return f"{untold} whether {view.model} leans, {asked}."
+    return f"{opening} is shown to lean for none of them: {rest}."
+
+
+def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
+    """Name the concepts, the attribute and the side of the tests that tell, strongest first; and count the others."""
+    leaning = [test for test in view.suite.tests if leans(view.judged[test.name])]
+    leaning.sort(key=lambda test: -abs(view.judged[test.name].value))
+    named = [
+        _tie(view, test, "slightly closer" if slightly(view.judged[test.name]) else "closer")
+        for test in leaning[:MOST_NAMED]
+    ]
+    if more := leaning[MOST_NAMED:]:
+        named.append(f"so in {wording.count(len(more), 'more test', words=True)}")
+    rest = rest_in_words(others, one="test")
+    if named:
+        return f"{view.model} ties {', and '.join(named)}{f'; {rest}' if rest else ''}."
+    question = f"which concepts {view.model} ties closer to {view.label_a} than to {view.label_b}"
+    untold = nothing_told(others)
+    test = max(
+        (test for test in view.suite.tests if view.judged[test.name].defined),
+        key=lambda test: abs(view.judged[test.name].value),
+    )
+    row = view.judged[test.name]
+    numbers = [wording.estimate(row, view.digits, over=view.over), wording.probability(row.q, "q")]
     return (
-        row.concept,
-        wording.signed(row.value, digits),
-        wording.interval(row.low, row.high, digits),
-        wording.probability(row.q, "q"),
-        verdict_in_full(row, label),
+        f"{untold or 'It is not shown'} {question}{'' if untold else f': {rest}'}. The largest difference: "
+        f"{_tie(view, test, 'closer')}, S {', '.join(part for part in numbers if part)}."
     )
 
 
-ASSOCIATION: Final = Page(
-    view=AssociationView,
+def _tie(view: T2IATView, test: DifferentialTest, how: str) -> str:
+    near = view.label_a if view.judged[test.name].value > 0 else view.label_b
+    return f"“{view.concept_label(test.x)}” {how} to {near} than “{view.concept_label(test.y)}”"
+
+
+def strongest(view: T2IATView) -> str:
+    """Name the test with the largest effect that stands out, or the stimulus that leans most, and what it rests on."""
+    leaning = [row for row in view.judged.values() if leans(row)]
+    if not leaning:
+        return ""
+    row = max(leaning, key=lambda row: abs(row.value))
+    subject, numbers = view.subject(row.concept), wording.estimate(row, view.digits, over=view.over)
+    q = wording.probability(row.q, "q")
+    sure = f" ({q})" if q else ""
+    if not view.suite.tests:
+        label = view.label_a if row.value > 0 else view.label_b
+        rests = f", from {wording.count(row.n_target, 'image')}" if row.n_target else ""
+        return f"The strongest: {subject} leans to {label}, Asc {numbers}{sure}{rests}."
+    effect = view.effect_words(row.concept)
+    sentences = [f"The strongest: {subject}, S {numbers}{f', {effect}' if effect else ''}{sure}."]
+    test = next(test for test in view.suite.tests if test.name == row.concept)
+    directions = []
+    for concept in (test.x, test.y):
+        rows = [view.associations.get(stimulus.name) for stimulus in view.suite.concepts[concept].stimuli]
+        values = [each.value for each in rows if each is not None and each.defined]
+        if values:
+            near = sum(value > 0 for value in values)
+            directions.append(f"{near} of {len(values)} about “{view.concept_label(concept)}”")
+    if directions:
+        sentences.append(f"Of the prompts, {wording.listed(directions)} lie towards {view.label_a}.")
+    if row.n_target:
+        sentences.append(f"It rests on {wording.count(row.n_target, 'neutral image')} of both.")
+    return " ".join(sentences)
+
+
+def verdict_lists(view: T2IATView) -> dict[str, Any]:
+    """List tests, or stimuli, by their verdicts, the strongest first."""
+    (judged,) = verdicts(view)
+    return {
+        "judged": judged,
+        "lists": judged.lists((view.label_a, view.label_b), view.suite.margin),
+        "note": lambda row: note(view, row),
+    }
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def tests(view: T2IATView) -> dict[str, Any] | None:
+    """Gather all that is needed to defend a test; left out where the suite has none."""
+    if not view.suite.tests:
+        return None
+    encoders = view.encoders if len(view.encoders) > 1 else []
+    return {
+        "how": sorted({row.test for row in view.statistics.values() if row.test}),
+        "splits": wording.splits,
+        "by_encoder": {
+            name: view.scores.by_concept("t2iat", "differential_association", encoder=name) for name in encoders
+        },
+    }
+
+
+def distributions(view: T2IATView) -> dict[str, Any]:
+    """Gather a figure of distributions for each concept, and the quartiles."""
+    limits = distribution_limits(view)
+    figures = [(view.concept_label(name), distribution_figure(view, name, limits)) for name in view.suite.concepts]
+    rows = [(concept, name) for concept in view.suite.concepts for name in view.ordered(concept)]
+    named = {name for _, name in rows}
+    return {
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "rows": rows,
+        "quartiles": [view.stimulus_rows("association", part) for part in QUARTILES],
+        "missing": [stimulus.name for _, stimulus in view.suite.stimuli() if stimulus.name not in named],
+        "few": any(map(too_few, view.associations.values())),
+    }
+
+
+def amplification(view: T2IATView) -> dict[str, Any] | None:
+    """Gather arrows for each concept, and the mean change; left out where no prompt has both ends of an arrow."""
+    rows = [row for row in view.stimulus_rows("amplification", "amplification").values() if row.defined]
+    if not rows:
+        return None
+    limits, change = arrow_limits(view), view.stimulus_rows("amplification", "change")
+    figures = [(view.concept_label(name), arrow_figure(view, name, limits)) for name in view.suite.concepts]
+    beyond = [row for row in rows if row.value > 0]
+    sure = sum(change[row.concept].q <= 0.05 for row in beyond)
+    overall = {
+        concept: [
+            next((r for r in view.scores.select("amplification", part, category=concept) if not r.concept), None)
+            for part in ("change", "amplification")
+        ]
+        for concept in (*view.suite.concepts, "all")
+    }
+    return {
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "sentence": f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images go farther than the text in "
+        f"the text’s own direction; for {sure} of those the change stands out (q at most 0.05).",
+        "overall": {concept: pair for concept, pair in overall.items() if any(pair)},
+    }
+
+
+def method(view: T2IATView) -> dict[str, Any]:
+    """Gather cards, settings, words and limits."""
+    return measured_how(view) | {"families": sorted({row.family for row in view.scores if row.family})}
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def gallery(view: T2IATView) -> dict[str, Any]:
+    """Gather strips of every stimulus, concept by concept, and what was refused."""
+    samples = Samples(view.report.samples)
+    if not samples:
+        return {"reason": "The run holds no images."}
+    by_group = samples.by("concept", "group")
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
+    concepts = {}
+    for name, concept in view.suite.concepts.items():
+        stimuli = []
+        for stimulus in concept.stimuli:
+            own = [by_group.get((stimulus.name, group), samples[:0]) for group in ("", *view.suite.pair)]
+            labels = (concept.neutral_prompt(stimulus), *map(view.label, view.suite.pair))
+            stimuli.append(
+                {
+                    "name": stimulus.name,
+                    "strips": [_strip(view, label, of, limit) for label, of in zip(labels, own, strict=True)],
+                    "counts": counts_in_words(*own),
+                }
+            )
+        concepts[name] = stimuli
+    return {
+        "reason": "",
+        "concepts": concepts,
+        "losses": losses(view, samples),
+        "refusal": refusal_words(view),
+        "there": all_there(len(samples)),
+    }
+
+
+def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
+    """Take one in so many images where there are more than the page takes, so that every word is seen."""
+    step = max(1, -(-len(samples) // limit))
+    selection = samples[::step]
+    tiles = [
+        sample_tile(view, sample, f"{sample['prompt']}, image {order * step + 1} of {len(samples)}")
+        for order, sample in enumerate(selection)
+    ]
+    return Strip(label, tiles, len(samples) - len(selection))
+
+
+PAGE: Final = Page(
+    view=T2IATView,
     package="clinometer.studies.t2iat",
     sections=(
-        Section("masthead", "", association_masthead, "masthead"),
-        Section("verdicts", "Verdicts", association_verdicts, "verdicts"),
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
         Section("tests", "Tests", tests, "tests"),
         Section("distributions", "Prompt by prompt", distributions, "distributions"),
         Section("amplification", "From text to images", amplification, "amplification"),
         Section("people", "People", people, "people"),
-        Section("gallery", "Pictures", association_gallery, "gallery"),
+        Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", association_method, "method"),
+        Section("method", "Method and limits", method, "method"),
     ),
-    summary=association_summary,
-    told=association_told,
+    finding=finding,
+    strongest=strongest,
+    verdicts=verdicts,
 )
+
+
+# --- runs beside each other ------------------------------------------------------------------------------------------
+
+
+def side_by_side(views: Mapping[str, T2IATView], encoder: str) -> dict[str, Any]:
+    """Gather figures and tables of several T2IAT runs; all of them are of the encoder that the views hold."""
+    first = next(iter(views.values()))
+    figures = [(first.concept_label(name), distribution_models_figure(views, name)) for name in first.suite.concepts]
+
+    def test_cells(view: T2IATView, test: str) -> list[str]:
+        """Write S, p and d, as the T2IAT paper's table prints them."""
+        statistic, effect = view.statistics.get(test, Row()), view.effect_sizes.get(test, Row())
+        p = wording.bare_probability(statistic.p) or wording.MISSING
+        return [wording.signed(statistic.value, 3), p, wording.signed(effect.value)]
+
+    def stimulus_cells(view: T2IATView, name: str) -> list[str]:
+        rows = [view.associations, *(view.stimulus_rows("association", part) for part in QUARTILES)]
+        return [wording.signed(of.get(name, Row()).value, 3) for of in rows]
+
+    return {
+        "margin": first.suite.margin,
+        "effects": effect_models_figure(views),
+        "tests": [
+            {"name": first.test_subject(test), "cells": [test_cells(view, test.name) for view in views.values()]}
+            for test in first.suite.tests
+        ],
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "stimuli": [
+            {"name": stimulus.name, "concept": first.concept_label(concept),
+             "cells": [stimulus_cells(view, stimulus.name) for view in views.values()]}
+            for concept, stimulus in first.suite.stimuli()
+        ],
+    }  # fmt: skip

@@ -8,10 +8,9 @@ from typing import Final
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row
 from clinometer.studies.study import ComparedGroups, Study
-from clinometer.studies.t2iat.page import ASSOCIATION as PAGE
+from clinometer.studies.t2iat.page import PAGE, side_by_side
 from clinometer.studies.t2iat.scoring import compare_association, score_association
-from clinometer.studies.t2iat.side_by_side import side_by_side
-from clinometer.studies.t2iat.view import AssociationView
+from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import AssociationSuite, Suite
 
 
@@ -68,7 +67,7 @@ def _association(suite: Suite) -> AssociationSuite:
 
 
 COMPARED: Final = RunsCompared(
-    quantities, _label_a, AssociationView, side_by_side, bars=("images", "prompts"), magnitude_over_prompts=True
+    quantities, _label_a, T2IATView, side_by_side, bars=("images", "prompts"), magnitude_over_prompts=True
 )
 
 T2IAT: Final = Study(

@@ -1,4 +1,4 @@
-"""The run of an association study as its sections see it."""
+"""The run of a T2IAT study as its sections see it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from functools import cached_property
 from clinometer.report import wording
 from clinometer.report.page import PairView
 from clinometer.report.rows import Row
+from clinometer.report.wording import without_estimate
 from clinometer.suites import AssociationSuite, DifferentialTest
 
 
-class AssociationView(PairView):
+class T2IATView(PairView):
     """Rows by test and by stimulus, and the names of attributes and concepts."""
 
     @property
@@ -76,8 +77,28 @@ class AssociationView(PairView):
     def judged(self) -> dict[str, Row]:
         """The rows that the verdicts are about: tests, or single stimuli where the suite has no tests."""
         if self.suite.tests:
-            return {test.name: self.statistics.get(test.name, Row(concept=test.name)) for test in self.suite.tests}
-        return {s.name: self.associations.get(s.name, Row(concept=s.name)) for _, s in self.suite.stimuli()}
+            names, rows = [test.name for test in self.suite.tests], self.statistics
+        else:
+            names, rows = [stimulus.name for _, stimulus in self.suite.stimuli()], self.associations
+        return {name: rows.get(name) or without_estimate(concept=name) for name in names}
+
+    @property
+    def over(self) -> str:
+        """What the judged interval is over: prompts of tests, images of stimuli."""
+        return "stimuli" if self.suite.tests else "images"
+
+    def effect_words(self, test: str) -> str:
+        """Write an effect size with Cohen's word: ``d +1.05, large``; his thresholds are the paper's."""
+        row = self.effect_sizes.get(test)
+        if row is None or not row.defined:
+            return ""
+        return f"d {wording.signed(row.value)}, {self.magnitude(row)}"
+
+    @staticmethod
+    def magnitude(row: Row) -> str:
+        """Find Cohen's word for an effect size."""
+        words = (("negligible", 0.2), ("small", 0.5), ("medium", 0.8))
+        return next((word for word, below in words if abs(row.value) < below), "large")
 
     def subject(self, name: str) -> str:
         """What a judged row is about, for people."""

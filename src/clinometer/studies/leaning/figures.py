@@ -1,10 +1,10 @@
-"""How far each concept leans: the dial of image parts, MCAS by category, its components, its encoders."""
+"""Figures of a leaning study: the dial, MCAS by category, components, encoders, δ and α, planted truth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import cos, isfinite, radians, sin
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
 from clinometer.report.figures.marks import (
@@ -20,6 +20,7 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
 from clinometer.studies.leaning.view import Concept, LeaningView
@@ -279,3 +280,181 @@ def _draw_encoders(axes: Any, y: float, mean: Row, rows: Sequence[Row | None]) -
             shape = ENCODER_SHAPES[order % len(ENCODER_SHAPES)]
             draw_mark(axes, row.value, y, Mark(shape, Ink.ACCENT, filled=order < len(ENCODER_SHAPES)), size=5)
     axes.plot([mean.value] * 2, [y - 0.32, y + 0.32], color=Ink.TEXT, linewidth=2, zorder=5)
+
+
+class InternalPoint(NamedTuple):
+    """A concept's δ and α."""
+
+    concept: str
+    delta: Row
+    alpha: Row
+    stereotype: str
+
+
+LOG_SPAN = 20.0
+"""Ratio of the largest to the smallest α from which its axis is logarithmic."""
+
+
+def internal_bias_figure(view: LeaningView) -> Figure | None:
+    """Draw every concept that has both numbers; a hollow mark is unstable."""
+    points = list(points_of(view))
+    if not points:
+        return None
+    with canvas(460, 390) as figure:
+        axes = place(figure, 66, 52, 14, 14)
+        tidy(axes, grid="both")
+        logarithmic = scale_alpha(axes, [point.alpha.value for point in points])
+        axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        _draw_curve(axes, view.report.curve, logarithmic)
+        tips = {}
+        for order, point in enumerate(points):
+            draw_mark(axes, point.delta.value, point.alpha.value, _mark(view, point), gid=f"p{order}", size=8)
+            tips[f"p{order}"] = _point_tip(point)
+        finish_internal_axes(axes, logarithmic)
+        return finish(
+            figure,
+            name="internal",
+            title="Bias amplification on diffusion bias",
+            description=_internal_words(view, points),
+            tips=tips,
+        )
+
+
+def points_of(view: LeaningView) -> Sequence[InternalPoint]:
+    """Every concept that has both numbers."""
+    delta = view.scores.by_concept("internal_bias", "diffusion_bias")
+    alpha = view.scores.by_concept("internal_bias", "bias_amplification")
+    return [
+        InternalPoint(name, delta[name], alpha[name], concept.stereotype)
+        for name, concept in view.concepts.items()
+        if name in delta and name in alpha and delta[name].defined and alpha[name].defined
+    ]
+
+
+def scale_alpha(axes: Any, values: Sequence[float]) -> bool:
+    """Use a logarithmic axis where α spans more than one order of magnitude."""
+    logarithmic = min(values) > 0 and max(values) / min(values) > LOG_SPAN
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(lambda *_: "")
+        axes.tick_params(which="minor", length=0)
+        axes.set_ylim(min(values) / 1.5, max(values) * 1.5)
+    else:
+        axes.set_ylim(min(0.0, *values), max(values) * 1.08 or 1)
+    return logarithmic
+
+
+def finish_internal_axes(axes: Any, logarithmic: bool) -> None:
+    """Name both axes once everything is drawn; the one of δ begins at 0 at the latest."""
+    axes.set_xlim(left=min(0, *axes.get_xlim()))
+    axes.set_xlabel("diffusion bias  δ")
+    axes.set_ylabel("bias amplification  α" + (" (log scale)" if logarithmic else ""))
+    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+
+
+def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
+    steps = [
+        (x, y, low, high)
+        for x, y, low, high in zip(curve.x, curve.y, curve.low, curve.high, strict=True)
+        if all(map(isfinite, (x, y)))
+    ]
+    if not steps:
+        return
+    floor = axes.get_ylim()[0] if logarithmic else float("-inf")
+    x, y, *ends = zip(*steps, strict=True)
+    low, high = ([max(v, floor) for v in bound] for bound in ends)
+    axes.fill_between(x, low, high, color=Ink.SHADE, linewidth=0, zorder=0)  # below the line at α = 1
+    points = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
+    if points:
+        axes.plot(*zip(*points, strict=True), color=Ink.ACCENT, linewidth=2.2)
+
+
+def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) -> Mark:
+    """Shape and colour of a stereotype group."""
+    marks = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
+    shape, colour = marks.get(stereotype, ("s", Ink.BALANCED))
+    return Mark(shape, colour, filled)
+
+
+def _mark(view: LeaningView, point: InternalPoint) -> Mark:
+    return stereotype_mark(view, point.stereotype, filled=not point.alpha.unstable)
+
+
+def _point_tip(point: InternalPoint) -> str:
+    unstable = ", unstable" if point.alpha.unstable else ""
+    delta, alpha = wording.number(point.delta.value, 3), wording.number(point.alpha.value)
+    return drawable(f"{point.concept}: δ {delta}, α {alpha}{unstable}", 120)
+
+
+def _internal_words(view: LeaningView, points: Sequence[InternalPoint]) -> str:
+    unstable = sum(point.alpha.unstable for point in points)
+    fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
+    return (
+        f"{wording.count(len(points), 'concept')}, diffusion bias across, bias amplification up, {fitted}. "
+        f"{wording.count(unstable, 'point is', 'points are')} hollow: unstable. " + "; ".join(map(_point_tip, points))
+    )
+
+
+def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
+    """Draw the planted probability of group A across and what was measured up.
+
+    Parameters
+    ----------
+    score : ``"share"``, the share of images nearer to group A (with the line of equality), or ``"image_part"``.
+    """
+    by_concept = view.shares if score == "share" else view.pictures
+    planted = planted_probabilities(view)
+    rows = {name: by_concept[name] for name in planted if name in by_concept and by_concept[name].defined}
+    if not rows:
+        return None
+    with canvas(440, 400) as figure:
+        axes = place(figure, 64, 52, 16, 14)
+        tidy(axes, grid="both")
+        tips = {}
+        for order, (name, row) in enumerate(rows.items()):
+            mark = MARKS[view.verdict_group(name)]
+            _draw_interval(axes, planted[name], row, mark.colour)
+            draw_mark(axes, planted[name], row.value, mark, size=7, gid=f"p{order}")
+            tips[f"p{order}"] = drawable(
+                f"{name}: planted {wording.number(planted[name])}, measured {wording.number(row.value)}", 120
+            )
+        _frame_planted(axes, view, score, list(rows.values()))
+        return finish(
+            figure,
+            name=f"planted-{score.replace('_', '-')}",
+            title=f"Planted against measured: {'share of images' if score == 'share' else 'image part'}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def planted_probabilities(view: LeaningView) -> dict[str, float]:
+    """Look up the planted probability of group A, by concept, in the suite's order."""
+    planted = view.report.planted or {}
+    return {
+        name: float(planted[name][view.group_a])
+        for name in view.concepts
+        if name in planted and view.group_a in planted[name]
+    }
+
+
+def _draw_interval(axes: Any, x: float, row: Row, colour: str) -> None:
+    if row.has_interval:
+        axes.plot([x, x], [row.low, row.high], color=colour, linewidth=2.6, alpha=0.4, zorder=2)
+
+
+def _frame_planted(axes: Any, view: LeaningView, score: str, rows: list[Row]) -> None:
+    label = drawable(view.label_a, 24)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel(f"planted probability of {label}")
+    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+    if score == "share":
+        axes.plot([0, 1], [0, 1], color=Ink.ACCENT, linewidth=1.8, zorder=1)
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_ylabel(f"measured share read as {label}")
+        return
+    axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
+    axes.axvline(0.5, color=Ink.MUTED, linewidth=1.1, zorder=1)
+    axes.set_ylim(*span(rows, stimulus=False))
+    axes.set_ylabel("measured image part")

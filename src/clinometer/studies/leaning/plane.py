@@ -1,18 +1,21 @@
-"""The xMCAS plane, and how near each concept is to each group."""
+"""A third group: the xMCAS plane, the association profile, their figures and their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import degrees, pi
 from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.figures.marks import (
     MARKS,
     ROW_HEIGHT,
+    SHAPE_CHARACTERS,
     Mark,
     draw_mark,
     drawable,
     label_rows,
+    model_mark,
     place,
     span,
 )
@@ -24,6 +27,57 @@ CENTROID: Final = (1 / 3, 0.0)
 GROUP_SHAPES: Final = ("^", "v", "D", "P", "X", "p", "h", "*")
 _HALO: Final = {"facecolor": Ink.PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
 _GROUP_COLOURS: Final = (Ink.A, Ink.B, Ink.THIRD)
+
+
+def plane(view: LeaningView) -> dict[str, Any]:
+    """Gather the plane, its numbers and the profile; say why when the suite has no third group."""
+    figure = plane_figure(view, close=False)
+    classes = {view.group_a: "a", view.group_b: "b", view.third: "third"}
+    of_groups = {
+        name: {row.group: row for row in view.scores.select("xmcas_group", name) if not row.concept}
+        for name in ("similarity", "mcas", "angle", "distance")
+    }
+    offset = view.scores.first("xmcas", "offset")
+    profiles = [profile_of(view, group) for group in view.suite.groups]
+    return {
+        "reason": "" if figure else _why_no_plane(view),
+        "figure": figure,
+        "few": view.holds_few,
+        "close": plane_figure(view, close=True),
+        "profile": profile_figure(view),
+        "group_keys": [
+            (
+                classes.get(group, "balanced"),
+                SHAPE_CHARACTERS.get(group_mark(view, group).shape, "●"),
+                view.label(group),
+            )
+            for group in view.suite.groups
+        ],
+        "places": {group: {name: rows.get(group) for name, rows in of_groups.items()} for group in group_places(view)},
+        "concepts": {name: view.scores.by_concept("xmcas", name) for name in ("similarity", "angle", "distance")},
+        "angle": angle_in_words,
+        "profiles": profiles,
+        "norm": view.scores.by_concept("profile", "norm"),
+        "profiled": [c.name for c in view.ranked() if any(c.name in rows for rows in profiles)],
+        "prompts": bool(prompt_places(view)),
+        "offset": wording.signed(offset.value, 4) if offset is not None and offset.defined else "",
+    }
+
+
+def _why_no_plane(view: LeaningView) -> str:
+    if view.third is None:
+        return "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
+    return "No concept has a similarity to the third group."
+
+
+def angle_in_words(row: Row | None) -> str:
+    """Write an angle in degrees with its interval, and in radians."""
+    if row is None or not row.defined:
+        return wording.MISSING
+    ends = ", no interval: too few images"  # no angle is beyond a half turn, so wider ends say nothing of a direction
+    if row.has_interval and max(abs(row.low), abs(row.high)) <= pi:
+        ends = f" {wording.interval(degrees(row.low), degrees(row.high), 1)}"
+    return f"{wording.number(degrees(row.value), 1)}°{ends} ({wording.number(row.value, 3)})"
 
 
 def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
@@ -231,3 +285,65 @@ def _draw_profile(axes: Any, row: Row | None, y: float, mark: Mark) -> None:
     if row.has_interval:
         axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=3, alpha=0.45, zorder=2)
     draw_mark(axes, row.value, y, mark, size=5.5)
+
+
+def plane_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
+    """Draw the groups' own places on the xMCAS plane, model by model: the xMCAS paper's figure 3."""
+    places = {model: group_places(view) for model, view in views.items()}
+    first = next(iter(views.values()))
+    groups = [group for group in first.suite.groups if any(group in by_group for by_group in places.values())]
+    if first.third is None or not groups:
+        return None
+    with canvas(460, 420) as figure:
+        axes = place(figure, 62, 52, 18, 16)
+        tidy(axes, grid="both")
+        axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
+        tips = {}
+        for order, (model, by_group) in enumerate(places.items()):
+            mark = model_mark(order)
+            for group, (x, y) in by_group.items():
+                gid = f"g{order}x{groups.index(group)}"
+                draw_mark(axes, x, y, mark, size=8 + 4 * (len(places) - 1 - order), gid=gid)  # none hides another
+                numbers = f"similarity {wording.number(x, 3)}, MCAS {wording.signed(y, 3)}"
+                tips[gid] = drawable(f"{first.label(group)}, {model}: {numbers}", 140)
+        points = [point for by_group in places.values() for point in by_group.values()]
+        _frame_plane(axes, first, points)
+        for group in groups:
+            _name_group(
+                axes, first.label(group), [by_group[group] for by_group in places.values() if group in by_group]
+            )
+        return finish(
+            figure,
+            name="models-plane",
+            title="The groups' own places on the xMCAS plane",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def _frame_plane(axes: Any, view: LeaningView, points: Sequence[tuple[float, float]]) -> None:
+    axes.set_xlim(*span([], include=[CENTROID[0], *(x for x, _ in points)]))
+    reach = max(map(abs, span([], include=[0.0, *(y for _, y in points)])))
+    axes.set_ylim(-reach, reach)
+    axes.plot(*([at] for at in CENTROID), marker="+", markersize=15, markeredgewidth=2.4, color=Ink.TEXT, zorder=5)
+    axes.set_xlabel(f"similarity to {drawable(view.label_third, 34)}")
+    axes.set_ylabel(f"\u25c2 {drawable(view.label_b, 16)}    MCAS    {drawable(view.label_a, 16)} \u25b8")
+    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+
+
+def _name_group(axes: Any, label: str, points: Sequence[tuple[float, float]]) -> None:
+    """Join a group's places by a line and name it beside the outermost of them."""
+    xs, ys = zip(*points, strict=True)
+    axes.plot(xs, ys, color=Ink.GRID, linewidth=2, zorder=1)
+    left, right = axes.get_xlim()
+    near_right = max(xs) > (left + right) / 2
+    x, y = min(points) if near_right else max(points)
+    axes.annotate(
+        drawable(label, 20),
+        (x, y),
+        (-11 if near_right else 11, 0),
+        textcoords="offset points",
+        ha="right" if near_right else "left",
+        va="center",
+        fontsize=11.5,
+    )

@@ -1,1 +1,0 @@
-"""The sections of an editing study's page."""

@@ -1,1 +1,0 @@
-"""The sections of a T2IAT study's page."""
