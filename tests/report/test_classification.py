@@ -21,7 +21,7 @@ from tests.toy_denoisers import ClassifyingPainter, toy_classification
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run")
+    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run", report=True)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_groups_without_a_counterpart_are_not_called_unclassified(run):
 def test_names_are_escaped(tmp_path):
     evil = '<script>alert("x")</script>'
     suite = toy_classification(title=evil, a={"label": evil, "classes": {"pilot": "a pilot", evil: "a mechanic"}})
-    run = quick.audit(ClassifyingPainter(), suite, tmp_path / "run")
+    run = quick.audit(ClassifyingPainter(), suite, tmp_path / "run", report=True)
     assert "<script>alert" not in run.directory.read_bytes("report.html").decode()
 
 
@@ -165,7 +165,7 @@ def test_the_summary_is_the_contrasts(run):
 
 
 def test_one_number_of_noise_samples_needs_no_curve(tmp_path):
-    run = quick.audit(ClassifyingPainter(), toy_classification(noise_samples=[5]), tmp_path / "run")
+    run = quick.audit(ClassifyingPainter(), toy_classification(noise_samples=[5]), tmp_path / "run", report=True)
     page = run.directory.read_bytes("report.html").decode()
     assert '<section id="noise"' not in page
     assert '<section id="pairs"' in page
