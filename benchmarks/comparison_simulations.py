@@ -27,8 +27,9 @@ from clinometer.metrics import Score
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
-from clinometer.studies.leaning.compare import MissingPictures, compare_leanings, difference_family, measured_runs
+from clinometer.studies.leaning.compare import compare_leanings, difference_family
 from clinometer.studies.leaning.scores.design import DrawSettings
+from clinometer.studies.leaning.scores.differences import MissingPictures, measured_runs
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
 """How two runs are drawn, by the share of images that show what their partner shows; None without partners."""
@@ -83,7 +84,7 @@ def verdict_rows(runs: Runs, way: str) -> list[Score]:
     """The rows that carry the verdicts on concepts, as ``compare_leanings`` makes them, and nothing else of it."""
     design, paired = design_of(len(runs[0].target_images)), WAYS[way] is not None
     measured = measured_runs([runs[0]], [runs[1]], design, DrawSettings(1, 0, 0, 0.95), paired)
-    return difference_family(design, measured, "mean", "mcas", paired=paired, confidence=0.95).judged()
+    return difference_family(design, measured, "mean", "mcas", paired=paired).judged()
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import crossed_study, mcas_study
-from clinometer.studies.leaning.compare import MissingPictures, compare_leanings
+from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.cosines import group_scores
-from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
 from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.differences import MissingPictures, compare_intersections
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings, unit
 

@@ -12,7 +12,7 @@ from scipy import stats
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
-from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
+from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.reader import reader_checks
 from clinometer.studies.leaning.scores.reader_rows import axis_checks, pair_of_levels
 from tests.metrics.crossed import THREE, TWO, crossed_design, crossed_embeddings

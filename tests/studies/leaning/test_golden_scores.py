@@ -29,7 +29,7 @@ from clinometer.studies.leaning import (
     withheld,
 )
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
+from clinometer.studies.leaning.scores.differences import compare_intersections
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import GROUPS, design, embeddings
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf, isfinite, nan
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, isfinite
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -15,38 +15,26 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
-from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, image_seeds, magnitude_row, require_comparable, with_reasons
-from clinometer.metrics.verdict import FEWEST_IMAGES
-from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
-from clinometer.stats.bounded_means import BoundedMeans
-from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
-from clinometer.studies.leaning.scores.contrasts import (
-    II,
-    ITA,
-    ContrastDifferences,
-    ContrastTests,
-    Filling,
-    image_bounds,
-    image_scores,
-    pair_weights,
-    paired_difference,
-    paired_tests,
-    unpaired_differences,
-)
+from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.two_runs import Family, magnitude_row, with_reasons
+from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
+from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
-from clinometer.studies.leaning.scores.design import (
-    Design,
-    DrawSettings,
-    EncoderEmbeddings,
-    Layout,
-    LeaningStudy,
-    layout_of,
+from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, layout_of
+from clinometer.studies.leaning.scores.differences import (
+    NO_INTERVAL,
+    Absent,
+    MissingPictures,
+    Run,
+    absent_pictures,
+    contrast_differences,
+    image_counts,
+    make_comparable,
+    measured_runs,
 )
-from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
+from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
-from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
 
 JUDGED = (IMAGE_PART, "mcas")
 """What a comparison gives verdicts on."""
@@ -54,94 +42,7 @@ JUDGED = (IMAGE_PART, "mcas")
 COMPARED = (IMAGE_PART, "ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both, and the text part differs by ITP alone."""
 
-NO_INTERVAL = "no interval: a prompt has one image"
-TEST = "{} t over images, two-sided"
 MAGNITUDE_TEST = "{} t of the difference, bootstrapped standard error, two-sided"
-
-
-_Run = tuple[LeaningStudy, dict[str, EncoderView]]
-"""A run of a comparison: its study and its views by encoder."""
-
-
-@dataclass(frozen=True)
-class MissingPictures:
-    """The pictures of two runs that were asked for and are not there.
-
-    Attributes
-    ----------
-    counts : of the first run and of the second, of every target.
-    alone : where the runs are compared in pairs, what either run drew of targets and has no partner for, seen by the
-        same encoders; of these embeddings nothing else is looked at.
-    """
-
-    counts: tuple[Sequence[int], Sequence[int]]
-    alone: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None = None
-
-    @property
-    def of_targets(self) -> list[int]:
-        """Count those of each target, of both runs together."""
-        return [sum(both) for both in zip(*self.counts, strict=True)]
-
-    def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
-        """Put the pictures without partners in place of the others of a run's targets."""
-        assert self.alone is not None
-        return [
-            replace(encoder, target_images=other.target_images, target_copies=None)
-            for encoder, other in zip(run, self.alone[which], strict=True)
-        ]
-
-    def filling(self, scores: Sequence[Sequence[np.ndarray]], bounds: Sequence[np.ndarray], side: int) -> list[Filling]:
-        """List what is missing as it makes a difference least (``side`` 0) or most: of either run, or of pairs alone.
-
-        ``scores`` : of the pictures of either run that have no partner; empty where the runs are not paired.
-        ``bounds`` : of either run, what a picture of each target may score, (T × 2).
-        """
-        ends = low, high = bounds[0][:, 1 - side], bounds[1][:, side]
-        if not scores:
-            return [
-                [np.full(n, end) for n, end in zip(counts, of_run, strict=True)]
-                for counts, of_run in zip(self.counts, ends, strict=True)
-            ]
-        neither = [max(n - len(there), 0) for n, there in zip(self.counts[0], scores[1], strict=True)]
-        return [
-            [
-                np.concatenate([b - of_first, of_second - a, np.full(n, b - a)])
-                for a, b, of_first, of_second, n in zip(low, high, *scores, neither, strict=True)
-            ]
-        ]
-
-
-@dataclass(frozen=True)
-class Absent:
-    """Missing pictures, with the views by encoder of those that have no partner, of either run; none of no pairs."""
-
-    pictures: MissingPictures
-    alone: Sequence[Mapping[str, EncoderView]]
-
-    def fillings(self, views: tuple[EncoderView, EncoderView], weights: np.ndarray) -> list[list[Filling]]:
-        """Fill in what is missing, both ways; nothing where no picture enters, or a group has none to tell."""
-        if not weights[[II, ITA]].any():
-            return []
-        bounds = [image_bounds(view, weights) for view in views]
-        scores = [
-            [image_scores(cosines, weights) for cosines in run[view.encoder].image_cosines]
-            for run, view in zip(self.alone, views, strict=False)
-        ]
-        known = all(np.isfinite(ends).all() for ends in bounds)
-        return [self.pictures.filling(scores, bounds, side) for side in (0, 1)] if known else []
-
-    def magnitudes(self, which: int, measured: _Run, value: np.ndarray) -> np.ndarray:
-        """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
-        study, view = measured[0], measured[1]["mean"]
-        weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
-        bounds, missing = image_bounds(view, weights), np.array(self.pictures.counts[which])
-        alone = [image_scores(x, weights) for x in self.alone[which]["mean"].image_cosines] if self.alone else []
-        sums, more = [x.sum() for x in alone] or 0.0, [len(x) for x in alone] or 0
-        n = np.array(study.layout.target_sizes)
-        known, total = n * value + sums, n + more + missing
-        ends = (known[:, None] + missing[:, None] * bounds) / total[:, None]
-        size = np.abs(ends)
-        return np.stack([np.where(ends[:, 0] * ends[:, 1] <= 0, 0.0, size.min(axis=1)), size.max(axis=1)])
 
 
 def compare_leanings(
@@ -193,13 +94,9 @@ def compare_leanings(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    layouts = [layout_of(run, design) for run in (first, second)]
     if until_decided and not paired:
         raise InvalidInputError("until_decided: images drawn until decided are compared in pairs only")
-    require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
-    lost = lost_prompts(layouts)
-    first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
-    first, second = once(first, second, design, paired=paired)
+    first, second, lost = make_comparable(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence)
@@ -209,9 +106,7 @@ def compare_leanings(
         row
         for encoder in measured[0][1]
         for component in COMPARED
-        for row in difference_family(
-            design, measured, encoder, component, paired=paired, confidence=confidence, absent=absent
-        ).judged()
+        for row in difference_family(design, measured, encoder, component, paired=paired, absent=absent).judged()
     ]
     level = measured
     if image_counts(layouts[0]) != image_counts(layouts[1]):
@@ -223,54 +118,6 @@ def compare_leanings(
         stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
         rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
-
-
-def absent_pictures(
-    missing: MissingPictures | None,
-    runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-    design: Design,
-    settings: DrawSettings,
-) -> Absent | None:
-    """Show what is missing to the encoders; None where nothing is."""
-    if missing is None or not any(missing.of_targets):
-        return None
-    if missing.alone is None:
-        return Absent(missing, ())
-    without = [missing.alone_in(run, which) for which, run in enumerate(runs)]
-    studies = [LeaningStudy(design, layout_of(run, design), settings) for run in without]
-    views = [linear_views(run, study) for run, study in zip(without, studies, strict=True)]
-    return Absent(missing, [{view.encoder: view for view in of_run} for of_run in views])
-
-
-def once(
-    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, paired: bool
-) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
-    """Two runs in which each picture counts once; where they are paired, each pair."""
-    return pairs_counted_once(first, second) if paired else (counted_once(first, design), counted_once(second, design))
-
-
-def image_counts(layout: Layout) -> tuple[object, object]:
-    """How many images of every target and of every attribute prompt."""
-    return layout.target_sizes, layout.prompt_sizes
-
-
-def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
-    """The attribute prompts that one of the runs has no image of, by group and position."""
-    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
-    lost = {
-        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
-        for group in layouts[0].groups
-    }
-    return {group: prompts for group, prompts in lost.items() if prompts}
-
-
-def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
-    """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
-    images = {
-        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
-        for group, by_prompt in run.group_images.items()
-    }
-    return replace(run, group_images=images)
 
 
 def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
@@ -288,24 +135,6 @@ def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> s
     if prompts is None:
         return f"{len(positions)} of the prompts"
     return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
-
-
-def measured_runs(
-    first: Sequence[EncoderEmbeddings],
-    second: Sequence[EncoderEmbeddings],
-    design: Design,
-    settings: DrawSettings,
-    paired: bool,
-) -> list[_Run]:
-    """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
-    studies = [
-        LeaningStudy(design, layout_of(run, design), replace(settings, image_seed=image_seed))
-        for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
-    ]
-    return [
-        (study, {view.encoder: view for view in views_of(run, study)})
-        for run, study in zip((first, second), studies, strict=True)
-    ]
 
 
 def _levelled(
@@ -336,80 +165,27 @@ def _part_replicates(design: Design, run: TargetReplicates, kind: Literal["image
     return all_targets(run, lambda part: _scores(design, getattr(part, kind), IMAGE_PART))
 
 
-EstimateTests = MeanTests | BoundedMeans | DifferenceTests
-
-
 def difference_family(
     design: Design,
-    measured: Sequence[_Run],
+    measured: Sequence[Run],
     encoder: str,
     component: str,
     *,
     paired: bool,
-    confidence: float,
     absent: Absent | None = None,
 ) -> Family:
-    """Differences of one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
-    (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
-    weights = pair_weights(study, COMPONENTS[component], *study.pair)
-    sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
-    fillings = absent.fillings((first, second), weights) if absent else []
-    missing = absent.pictures.of_targets if absent and fillings else [0] * len(sizes)
-
-    def rows(filling: Sequence[Filling] = ((), ())) -> list[Score]:
-        tests: ContrastTests | ContrastDifferences
-        if paired:
-            tests = paired_tests(study, paired_difference(first, second), weights, filling[0])
-        else:
-            tests = unpaired_differences((study, other), (first, second), weights, filling)
-        outer = of_no_width(tests.stimulus.interval(confidence), tests.images)
-        return [
-            Score(
-                metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
-                stimulus_low=float(np.fmin(fields["low"], outer.low[t])),
-                stimulus_high=float(np.fmax(fields["high"], outer.high[t])), n_target=n, n_missing=missing[t], **fields,
-                reason=_reason(fields["value"], fields["p"], lost=not n and component != "itp", paired=paired),
-            )
-            for t, (target, n, fields) in enumerate(
-                zip(design.targets, sizes, tested(tests.images, design.margin, paired, confidence), strict=True)
-            )
-        ]  # fmt: skip
-
-    return Family(
-        rows=rows(), name=f"{component} over {len(sizes)} targets", margin=design.margin, fewest=FEWEST_IMAGES,
-        sides=(design.a, design.b) if component in JUDGED and encoder == "mean" else None,
-        fillings=[rows(filling) for filling in fillings],
+    """Compare one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
+    pair = measured[0][0].pair
+    contrast = Contrast(
+        pair_weights(measured[0][0], COMPONENTS[component], *pair),
+        Basis(COMPONENTS[component], pair),
+        {"component": component},
+        (design.a, design.b),
+    )
+    return contrast_differences(
+        measured, encoder, [contrast], component, paired=paired, margin=design.margin,
+        judged=component in JUDGED and encoder == MEAN, absent=absent,
     )  # fmt: skip
-
-
-def tested(tests: EstimateTests, margin: float | None, paired: bool, confidence: float) -> Iterator[dict[str, Any]]:
-    """Of every target: the difference, its interval, its p, and that of two one-sided tests within the margin."""
-    ends, p = of_no_width(tests.interval(confidence), tests), p_values(tests)
-    inside = np.full_like(p, nan) if margin is None else tests.p_outside(margin)
-    for t, p_value in enumerate(p.tolist()):
-        yield {
-            "value": float(tests.value[t]),
-            "low": float(ends.low[t]),
-            "high": float(ends.high[t]),
-            "p": p_value,
-            "p_equivalence": float(inside[t]),
-            "test": _test(paired) if isfinite(p_value) else "",
-        }
-
-
-def of_no_width(interval: Interval, tests: EstimateTests) -> Interval:
-    """The interval [0, 0] where the runs are one and the same, image by image."""
-    return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
-
-
-def alike(tests: EstimateTests) -> np.ndarray:
-    """Where the runs are one and the same, image by image: no difference, and none that varies."""
-    return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
-
-
-def p_values(tests: EstimateTests) -> np.ndarray:
-    """P of no difference: 1 where the runs are one and the same, image by image."""
-    return np.where(alike(tests), 1.0, tests.p_value)
 
 
 def _magnitude(
@@ -418,7 +194,7 @@ def _magnitude(
     paired: bool,
     confidence: float,
     absent: Absent | None,
-    measured: Sequence[_Run],
+    measured: Sequence[Run],
 ) -> Score:
     """Which run leans more, over all targets that both measure.
 
@@ -457,7 +233,7 @@ def _magnitude(
             metric=METRIC, component="magnitude", category="all", value=moved, low=float(inner.low + shift),
             high=float(inner.high + shift), stimulus_low=float(outer.low + shift),
             stimulus_high=float(outer.high + shift), p=p,
-            test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "",
+            test=MAGNITUDE_TEST.format("paired" if paired else "unpaired") if isfinite(p) else "",
             n_target=int(is_measured.sum()), n_missing=sum(absent.pictures.of_targets) if absent else 0,
             reason=left_out if isfinite(p) else NO_INTERVAL,
         )  # fmt: skip
@@ -498,15 +274,3 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
-
-
-def _test(paired: bool, words: str = TEST) -> str:
-    return words.format("paired" if paired else "unpaired")
-
-
-def _reason(value: float, p: float, *, lost: bool, paired: bool) -> str:
-    if isfinite(value):
-        return "" if isfinite(p) else NO_INTERVAL
-    if lost:
-        return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
-    return "one of the runs has no such number: no attribute image, or an encoder that reads no text"

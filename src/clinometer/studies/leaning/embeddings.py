@@ -14,7 +14,7 @@ from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.compare import MissingPictures
+from clinometer.studies.leaning.scores.differences import MissingPictures
 from clinometer.studies.leaning.stacks import (
     TargetVectors,
     drawn_counts,

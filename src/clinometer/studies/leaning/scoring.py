@@ -28,7 +28,7 @@ from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.embeddings import encoder_embeddings, missing_pictures, study_design, with_missing
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
-from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
+from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences

@@ -366,7 +366,7 @@ def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iter
         return
     if effect.rank > 1:
         yield from _joint_rows(study, view, effect, joint_tests(study, view, effect.basis), COMPONENTS[IMAGE_PART])
-    contrasts = _contrasts(study, effect, COMPONENTS[IMAGE_PART])
+    contrasts = effect_contrasts(study, effect, COMPONENTS[IMAGE_PART])
     margin = study.design.margin
     reach = margin / 2 if margin is not None and effect.of_halves else margin
     family = _family(study, "cell" if effect.kind == "cell" else effect.component, effect)
@@ -376,7 +376,7 @@ def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iter
     yield from _explain(rows)
     if effect.kind == "axis":
         for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
-            rows = _tested_rows(study, view, _contrasts(study, effect, COMPONENTS[name]))
+            rows = _tested_rows(study, view, effect_contrasts(study, effect, COMPONENTS[name]))
             rows = [replace(row, setting=name) for row in rows]
             yield from corrected(rows, _family(study, f"{effect.component} {name}"))
 
@@ -386,7 +386,7 @@ def _interaction_rows(study: LeaningStudy, view: EncoderView, effect: Effect) ->
     parts = ("ii", "ita") if view.reads_text else ("ii",)
     if effect.rank > 1:
         yield from _joint_rows(study, view, effect, joint, parts)
-    contrasts = _contrasts(study, effect, parts)
+    contrasts = effect_contrasts(study, effect, parts)
     made = [
         [with_reason(row, FIXED) for row in _explain(contrast_rows(study, view, contrast, tests))]
         for contrast, tests in zip(contrasts, cells, strict=True)
@@ -394,12 +394,12 @@ def _interaction_rows(study: LeaningStudy, view: EncoderView, effect: Effect) ->
     family = _family(study, effect.component, effect)
     yield from judge_contrasts(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
     name = effect.component.replace("interaction", "residual")
-    residual = _contrasts(study, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
+    residual = effect_contrasts(study, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
     rows = [replace(row, component=name) for row in _tested_rows(study, view, residual)]
     yield from corrected(rows, _family(study, name))
 
 
-def _contrasts(study: LeaningStudy, effect: Effect, modalities: Collection[str]) -> list[Contrast]:
+def effect_contrasts(study: LeaningStudy, effect: Effect, modalities: Collection[str]) -> list[Contrast]:
     """List the questions of an effect, asked of the sum of these modalities."""
     return [
         Contrast(

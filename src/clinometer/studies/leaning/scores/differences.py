@@ -1,0 +1,371 @@
+"""Two runs of one design: by how much the second leans otherwise, in whatever is linear in the mean cosines.
+
+::
+
+    Δ_t = w·C_t(second) − w·C_t(first)            w: weights over modalities and groups that sum to 0
+
+Of pairs of images the cosines are subtracted image by image, so the differences are cosines of a study of their own and
+are tested as one, each target by its own variance. Otherwise both runs' variances are added. Along axes interactions
+are products of two readings of an image and not linear; they are not compared. Words and encoders are the same in both
+runs: along axes they are taken as fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.differences import METRIC
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
+from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.two_runs import Family, image_seeds, judged_families, require_comparable, with_reasons
+from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.stats.bootstrap import Interval
+from clinometer.stats.bounded_means import BoundedMeans
+from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
+from clinometer.studies.leaning.scores.axes import effect_contrasts, effects_of
+from clinometer.studies.leaning.scores.contrasts import (
+    II,
+    ITA,
+    ContrastDifferences,
+    ContrastTests,
+    Filling,
+    image_bounds,
+    image_scores,
+    pair_weights,
+    paired_difference,
+    paired_tests,
+    unpaired_differences,
+)
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    DrawSettings,
+    EncoderEmbeddings,
+    Layout,
+    LeaningStudy,
+    layout_of,
+)
+from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
+from clinometer.studies.leaning.scores.reader_rows import axis_checks, withheld_from_axes
+from clinometer.studies.leaning.scores.rows import Contrast
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
+
+NO_INTERVAL = "no interval: a prompt has one image"
+NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
+FIXED = "no stimulus interval: words and encoders are the same in both runs"
+TEST = "{} t over images, two-sided"
+
+Run = tuple[LeaningStudy, dict[str, EncoderView]]
+"""A run of a comparison: its study and its views by encoder."""
+
+EstimateTests = MeanTests | BoundedMeans | DifferenceTests
+
+
+@dataclass(frozen=True)
+class MissingPictures:
+    """The pictures of two runs that were asked for and are not there.
+
+    Attributes
+    ----------
+    counts : of the first run and of the second, of every target.
+    alone : where the runs are compared in pairs, what either run drew of targets and has no partner for, seen by the
+        same encoders; of these embeddings nothing else is looked at.
+    """
+
+    counts: tuple[Sequence[int], Sequence[int]]
+    alone: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None = None
+
+    @property
+    def of_targets(self) -> list[int]:
+        """Count those of each target, of both runs together."""
+        return [sum(both) for both in zip(*self.counts, strict=True)]
+
+    def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
+        """Put the pictures without partners in place of the others of a run's targets."""
+        assert self.alone is not None
+        return [
+            replace(encoder, target_images=other.target_images, target_copies=None)
+            for encoder, other in zip(run, self.alone[which], strict=True)
+        ]
+
+    def filling(self, scores: Sequence[Sequence[np.ndarray]], bounds: Sequence[np.ndarray], side: int) -> list[Filling]:
+        """List what is missing as it makes a difference least (``side`` 0) or most: of either run, or of pairs alone.
+
+        ``scores`` : of the pictures of either run that have no partner; empty where the runs are not paired.
+        ``bounds`` : of either run, what a picture of each target may score, (T × 2).
+        """
+        ends = low, high = bounds[0][:, 1 - side], bounds[1][:, side]
+        if not scores:
+            return [
+                [np.full(n, end) for n, end in zip(counts, of_run, strict=True)]
+                for counts, of_run in zip(self.counts, ends, strict=True)
+            ]
+        neither = [max(n - len(there), 0) for n, there in zip(self.counts[0], scores[1], strict=True)]
+        return [
+            [
+                np.concatenate([b - of_first, of_second - a, np.full(n, b - a)])
+                for a, b, of_first, of_second, n in zip(low, high, *scores, neither, strict=True)
+            ]
+        ]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Missing pictures, with the views by encoder of those that have no partner, of either run; none of no pairs."""
+
+    pictures: MissingPictures
+    alone: Sequence[Mapping[str, EncoderView]]
+
+    def fillings(self, views: tuple[EncoderView, EncoderView], weights: np.ndarray) -> list[list[Filling]]:
+        """Fill in what is missing, both ways; nothing where no picture enters, or a group has none to tell."""
+        if not weights[[II, ITA]].any():
+            return []
+        bounds = [image_bounds(view, weights) for view in views]
+        scores = [
+            [image_scores(cosines, weights) for cosines in run[view.encoder].image_cosines]
+            for run, view in zip(self.alone, views, strict=False)
+        ]
+        known = all(np.isfinite(ends).all() for ends in bounds)
+        return [self.pictures.filling(scores, bounds, side) for side in (0, 1)] if known else []
+
+    def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
+        """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
+        study, view = measured[0], measured[1]["mean"]
+        weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+        bounds, missing = image_bounds(view, weights), np.array(self.pictures.counts[which])
+        alone = [image_scores(x, weights) for x in self.alone[which]["mean"].image_cosines] if self.alone else []
+        sums, more = [x.sum() for x in alone] or 0.0, [len(x) for x in alone] or 0
+        n = np.array(study.layout.target_sizes)
+        known, total = n * value + sums, n + more + missing
+        ends = (known[:, None] + missing[:, None] * bounds) / total[:, None]
+        size = np.abs(ends)
+        return np.stack([np.where(ends[:, 0] * ends[:, 1] <= 0, 0.0, size.min(axis=1)), size.max(axis=1)])
+
+
+def absent_pictures(
+    missing: MissingPictures | None,
+    runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    design: Design,
+    settings: DrawSettings,
+) -> Absent | None:
+    """Show what is missing to the encoders; None where nothing is."""
+    if missing is None or not any(missing.of_targets):
+        return None
+    if missing.alone is None:
+        return Absent(missing, ())
+    without = [missing.alone_in(run, which) for which, run in enumerate(runs)]
+    studies = [LeaningStudy(design, layout_of(run, design), settings) for run in without]
+    views = [linear_views(run, study) for run, study in zip(without, studies, strict=True)]
+    return Absent(missing, [{view.encoder: view for view in of_run} for of_run in views])
+
+
+def make_comparable(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, paired: bool
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings], dict[str, list[int]]]:
+    """Count each picture of two runs once, or each pair, and leave out of both what one has no attribute image of.
+
+    Returns
+    -------
+    Both runs, and the attribute prompts that were left out, by group and position.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    layouts = [layout_of(run, design) for run in (first, second)]
+    require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
+    lost = lost_prompts(layouts)
+    first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
+    if paired:
+        return *pairs_counted_once(first, second), lost
+    return counted_once(first, design), counted_once(second, design), lost
+
+
+def image_counts(layout: Layout) -> tuple[object, object]:
+    """Count the images of every target and of every attribute prompt."""
+    return layout.target_sizes, layout.prompt_sizes
+
+
+def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
+    """Find the attribute prompts that one of the runs has no image of, by group and position."""
+    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
+    lost = {
+        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
+        for group in layouts[0].groups
+    }
+    return {group: prompts for group, prompts in lost.items() if prompts}
+
+
+def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
+    """Take the images of these attribute prompts out of a run: a group is the mean of the same prompts in both."""
+    images = {
+        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
+        for group, by_prompt in run.group_images.items()
+    }
+    return replace(run, group_images=images)
+
+
+def measured_runs(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: DrawSettings,
+    paired: bool,
+) -> list[Run]:
+    """Measure both runs, each a study and its views; replicates by the same weights but for images without partners.
+
+    Along axes there are no replicates.
+    """
+    views = linear_views if design.axes else views_of
+    studies = [
+        LeaningStudy(design, layout_of(run, design), replace(settings, image_seed=image_seed))
+        for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
+    ]
+    return [
+        (study, {view.encoder: view for view in views(run, study)})
+        for run, study in zip((first, second), studies, strict=True)
+    ]
+
+
+def contrast_differences(
+    measured: Sequence[Run],
+    encoder: str,
+    contrasts: Sequence[Contrast],
+    name: str,
+    *,
+    paired: bool,
+    margin: float | None,
+    judged: bool,
+    absent: Absent | None = None,
+) -> Family:
+    """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
+    (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
+    sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
+    fillings = [absent.fillings((first, second), contrast.weights) if absent else [] for contrast in contrasts]
+    ways = min(map(len, fillings))
+    missing = absent.pictures.of_targets if absent and ways else [0] * len(sizes)
+
+    def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ())) -> list[Score]:
+        tests: ContrastTests | ContrastDifferences
+        if paired:
+            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0])
+        else:
+            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling)
+        columns = zip(study.design.targets, sizes, missing, _row_fields(study, tests, margin, paired), strict=True)
+        return [
+            Score(
+                **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
+                n_target=n, n_missing=n_missing, **fields,
+                reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=paired),
+            )
+            for target, n, n_missing, fields in columns
+        ]  # fmt: skip
+
+    by_contrast = [rows(contrast) for contrast in contrasts]
+    a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
+    return Family(
+        rows=[row for own in by_contrast for row in own], name=f"{name} over {len(sizes)} targets", margin=margin,
+        fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
+        fillings=[
+            [row for c, filled in zip(contrasts, fillings, strict=True) for row in rows(c, filled[way])]
+            for way in range(ways)
+        ],
+    )  # fmt: skip
+
+
+def _row_fields(
+    study: LeaningStudy, tests: ContrastTests | ContrastDifferences, margin: float | None, paired: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
+    images, confidence = tests.images, study.settings.confidence
+    inner, outer = (of_no_width(own.interval(confidence), images) for own in (images, tests.stimulus))
+    p = p_values(images)
+    inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
+    columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}
+    if not study.design.axes:
+        columns |= {
+            "stimulus_low": np.fmin(inner.low, outer.low),
+            "stimulus_high": np.fmax(inner.high, outer.high),
+        }
+    for t, p_value in enumerate(p.tolist()):
+        test = TEST.format("paired" if paired else "unpaired") if isfinite(p_value) else ""
+        yield {name: float(column[t]) for name, column in columns.items()} | {"test": test}
+
+
+def _reason(study: LeaningStudy, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
+    """Say what a row of a difference lacks."""
+    if isfinite(value):
+        return NO_INTERVAL if not isfinite(p) else FIXED if study.design.axes else ""
+    if study.design.axes:
+        return NO_NUMBER
+    if not n and {"ii", "ita"} & set(contrast.basis.modalities):
+        return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
+    return "one of the runs has no such number: no attribute image, or an encoder that reads no text"
+
+
+def of_no_width(interval: Interval, tests: EstimateTests) -> Interval:
+    """Close the interval to [0, 0] where the runs are one and the same, image by image."""
+    return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+
+
+def alike(tests: EstimateTests) -> np.ndarray:
+    """Tell where the runs are one and the same, image by image: no difference, and none that varies."""
+    return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
+
+
+def p_values(tests: EstimateTests) -> np.ndarray:
+    """Return p of no difference: 1 where the runs are one and the same, image by image."""
+    return np.where(alike(tests), 1.0, tests.p_value)
+
+
+def compare_intersections(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    paired: bool,
+    confidence: float = 0.95,
+    missing: MissingPictures | None = None,
+) -> list[Score]:
+    """Compare along every axis and in every cell, by the same encoders, positive towards the row's ``group``.
+
+    Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`crossed_study`, with q over the
+    targets (of cells and levels over both) and, of the average over encoders, a verdict. ``paired``: the i-th image of
+    a prompt starts from the same noise in both runs. An attribute prompt that one run has no image of is left out of
+    both. An axis that the encoders cannot read in either run has no verdict; a cell needs all axes. ``missing``: as of
+    :func:`~clinometer.studies.leaning.compare.compare_leanings`.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    first, second, lost = make_comparable(first, second, design, paired=paired)
+    settings = DrawSettings(1, 0, 0, confidence)
+    absent = absent_pictures(missing, (first, second), design, settings)
+    measured = measured_runs(first, second, design, settings, paired)
+    families = []
+    for encoder in measured[0][1]:
+        for effect in effects_of(design):
+            if effect.kind == "interaction":
+                continue
+            margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
+            contrasts = effect_contrasts(measured[0][0], effect, COMPONENTS[IMAGE_PART])
+            families.append(contrast_differences(
+                measured, encoder, contrasts, effect.component, paired=paired, margin=margin, judged=encoder == MEAN,
+                absent=absent,
+            ))  # fmt: skip
+    rows = judged_families(families)
+    if lost:
+        words = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
+        left_out = f"prompts left out of both for want of images in one of the runs: {words}"
+        rows = [with_reasons(row, left_out) for row in rows]
+    for which, run in (("first", first), ("second", second)):
+        checks = axis_checks(run, design, confidence=confidence, opening=f"in the {which} run, ")
+        rows = withheld_from_axes(rows, checks)
+    return rows
