@@ -14,7 +14,7 @@ from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_sha
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
-from clinometer.studies.t2iat.scores.design import AssociationDesign
+from clinometer.studies.t2iat.scores.design import T2iatDesign
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
@@ -60,7 +60,7 @@ def _stimuli(rng: np.random.Generator, images: int, shares: np.ndarray) -> dict[
 
 
 _NONE = np.zeros((1, 0))
-_DESIGN = AssociationDesign({}, (), "a", "b")
+_DESIGN = T2iatDesign({}, (), "a", "b")
 
 
 def _both(cosines: dict[str, StimulusCosines]) -> dict[str, np.ndarray]:

@@ -26,13 +26,13 @@ FAR = 0.25
 
 
 def tests_of(run: cm.Run) -> pd.DataFrame:
-    """The tests of an association run, with the side each was planted on (0 for parity)."""
+    """The tests of a T2IAT run, with the side each was planted on (0 for parity)."""
     rows = averaged(run, "t2iat", "differential_association")
     return rows.assign(planted=[0 if "parity" in name else 1 for name in rows.concept])
 
 
 def prompts_of(run: cm.Run) -> pd.DataFrame:
-    """The prompts of an association run that were planted far from parity or at it."""
+    """The prompts of a T2IAT run that were planted far from parity or at it."""
     return with_side(averaged(run, "association", "mean"))
 
 

@@ -28,7 +28,7 @@ from clinometer.studies.leaning.scores.reader import reader_checks
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
 FURTHER: Final = {"name": "shrugging", "prompt": "an image of a person shrugging", "keyword": "shrugging"}
-"""Asked by the reference model's association tests, where it stood out."""
+"""Asked by the reference model's T2IAT tests, where it stood out."""
 
 NOISE: Final = (0.0, 0.5, 1.0)
 """Standard deviation of the noise added to a unit vector, along the direction that tells the groups apart, in units of

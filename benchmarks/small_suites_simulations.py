@@ -26,7 +26,7 @@ from clinometer.studies.leaning.scores.derived import internal_bias_rows
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.plane import xmcas_rows
 from clinometer.studies.leaning.scores.views import views_of
-from clinometer.studies.t2iat.scores.design import AssociationDesign
+from clinometer.studies.t2iat.scores.design import T2iatDesign
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
@@ -167,7 +167,7 @@ def _tails(beyond: np.ndarray, setting: str) -> list[Found]:
 def stimuli(n: int, scores: str, images: int) -> list[Found]:
     """The same of T2IAT's single stimuli, whose attribute images are their own: sixteen of each kind."""
     draw, mean = SCORES[scores]
-    design, beyond, p_values = AssociationDesign({}, (), "a", "b"), [], []
+    design, beyond, p_values = T2iatDesign({}, (), "a", "b"), [], []
     for study in range(n):
         rng = np.random.default_rng([82, *scores.encode(), images, study])
         cosines = {}

@@ -47,12 +47,12 @@ def editing(images: int, concepts: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def association(images: int, concepts: int) -> dict[str, Any]:
+def t2iat(images: int, concepts: int) -> dict[str, Any]:
     """So many concepts of ten stimuli, tested in pairs, each with as many neutral images as with either attribute."""
     names = [f"concept {n}" for n in range(concepts)]
     per_stimulus = max(2, images // (30 * concepts))
     return {
-        "study": "association", "groups": {name: {"words": [name]} for name in ("man", "woman")},
+        "study": "t2iat", "groups": {name: {"words": [name]} for name in ("man", "woman")},
         "axis": {"a": "man", "b": "woman"},
         "concepts": {
             name: {
@@ -116,7 +116,7 @@ def classification(images: int, concepts: int) -> dict[str, Any]:
 
 
 STUDIES: Mapping[str, Callable[[int, int], dict[str, Any]]] = {
-    "leaning": leaning, "crossed": crossed, "editing": editing, "association": association,
+    "leaning": leaning, "crossed": crossed, "editing": editing, "t2iat": t2iat,
     "classification": classification,
 }  # fmt: skip
 

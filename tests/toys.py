@@ -173,7 +173,7 @@ def crossed_suite(images: int = 6) -> Suite:
     }, source="test")  # fmt: skip
 
 
-def toy_association_suite(
+def toy_t2iat_suite(
     *, neutral: int = 6, attribute: int = 5, stimuli: int = 3, tests: bool = True, **changes: object
 ) -> Suite:
     """Two concepts of colours, the first redder than the second; "men" and "women" are the attributes' words."""
@@ -187,7 +187,7 @@ def toy_association_suite(
         }
 
     suite = {
-        "study": "association",
+        "study": "t2iat",
         "name": "toy-tests",
         "title": "Colours, twice",
         "description": "Concepts whose redness is known.",

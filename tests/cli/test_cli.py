@@ -153,7 +153,7 @@ def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tm
          "--price, --base-url, --height, --width, --quality, --concurrency, --requests-per-minute, "
          "--trusted-host, --device"),
         (["audit", "--suite", "t2iat/reference", "--text-targets", "keyword"], "--text-targets: it does not apply to "
-         "suite t2iat/reference, whose study is 'association'; it takes --images"),
+         "suite t2iat/reference, whose study is 't2iat'; it takes --images"),
         (["audit", "--expression", "A"], "--expression: found 'A', and no portraits to take it of; give --portraits"),
         (["classify", "no-image", "--labels", "a, b"], "no-image: no such file or folder"),
     ],

@@ -19,7 +19,7 @@ from clinometer.web.ratings.tables import Base, Item
 from clinometer.web.ratings.tasks import answers_for
 from clinometer.web.settings import ServerSettings, kept_key
 from tests import quick
-from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 from tests.web.rating import Rater, token_in
 from tests.web.serving import client, ids
 
@@ -91,7 +91,7 @@ def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
 
 def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
     """However a task is made: its study says what the images that are shown at once have in common."""
-    quick.audit(Painter(), toy_association_suite(neutral=2, attribute=2, stimuli=2), tmp_path / "run", encoder=Eye())
+    quick.audit(Painter(), toy_t2iat_suite(neutral=2, attribute=2, stimuli=2), tmp_path / "run", encoder=Eye())
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     typed("new", tmp_path / "run", "--images", 0, "--attention", 0, "--database", url)
     browser = client(tmp_path / "run", cache=tmp_path, database=url)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from clinometer.errors import SuiteError
-from clinometer.suites import AssociationSuite, LeaningSuite, Protocol, load_suite, suite_from_mapping, suite_names
+from clinometer.suites import LeaningSuite, Protocol, T2iatSuite, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.schema import suite_from_text
 from tests.docs.keys import keys
 from tests.docs.pages import blocks, page, table_rows
@@ -31,20 +31,20 @@ def test_the_table_has_every_key_and_says_which_are_required():
     assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required
 
 
-def test_the_example_of_an_association_study_is_a_suite():
-    (text,) = [each for each in blocks(PAGE, "yaml") if "study: association" in each]
+def test_the_example_of_a_t2iat_study_is_a_suite():
+    (text,) = [each for each in blocks(PAGE, "yaml") if "study: t2iat" in each]
     suite = suite_from_text(text, source="docs/suites.md")
-    assert isinstance(suite, AssociationSuite)
+    assert isinstance(suite, T2iatSuite)
     assert suite.image_count == 8 * 30
     assert len(suite.tests) == 1
 
 
-def test_the_table_of_association_keys_is_whole():
-    rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of an association suite")}
+def test_the_table_of_t2iat_keys_is_whole():
+    rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of a T2IAT suite")}
     common = {"study", "name", "title", "description", "source", "margin", "protocol"}
     common |= {f"protocol.{key}" for key in keys(Protocol)}
-    assert set(rows) == keys(AssociationSuite) - common
-    required = {name for name, field in AssociationSuite.model_fields.items() if field.is_required()} - common
+    assert set(rows) == keys(T2iatSuite) - common
+    required = {name for name, field in T2iatSuite.model_fields.items() if field.is_required()} - common
     assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required
 
 
@@ -54,7 +54,7 @@ def test_the_built_in_suites_are_listed_with_their_sizes():
     for name, row in rows.items():
         suite = load_suite(name)
         assert row[3] == f"{suite.image_count:,}"
-        if isinstance(suite, LeaningSuite | AssociationSuite):
+        if isinstance(suite, LeaningSuite | T2iatSuite):
             assert row[1] == ", ".join(group.label for group in suite.groups.values())
 
 

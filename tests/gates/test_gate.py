@@ -17,7 +17,7 @@ from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Run
 from tests import quick
-from tests.toys import Eye, Painter, crossed_suite, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 
 @pytest.fixture(scope="module")
@@ -353,8 +353,8 @@ def test_a_difference_is_this_run_less_the_baseline(runs):
     assert gate(second, {"difference": "magnitude", "at_most": 1}, baseline=first.url).holds
 
 
-def test_tests_of_associations_are_held_by_the_interval_over_prompts(tmp_path):
-    suite = toy_association_suite(neutral=10, attribute=10)
+def test_t2iat_tests_are_held_by_the_interval_over_prompts(tmp_path):
+    suite = toy_t2iat_suite(neutral=10, attribute=10)
     run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye())
     rows = run.scores[(run.scores.component == "effect_size") & (run.scores.encoder == "mean")]
     rule = {"metric": "t2iat", "component": "effect_size", "at_least": 0}

@@ -1,14 +1,14 @@
-"""A small association study whose leanings are planted, for tests of its rows and of its comparison."""
+"""A small T2IAT study whose leanings are planted, for tests of its rows and of its comparison."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat import DesignedTest, T2iatDesign, T2iatEmbeddings
 
 DIM = 5
 
-DESIGN = AssociationDesign(
+DESIGN = T2iatDesign(
     concepts={"red": ("r1", "r2", "r3"), "green": ("g1", "g2", "g3")},
     tests=(DesignedTest("red-green", "red", "green"),),
     a="man",
@@ -30,7 +30,7 @@ def embeddings(seed=0, *, n=12, encoder="eye", lean=0.6, text_lean=0.2):
             for group, side in (("man", 1), ("woman", -1)):
                 attribute[name, group] = base + side * axis + 0.2 * rng.normal(size=(n, DIM))
                 words[name, group] = base + side * axis + 0.05 * rng.normal(size=(3, DIM))
-    return AssociationEmbeddings(encoder, neutral, attribute, texts, words)
+    return T2iatEmbeddings(encoder, neutral, attribute, texts, words)
 
 
 def cosine(x, y):

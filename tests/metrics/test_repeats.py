@@ -10,11 +10,11 @@ from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study
 from clinometer.studies.leaning.scores.measuring import counted_once
-from clinometer.studies.t2iat import association_study
+from clinometer.studies.t2iat import t2iat_study
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings
-from tests.metrics.t2iat_designs import DESIGN as ASSOCIATIONS
-from tests.metrics.t2iat_designs import embeddings as association_embeddings
+from tests.metrics.t2iat_designs import DESIGN as T2IAT
+from tests.metrics.t2iat_designs import embeddings as t2iat_embeddings
 
 DESIGN = design()
 OPTIONS = {"n_resamples": 50, "n_permutations": 0}
@@ -82,13 +82,13 @@ def test_a_difference_from_a_run_of_one_picture_has_no_more_pictures_than_it(pai
     assert {row.verdict for row in judged} == {"too few images"}
 
 
-def test_associations_count_each_picture_once():
-    encoder = association_embeddings()
+def test_t2iat_counts_each_picture_once():
+    encoder = t2iat_embeddings()
     twice = replace(
         encoder,
         neutral={name: np.repeat(x, 2, axis=0) for name, x in encoder.neutral.items()},
         attribute={key: np.tile(x, (2, 1)) for key, x in encoder.attribute.items()},
     )
-    once, other = (association_study([x], ASSOCIATIONS, n_resamples=50, seed=0).scores for x in (encoder, twice))
+    once, other = (t2iat_study([x], T2IAT, n_resamples=50, seed=0).scores for x in (encoder, twice))
     assert without_counts(other) == without_counts(once)
     assert any(row.n_repeated for row in other)

@@ -1,4 +1,4 @@
-"""The rows of an association study: associations of stimuli, their quartiles, amplification, q-values, verdicts."""
+"""The rows of a T2IAT study: associations of stimuli, their quartiles, amplification, q-values, verdicts."""
 
 import pickle
 from dataclasses import replace
@@ -14,11 +14,11 @@ from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat import (
-    AssociationDesign,
-    AssociationEmbeddings,
     ConceptMeasurer,
-    association_study,
-    association_study_of,
+    T2iatDesign,
+    T2iatEmbeddings,
+    t2iat_study,
+    t2iat_study_of,
 )
 from clinometer.studies.t2iat.scores.amplification import overall_rows
 from tests.metrics.t2iat_designs import DESIGN, DIM, cosine, embeddings
@@ -26,7 +26,7 @@ from tests.metrics.t2iat_designs import DESIGN, DIM, cosine, embeddings
 
 def study(held=None, design=DESIGN, **options):
     held = held or [embeddings()]
-    return association_study(held, design, **({"n_resamples": 200, "seed": 1} | options))
+    return t2iat_study(held, design, **({"n_resamples": 200, "seed": 1} | options))
 
 
 def row(found, metric, component, encoder="mean", **equal):
@@ -67,12 +67,12 @@ def test_concepts_that_others_measured_make_the_same_study(n):
     measure = ConceptMeasurer(held, DESIGN, 200, 1)
     measured = [(number, pickle.loads(pickle.dumps(measure(number)))) for number in (1, 0)]
     names = [each.encoder for each in held]
-    found = association_study_of(names, DESIGN, measured, seed=1)
+    found = t2iat_study_of(names, DESIGN, measured, seed=1)
     expected = study(held)
     assert list(map(repr, found.scores)) == list(map(repr, expected.scores))
     assert list(map(repr, found.densities)) == list(map(repr, expected.densities))
     with pytest.raises(InvalidInputError, match="measured: nothing of concept 'red'"):
-        association_study_of(names, DESIGN, measured[:1], seed=1)
+        t2iat_study_of(names, DESIGN, measured[:1], seed=1)
 
 
 def test_a_concept_and_the_test_agree():
@@ -291,8 +291,8 @@ def two_kinds(rng, images, shares, *, apart=0.5):
         neutral[name] = np.ones(DIM) + kind * axis + 0.05 * rng.normal(size=(images, DIM))
         for group, side in (("man", 1), ("woman", -1)):
             attribute[name, group] = np.ones(DIM) + side * axis + 0.05 * rng.normal(size=(12, DIM))
-    design = AssociationDesign({"jobs": tuple(names)}, (), "man", "woman")
-    return AssociationEmbeddings("eye", neutral, attribute, {}, {}), design
+    design = T2iatDesign({"jobs": tuple(names)}, (), "man", "woman")
+    return T2iatEmbeddings("eye", neutral, attribute, {}, {}), design
 
 
 def judged(held, design):

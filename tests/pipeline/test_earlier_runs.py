@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 pytestmark = pytest.mark.pages
 
 RUNS = ROOT / "tests/fixtures/runs"
-STUDIES = ("leaning", "association", "editing", "classification")
+STUDIES = ("leaning", "t2iat", "editing", "classification")
 
 
 def in_order(scores: pd.DataFrame) -> pd.DataFrame:

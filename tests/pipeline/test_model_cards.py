@@ -30,7 +30,7 @@ from tests.report.markdown import tables
 from tests.toys import Eye, Painter, toy_suite
 
 RUNS = ROOT / "tests/fixtures/runs"
-STUDIES = ("leaning", "association", "editing", "classification")
+STUDIES = ("leaning", "t2iat", "editing", "classification")
 THEIRS = "---\nlicense: mit # mine\n---\n# A model\n\nIt draws.\n"
 
 
@@ -106,13 +106,13 @@ def test_a_file_is_written_once_and_keeps_what_was_there(study, judged, tmp_path
 
 
 def test_what_rests_on_too_few_images_is_no_result():
-    text = cm.model_card(RUNS / "association")
+    text = cm.model_card(RUNS / "t2iat")
     assert "too few images to tell" in text
     assert results_of(text) is None
 
 
 def test_several_suites_of_one_model_are_one_card(judged, tmp_path):
-    text = cm.model_card(judged / "leaning", judged / "association", out=tmp_path / "README.md")
+    text = cm.model_card(judged / "leaning", judged / "t2iat", out=tmp_path / "README.md")
     assert text.count(BEGIN) == text.count(END) == 1
     assert {result.dataset_type for result in results_of(text)} == {"clinometer/toy", "clinometer/toy-tests"}
     assert cm.model_card(judged / "leaning", out=tmp_path / "README.md") == cm.model_card(judged / "leaning")

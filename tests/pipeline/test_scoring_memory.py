@@ -10,7 +10,7 @@ from clinometer.runs import NoProgress
 from clinometer.stats import scratch
 from clinometer.studies.editing.scoring import edits_of, gender_readings
 from clinometer.studies.t2iat.scores import ConceptMeasurer
-from clinometer.studies.t2iat.scoring import association_design, association_embeddings
+from clinometer.studies.t2iat.scoring import t2iat_design, t2iat_embeddings
 
 IMAGES, WIDTH = 4000, 768
 
@@ -38,17 +38,17 @@ def test_vectors_of_edits_are_held_once(tmp_path):
 
 def test_vectors_of_concepts_wait_outside_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch, "IN_MEMORY", 2**20)
-    run = made_up(tmp_path / "run", "association", 10)
+    run = made_up(tmp_path / "run", "t2iat", 10)
 
     def measure_each():
-        embeddings = association_embeddings(run, run.suite, "eye")
-        measure = ConceptMeasurer([embeddings], association_design(run.suite), 20, 0)
+        embeddings = t2iat_embeddings(run, run.suite, "eye")
+        measure = ConceptMeasurer([embeddings], t2iat_design(run.suite), 20, 0)
         return [measure(number) for number in range(10)]
 
     assert peak_of(measure_each) < len(run.plan) * WIDTH * 4
 
 
-@pytest.mark.parametrize("study", ["leaning", "crossed", "editing", "association", "classification"])
+@pytest.mark.parametrize("study", ["leaning", "crossed", "editing", "t2iat", "classification"])
 def test_every_made_up_run_can_be_scored(tmp_path, study):
     run = make_study_run(tmp_path / "run", study, 120, 2, part=16, width=8, side=8)
     run.record_options({"resamples": 50})

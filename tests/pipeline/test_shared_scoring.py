@@ -130,7 +130,7 @@ def scored(run, engine=None):
     return [run.directory.read_bytes(name) for name in ("scores.parquet", "curves.parquet")]
 
 
-@pytest.mark.parametrize("study", ["leaning", "editing", "association"])
+@pytest.mark.parametrize("study", ["leaning", "editing", "t2iat"])
 def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tmp_path, study):
     alone = scored(unscored_copy(tmp_path / "alone", study))
     for workers in (1, 2, 7):
@@ -139,7 +139,7 @@ def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tm
         assert len(set(engine.units)) >= min(workers, 2)
 
 
-@pytest.mark.parametrize("study", ["editing", "association"])
+@pytest.mark.parametrize("study", ["editing", "t2iat"])
 def test_a_worker_that_dies_over_portraits_or_concepts_is_replaced(tmp_path, workers, study):
     engine = WatchedEngine(workers, tmp_path / "deaths", unit=(1,), times=1)
     found = scored(unscored_copy(tmp_path / "run", study), engine)

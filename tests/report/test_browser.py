@@ -10,7 +10,7 @@ from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.hostile import HOSTILE, hostile_html
 from tests.report.page import write_html
 from tests.report.synthetic import report_input
-from tests.report.synthetic_association import report_input as association_input
+from tests.report.synthetic_t2iat import report_input as t2iat_input
 
 pytestmark = pytest.mark.slow
 
@@ -263,7 +263,7 @@ def test_it_prints(open_page):
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("given", [report_input, association_input], ids=["leaning", "association"])
+@pytest.mark.parametrize("given", [report_input, t2iat_input], ids=["leaning", "t2iat"])
 def test_paper_cuts_no_column_and_leaves_no_table_closed(open_page, tmp_path, given):
     page = open_page(path=write_html(given(), tmp_path / "report.html"), viewport=PAPER)
     assert page.evaluate(CLOSED) != []

@@ -21,7 +21,7 @@ from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
-from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
 FEW = {"neutral": 4, "attribute": 3, "stimuli": 3}
@@ -45,8 +45,8 @@ def leaning(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def associations(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("association")
-    suite = toy_association_suite(**FEW)
+    folder = tmp_path_factory.mktemp("t2iat")
+    suite = toy_t2iat_suite(**FEW)
     return {
         name: quick.audit(Painter(name=name), suite, folder / name, encoder=encoders, seed=seed)
         for seed, (name, encoders) in enumerate(
@@ -240,7 +240,7 @@ def test_names_are_text(leaning):
     assert "one <b>model</b>" in unescape(html)
 
 
-# --- association -------------------------------------------------------------------------------------------------
+# --- T2IAT -------------------------------------------------------------------------------------------------------
 
 
 def test_tests_and_prompts_of_every_model(associations):

@@ -230,11 +230,11 @@ def test_rates_that_may_be_alike_are_not_called_more(report):
 
 def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
     import clinometer as cm
-    from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+    from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
     for name, suite in {
         "leaning": toy_suite(target=2, attribute=2, concepts=2),
-        "association": toy_association_suite(neutral=2, attribute=2, stimuli=2),
+        "t2iat": toy_t2iat_suite(neutral=2, attribute=2, stimuli=2),
     }.items():
         run = cm.audit(Painter(refuse="women"), suite, tmp_path / name, encoder=Eye())
         html = run.directory.read_bytes("report.html").decode()
@@ -242,7 +242,7 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
         said = {  # four prompts show it, two do not
             "leaning": f"missing (refused or of one colour) for {b} and for {a} differ by +1.00 [",
-            "association": f"{b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 [",
+            "t2iat": f"{b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 [",
         }[name]
         assert said in words
         if name == "leaning":
@@ -256,7 +256,7 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
 
 def test_a_refused_picture_is_no_second_encoder(tmp_path):
     import clinometer as cm
-    from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+    from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
     painter = Painter(refuse="lean 0.20")
     run = cm.audit(painter, toy_suite(target=2, attribute=2), tmp_path / "leaning", encoder=Eye())
@@ -265,8 +265,8 @@ def test_a_refused_picture_is_no_second_encoder(tmp_path):
     assert "Only one encoder measured this run (eye)" in section(page, "stages")
     assert not [e for e in page.find("svg") if "encoders" in e.attributes.get("aria-labelledby", "")]
 
-    suite = toy_association_suite(neutral=2, attribute=2, stimuli=2)
-    run = cm.audit(Painter(refuse="0.71"), suite, tmp_path / "association", encoder=Eye())
+    suite = toy_t2iat_suite(neutral=2, attribute=2, stimuli=2)
+    run = cm.audit(Painter(refuse="0.71"), suite, tmp_path / "t2iat", encoder=Eye())
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "Encoder by encoder" not in section(page, "tests")
     assert "The report shows how far its encoders agree" not in section(page, "method")

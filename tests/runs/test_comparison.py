@@ -30,7 +30,7 @@ from tests.docs.pages import ROOT
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
-from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, paint, toy_suite, toy_t2iat_suite
 
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 
@@ -373,7 +373,7 @@ def test_edits_and_stimuli_that_were_refused_are_compared(associations, edits):
     assert not found.scores.component.str.contains("refusal").any()  # what failed is no answer
 
 
-# --- association studies -----------------------------------------------------------------------------------------
+# --- T2IAT studies -----------------------------------------------------------------------------------------
 
 
 class Extreme(Painter):
@@ -395,13 +395,13 @@ class Extreme(Painter):
                 yield GenerationResult(request.id, "ok", paint(prompt, request.seed))
 
 
-ASSOCIATION = {"neutral": 5, "attribute": 4, "stimuli": 4}
+T2IAT = {"neutral": 5, "attribute": 4, "stimuli": 4}
 
 
 @pytest.fixture(scope="module")
 def associations(tmp_path_factory):
     folder = tmp_path_factory.mktemp("associations")
-    suite = toy_association_suite(**ASSOCIATION)
+    suite = toy_t2iat_suite(**T2IAT)
     return {
         "plain": audit(folder / "plain", suite=suite),
         "extreme": audit(folder / "extreme", Extreme(), suite=suite),
@@ -421,7 +421,7 @@ def differences(comparison, component):
     return rows[(rows.component == component) & (rows.encoder == "mean")].set_index("concept")
 
 
-def test_association_runs_are_compared_in_pairs_of_prompts_and_of_images(associations):
+def test_t2iat_runs_are_compared_in_pairs_of_prompts_and_of_images(associations):
     (found,) = cm.compare(associations["plain"].url, associations["extreme"])
     assert (found.paired, found.pairs, found.dropped) == (True, 8 * (5 + 4 + 4), 0)
     own = [run.scores[(run.scores.metric == "t2iat") & (run.scores.encoder == "mean")] for run in
@@ -438,7 +438,7 @@ def test_association_runs_are_compared_in_pairs_of_prompts_and_of_images(associa
     assert "images of one noise" in stimuli.test.iloc[0]
 
 
-def test_association_runs_turned_round_say_the_same(associations):
+def test_t2iat_runs_turned_round_say_the_same(associations):
     (forth,) = cm.compare(associations["plain"], associations["extreme"])
     (back,) = cm.compare(associations["extreme"], associations["plain"])
     np.testing.assert_allclose(back.scores.value, -forth.scores.value, atol=1e-12)
@@ -446,7 +446,7 @@ def test_association_runs_turned_round_say_the_same(associations):
     assert said(back) == ("more", "first")
 
 
-def test_association_runs_of_another_seed_are_two_samples(associations):
+def test_t2iat_runs_of_another_seed_are_two_samples(associations):
     (paired,) = cm.compare(associations["plain"], associations["extreme"])
     (found,) = cm.compare(associations["seed"], associations["extreme"])
     assert (found.paired, found.pairs) == (False, 0)
@@ -479,7 +479,7 @@ def test_a_run_that_is_not_drawn_to_the_end_is_refused_with_the_way_out(study, t
             cm.compare(*runs)
 
 
-def test_association_runs_have_a_command_a_page_and_a_table(associations, tmp_path):
+def test_t2iat_runs_have_a_command_a_page_and_a_table(associations, tmp_path):
     arguments = [associations[name].url for name in ("plain", "extreme")]
     result = CliRunner().invoke(app, ["compare", *arguments, "--out", str(tmp_path)], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
@@ -491,8 +491,8 @@ def test_association_runs_have_a_command_a_page_and_a_table(associations, tmp_pa
     assert "Prompt by prompt" in (tmp_path / "comparison.html").read_text()
 
 
-def test_other_association_suites_are_refused(associations, tmp_path):
-    other = audit(tmp_path / "other", suite=toy_association_suite(**ASSOCIATION | {"stimuli": 2}))
+def test_other_t2iat_suites_are_refused(associations, tmp_path):
+    other = audit(tmp_path / "other", suite=toy_t2iat_suite(**T2IAT | {"stimuli": 2}))
     with pytest.raises(RunMismatchError, match="asks other things"):
         cm.compare(associations["plain"], other)
 

@@ -142,7 +142,7 @@ def test_the_runs_model_is_the_papers_or_is_not(leaning, tmp_path):
     assert set(chosen.model) == {"stable-diffusion-2"}
 
 
-def test_an_association_tests_row(association):
+def test_a_weat_tests_row(association):
     table = cm.paper_table(association, "t2iat").set_index("column")
     assert list(table.index) == ["S", "p", "d"]
     scores = association.scores[association.scores.encoder == "mean"].set_index("component")

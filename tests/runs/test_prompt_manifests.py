@@ -16,7 +16,7 @@ from clinometer.models.files.folder import ManifestRow
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.suites import PromptSpec, Suite, load_suite
 from tests import quick
-from tests.toys import Eye, paint, toy_association_suite, toy_suite
+from tests.toys import Eye, paint, toy_suite, toy_t2iat_suite
 
 
 def made(folder: Path, suite: Suite, columns: Callable[[PromptSpec], dict[str, str]]) -> Path:
@@ -43,7 +43,7 @@ def prompt_alone(question: PromptSpec) -> dict[str, str]:
     return {"prompt": question.prompt}
 
 
-@pytest.mark.parametrize("suite", [toy_suite(target=3, attribute=3), toy_association_suite(neutral=3, attribute=2)])
+@pytest.mark.parametrize("suite", [toy_suite(target=3, attribute=3), toy_t2iat_suite(neutral=3, attribute=2)])
 def test_the_prompt_alone_says_what_the_columns_say(tmp_path, suite):
     runs = [
         quick.import_images(made(tmp_path / name, suite, columns), tmp_path / f"run-{name}", suite=suite, encoder=Eye())

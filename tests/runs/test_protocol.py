@@ -197,7 +197,7 @@ def test_a_protocol_that_does_not_fit_its_suite(change, said):
 def test_text_targets_are_of_a_leaning_study_only():
     asked = load_suite("t2iat/career-family").model_dump()
     asked["protocol"] |= {"text_targets": "prompt"}
-    with pytest.raises(SuiteError, match=r"protocol.text_targets: a study 'association' has no such key"):
+    with pytest.raises(SuiteError, match=r"protocol.text_targets: a study 't2iat' has no such key"):
         suite_from_mapping(asked, source="mine.yaml")
 
 

@@ -7,7 +7,7 @@ from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, S
 from clinometer.pipeline.reporting import write_report
 from tests import quick
 from tests.runs.stopped import Stopping, table_bytes
-from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
 MOST = 60
 
@@ -150,8 +150,8 @@ def test_a_rule_that_is_none_is_named(tmp_path, until):
 
 
 def test_a_study_that_is_drawn_in_one_go_says_so(tmp_path):
-    with pytest.raises(SuiteError, match=r"study 'association' is drawn in one go and takes no --until"):
-        audit(tmp_path / "run", suite=toy_association_suite(), images=None)
+    with pytest.raises(SuiteError, match=r"study 't2iat' is drawn in one go and takes no --until"):
+        audit(tmp_path / "run", suite=toy_t2iat_suite(), images=None)
 
 
 def test_an_encoder_that_decides_nothing_is_refused_before_anything_is_drawn(stopped, tmp_path):

@@ -19,5 +19,5 @@ def test_every_study_is_known_by_one_record():
 
 
 def test_an_unknown_study_is_named_with_those_that_there_are():
-    with pytest.raises(SuiteError, match="'height': none of that name is installed, found association, classification"):
+    with pytest.raises(SuiteError, match="'height': none of that name is installed, found classification"):
         study_named("height")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from clinometer.suites import (
-    AssociationSuite,
     ClassificationSuite,
     EditingSuite,
     LeaningSuite,
     Suite,
+    T2iatSuite,
     load_suite,
     suite_names,
 )
@@ -64,9 +64,9 @@ def leaning(name: str) -> LeaningSuite:
     return suite
 
 
-def association(name: str) -> AssociationSuite:
+def association(name: str) -> T2iatSuite:
     suite = load_suite(f"t2iat/{name}")
-    assert isinstance(suite, AssociationSuite)
+    assert isinstance(suite, T2iatSuite)
     return suite
 
 
@@ -143,7 +143,7 @@ def test_nine_of_the_keywords_differ_from_those_of_mcas() -> None:
 
 
 @pytest.mark.parametrize("name", T2IAT["tests"])
-def test_the_prompts_of_an_association_test(name: str) -> None:
+def test_the_prompts_of_a_t2iat_test(name: str) -> None:
     test, template = T2IAT["tests"][name], T2IAT["tests"][name]["template"]
     words = {side: listed(T2IAT["stimuli"][test[side][1]]) for side in ("a", "b")}
     expected = []

@@ -9,7 +9,7 @@ from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from clinometer.suites.base import MOST_IMAGES, MOST_TEXTS
 from clinometer.suites.reading import MOST_BYTES, read_yaml
 from clinometer.suites.strict import MOST_EACH
-from tests.toys import toy_association_suite, toy_suite
+from tests.toys import toy_suite, toy_t2iat_suite
 
 HEAD = "name: a\ntitle: b\ndescription: c\n"
 
@@ -109,12 +109,12 @@ def test_images_of_a_suite_have_a_limit_together():
 
 def test_texts_that_multiply_have_a_limit():
     words = {"words": [f"w{n}" for n in range(300)]}
-    message = refused(lambda: toy_association_suite(stimuli=300, groups={"man": words, "woman": words}))
+    message = refused(lambda: toy_t2iat_suite(stimuli=300, groups={"man": words, "woman": words}))
     assert f"more than {MOST_TEXTS:,}" in message
 
 
 def test_words_are_dealt_as_cards_are():
-    suite = toy_association_suite(attribute=7)
+    suite = toy_t2iat_suite(attribute=7)
     for order in range(5):
         dealt = [word for card in range(order * 7, (order + 1) * 7) for word in [("young men", "old men")[card % 2]]]
         assert dict(suite._dealt("man", order)) == {word: dealt.count(word) for word in sorted(dealt)}

@@ -1,4 +1,4 @@
-"""The suites of the association tests: the lists of the paper, sentences, what is refused."""
+"""The suites of WEAT and its kin: the lists of the paper, sentences, what is refused."""
 
 import pytest
 

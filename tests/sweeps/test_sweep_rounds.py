@@ -189,7 +189,7 @@ def test_one_setting_is_drawn_until_its_own_concepts_are_decided(tmp_path):
 
 @pytest.mark.parametrize(("suite", "why"), [
     ("reference-intersections", "its groups are cells of gender and tone, and --until takes one pair of groups"),
-    ("t2iat/flowers-insects", "study 'association' is drawn in one go and takes no --until"),
+    ("t2iat/flowers-insects", "study 't2iat' is drawn in one go and takes no --until"),
 ])  # fmt: skip
 @pytest.mark.parametrize("given", [("plain",), ("plain", "far")])
 def test_a_suite_that_cannot_be_drawn_in_rounds_is_refused_before_anything_is_drawn(tmp_path, suite, why, given):

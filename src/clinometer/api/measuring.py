@@ -1,4 +1,4 @@
-"""What needs no run: plan an audit, test associations, classify images, check the skin mask."""
+"""What needs no run: plan an audit, run WEAT and its kin, classify images, check the skin mask."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
-from clinometer.pipeline.association_tests import AssociationSettings, association_tests
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.pipeline.reading import FolderReadings, question_of, read_folder
 from clinometer.pipeline.request import ask, plain_seed
+from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.files import classify_files
@@ -102,7 +102,7 @@ def association_test(
 
     Returns
     -------
-    The fields of :class:`clinometer.pipeline.association_tests.AssociationTest`; ``q`` within the tests of this call.
+    The fields of :class:`clinometer.pipeline.weat.WeatTest`; ``q`` within the tests of this call.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def association_test(
         spec = os.fspath(encoder)
         is_file = user_path(spec).is_file() or spec.startswith("embeddings:")
         encoder = load_encoder(spec, **options, **({} if is_file else {"device": device}))
-    settings = AssociationSettings(
+    settings = WeatSettings(
         unit=unit,
         alternative=alternative,
         ddof=ddof,
@@ -127,7 +127,7 @@ def association_test(
     )
     tests = [test] if isinstance(test, str | Path | Suite) else list(test)
     folder = None if images is None else Path(images)
-    return association_tests(tests, encoder, images=folder, sentences=sentences, settings=settings)
+    return weat_tests(tests, encoder, images=folder, sentences=sentences, settings=settings)
 
 
 def classify_images(

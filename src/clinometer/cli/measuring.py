@@ -82,8 +82,8 @@ def association_test(
 ) -> None:
     """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.association import print_tests
     from clinometer.cli.tables import check_place, write_table
+    from clinometer.cli.weat import print_tests
 
     check_place(out)
     table = api.association_test(

@@ -109,10 +109,16 @@ _MOVED = {
 }  # fmt: skip
 """Whole studies stood here in version 0.1; their rooms have them now."""
 
+_RENAMED = {
+    "AssociationDesign": "T2iatDesign", "AssociationEmbeddings": "T2iatEmbeddings", "AssociationStudy": "T2iatStudy",
+    "association_study": "t2iat_study",
+}  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
     for room, names in _MOVED.items():
         if name in names:
-            warnings.warn(f"clinometer.metrics.{name} is {room}.{name} now", DeprecationWarning, stacklevel=2)
-            return getattr(importlib.import_module(room), name)
+            new = _RENAMED.get(name, name)
+            warnings.warn(f"clinometer.metrics.{name} is {room}.{new} now", DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(room), new)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -159,7 +159,7 @@ class Encoder(Protocol):
     """Embeds images and texts in one space.
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
-    sees no image leaves ``encode_images`` out: it serves association tests on words, and no run takes it. What else one
+    sees no image leaves ``encode_images`` out: it serves WEAT and its kin, and no run takes it. What else one
     may be able to do, such as look texts up, stands in :mod:`clinometer.models.abilities`.
     """
 

@@ -1,14 +1,5 @@
 """Suites: what to ask a model. ``load_suite`` reads one, ``suite_names`` lists the built-in ones."""
 
-from clinometer.suites.association import (
-    AssociationSuite,
-    AttributePair,
-    AttributeWords,
-    DifferentialTest,
-    ImagesPerPrompt,
-    Stimulus,
-    StimulusSet,
-)
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
@@ -23,11 +14,19 @@ from clinometer.suites.leaning import (
 )
 from clinometer.suites.protocol import PaperModel, Protocol, Unsaid
 from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names
+from clinometer.suites.t2iat import (
+    AttributePair,
+    AttributeWords,
+    DifferentialTest,
+    ImagesPerPrompt,
+    Stimulus,
+    StimulusSet,
+    T2iatSuite,
+)
 from clinometer.suites.weat import Stimuli, WeatSuite
 
 __all__ = [
     "SHAPES",
-    "AssociationSuite",
     "AttributePair",
     "AttributePrompt",
     "AttributeWords",
@@ -48,6 +47,7 @@ __all__ = [
     "StimulusSet",
     "Suite",
     "SuiteTable",
+    "T2iatSuite",
     "Target",
     "Unsaid",
     "WeatSuite",

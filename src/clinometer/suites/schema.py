@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from clinometer._messages import did_you_mean, quoted, shortened
 from clinometer.errors import SuiteError
-from clinometer.suites.association import AssociationSuite
 from clinometer.suites.base import Suite
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.weat import WeatSuite
 
 SHAPES: Final[dict[str, type[Suite]]] = {
     "leaning": LeaningSuite,
-    "association": AssociationSuite,
+    "t2iat": T2iatSuite,
     "editing": EditingSuite,
     "classification": ClassificationSuite,
     "weat": WeatSuite,
@@ -36,6 +36,9 @@ STUDIES: Final = "clinometer.studies"
 """The entry points of studies, those of other packages too: each names a record with a field ``suite``."""
 
 DEFAULT_STUDY: Final = "leaning"
+
+_EARLIER_NAMES: Final = {"association": "t2iat"}
+"""What studies were called in suites and runs of earlier versions."""
 
 
 def suite_names() -> list[str]:
@@ -91,6 +94,9 @@ def suite_from_text(text: str, *, source: str) -> Suite:
 def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study."""
     study = data.get("study", DEFAULT_STUDY)
+    if isinstance(study, str) and study in _EARLIER_NAMES:
+        study = _EARLIER_NAMES[study]
+        data = data | {"study": study}
     shape = _shape_of(study) if isinstance(study, str) else None
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])

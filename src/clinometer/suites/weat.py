@@ -1,4 +1,4 @@
-"""The suite of an association test on given stimuli (WEAT, SEAT, iEAT): words or pictures, nothing is drawn."""
+"""The suite of WEAT, SEAT and iEAT, tests on given stimuli: words or pictures, nothing is drawn."""
 
 from __future__ import annotations
 

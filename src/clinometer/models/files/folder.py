@@ -4,7 +4,7 @@ A manifest is a CSV file with a header, or JSON lines, one image a row:
 
     file     the image, relative to the folder
     concept  what the prompt asked for, such as "firefighter"
-    group    the group or attribute that the prompt named, such as "woman"   (with a concept, in an association study)
+    group    the group or attribute that the prompt named, such as "woman"   (with a concept, in a T2IAT study)
     role     "target" without a group, "attribute" with one; may be left out
     prompt   the prompt, where it is known; may be left out beside a concept or a group, and says both where it stands
              alone and the suite asks it

@@ -13,7 +13,7 @@ from clinometer.metrics.records import MEAN
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import embedded
 from clinometer.stats.association import association_scores
-from clinometer.suites import AssociationSuite, EditingSuite, LeaningSuite
+from clinometer.suites import EditingSuite, LeaningSuite, T2iatSuite
 from clinometer.suites.editing import EDIT
 
 SIGNED: Final = (
@@ -32,7 +32,7 @@ Readings = Mapping[str, Mapping[str, float]]
 def readings_of(run: Run) -> Readings:
     """Readings of the rated images by the rule of the study's own numbers; none of a study that has no such rule.
 
-    A leaning study reads by the words of a and b, as ``share`` does; an association study by the attribute images of
+    A leaning study reads by the words of a and b, as ``share`` does; a T2IAT study by the attribute images of
     the stimulus; an editing study by the mean over its wordings, where its own reader abstains if they disagree.
     ``"mean"`` averages over the encoders.
     """
@@ -61,7 +61,7 @@ def _margins(run: Run, encoder: str) -> dict[str, float]:
     """By how much each neutral image is nearer to a than to b; empty where the encoder cannot say."""
     if isinstance(run.suite, LeaningSuite) and not run.suite.axes:
         return _by_words(run, run.suite, encoder)
-    if isinstance(run.suite, AssociationSuite):
+    if isinstance(run.suite, T2iatSuite):
         return _by_attribute_images(run, run.suite, encoder)
     if isinstance(run.suite, EditingSuite):
         return _by_wordings(run, run.suite, encoder)
@@ -87,7 +87,7 @@ def _by_words(run: Run, suite: LeaningSuite, encoder: str) -> dict[str, float]:
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
-def _by_attribute_images(run: Run, suite: AssociationSuite, encoder: str) -> dict[str, float]:
+def _by_attribute_images(run: Run, suite: T2iatSuite, encoder: str) -> dict[str, float]:
     vectors, _ = embedded(run, encoder)
     margins: dict[str, float] = {}
     drawn: dict[tuple[str, str], list[str]] = {}

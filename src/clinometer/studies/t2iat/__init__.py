@@ -4,25 +4,25 @@ What is named here is pure: arrays in, rows out.
 """
 
 from clinometer.studies.t2iat.scores import (
-    AssociationDesign,
-    AssociationEmbeddings,
-    AssociationStudy,
     ConceptMeasurer,
     Density,
     DesignedTest,
     MeasuredConcept,
-    association_study,
-    association_study_of,
+    T2iatDesign,
+    T2iatEmbeddings,
+    T2iatStudy,
+    t2iat_study,
+    t2iat_study_of,
 )
 
 __all__ = [
-    "AssociationDesign",
-    "AssociationEmbeddings",
-    "AssociationStudy",
     "ConceptMeasurer",
     "Density",
     "DesignedTest",
     "MeasuredConcept",
-    "association_study",
-    "association_study_of",
+    "T2iatDesign",
+    "T2iatEmbeddings",
+    "T2iatStudy",
+    "t2iat_study",
+    "t2iat_study_of",
 ]

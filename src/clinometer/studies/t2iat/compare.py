@@ -30,16 +30,16 @@ from clinometer.studies.t2iat.scores.compared_runs import (
     pair_swaps,
     shared_stimuli,
 )
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest, counted_once
+from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings, counted_once
 from clinometer.studies.t2iat.scores.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 
 SWAP_TEST = "runs swapped prompt by prompt, with all images of the prompt, two-sided"
 
 
-def compare_associations(
-    first: Sequence[AssociationEmbeddings],
-    second: Sequence[AssociationEmbeddings],
-    design: AssociationDesign,
+def compare_t2iat(
+    first: Sequence[T2iatEmbeddings],
+    second: Sequence[T2iatEmbeddings],
+    design: T2iatDesign,
     *,
     paired: bool,
     n_resamples: int = 10_000,
@@ -198,8 +198,8 @@ def _explained(row: Score) -> Score:
 
 def _magnitude(
     pair: ComparedPair,
-    first: Sequence[AssociationEmbeddings],
-    second: Sequence[AssociationEmbeddings],
+    first: Sequence[T2iatEmbeddings],
+    second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> Score:
     """Which run leans more, over all tests, or over all stimuli where there are no tests."""

@@ -1,4 +1,4 @@
-"""The association study: T2IAT from the embeddings of a run."""
+"""The T2IAT study: T2IAT from the embeddings of a run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool, Scored
 from clinometer.studies.t2iat import (
-    AssociationDesign,
-    AssociationEmbeddings,
     ConceptMeasurer,
     Density,
     DesignedTest,
     MeasuredConcept,
-    association_study_of,
+    T2iatDesign,
+    T2iatEmbeddings,
+    t2iat_study_of,
 )
-from clinometer.studies.t2iat.compare import compare_associations
-from clinometer.suites import AssociationSuite
+from clinometer.studies.t2iat.compare import compare_t2iat
+from clinometer.suites import T2iatSuite
 
 
-def score_association(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Every number of the association study, and the distributions that its figures draw.
+def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Every number of the T2IAT study, and the distributions that its figures draw.
 
     With a ``pool``, its processes measure the concepts.
     """
-    suite = suite_of(run, AssociationSuite)
-    design, numbers = association_design(suite), range(len(suite.concepts))
+    suite = suite_of(run, T2iatSuite)
+    design, numbers = t2iat_design(suite), range(len(suite.concepts))
     encoders = tuple(run.encoder_cards)
     for encoder in encoders:
         require_finished(run, encoder)
@@ -44,7 +44,7 @@ def score_association(run: Run, resamples: int, pool: Pool | None = None) -> Sco
     work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
     names = [f"concept {name!r}" for name in suite.concepts]
     measured = made(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
-    study = association_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
+    study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
     return Scored(scores_table(study.scores), _curves(study.densities))
 
 
@@ -63,10 +63,10 @@ class Measuring(RunWork):
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
         """See :class:`~clinometer.studies.sharing.RunWork`."""
-        suite = suite_of(run, AssociationSuite)
+        suite = suite_of(run, T2iatSuite)
         vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
-        measure = ConceptMeasurer(embeddings, association_design(suite), self.resamples, run.record["seed"])
+        measure = ConceptMeasurer(embeddings, t2iat_design(suite), self.resamples, run.record["seed"])
         concepts = list(suite.concepts.values())
         owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
 
@@ -78,9 +78,9 @@ class Measuring(RunWork):
         return measured
 
 
-def association_design(suite: AssociationSuite) -> AssociationDesign:
+def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
     """The suite as the metrics see it: names, no prompts' texts."""
-    return AssociationDesign(
+    return T2iatDesign(
         concepts={name: tuple(s.name for s in concept.stimuli) for name, concept in suite.concepts.items()},
         tests=tuple(DesignedTest(test.name, test.x, test.y) for test in suite.tests),
         a=suite.axis.a,
@@ -89,25 +89,23 @@ def association_design(suite: AssociationSuite) -> AssociationDesign:
     )
 
 
-def compare_association(
+def compare_t2iat_runs(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
-    suite = suite_of(runs[0], AssociationSuite)
-    of_first, of_second = ([association_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-    return compare_associations(
+    suite = suite_of(runs[0], T2iatSuite)
+    of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    return compare_t2iat(
         of_first,
         of_second,
-        association_design(suite),
+        t2iat_design(suite),
         paired=keep is not None,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
     )
 
 
-def association_embeddings(
-    run: Run, suite: AssociationSuite, encoder: str, keep: Collection[int] | None = None
-) -> AssociationEmbeddings:
+def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
     """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
     They are read once and wait in a temporary file.
@@ -117,10 +115,10 @@ def association_embeddings(
     return _embeddings(run, suite, encoder, vectors)
 
 
-def _embeddings(run: Run, suite: AssociationSuite, encoder: str, vectors: ImageVectors) -> AssociationEmbeddings:
+def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors) -> T2iatEmbeddings:
     texts, neutral_texts, attribute_texts = run.texts(encoder), suite.neutral_texts(), suite.attribute_texts()
     read = bool(texts)  # an encoder without a text tower has none
-    return AssociationEmbeddings(
+    return T2iatEmbeddings(
         encoder=encoder,
         neutral=vectors.named({name: (name, "") for name in neutral_texts}),
         attribute=vectors.named({key: key for key in attribute_texts}),

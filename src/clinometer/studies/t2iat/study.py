@@ -9,18 +9,18 @@ from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row
 from clinometer.studies.study import ComparedGroups, Study
 from clinometer.studies.t2iat.page import PAGE, side_by_side
-from clinometer.studies.t2iat.scoring import compare_association, score_association
+from clinometer.studies.t2iat.scoring import compare_t2iat_runs, score_t2iat
 from clinometer.studies.t2iat.view import T2IATView
-from clinometer.suites import AssociationSuite, Suite
+from clinometer.suites import Suite, T2iatSuite
 
 
 def test_name(suite: Suite, row: Row) -> str:
     """A test by its two concepts."""
-    named = {test.name: test for test in _association(suite).tests}
+    named = {test.name: test for test in _narrowed(suite).tests}
     test = named.get(row.concept)
     if test is None:
         return own_name(suite, row)
-    label = _association(suite).concept_label
+    label = _narrowed(suite).concept_label
     return f"{label(test.x)}, against {label(test.y)}"
 
 
@@ -48,21 +48,21 @@ PROMPT: Final = Quantity(
 
 def quantities(suite: Suite) -> Sequence[Quantity]:
     """Tests, where the suite has any, and prompts."""
-    return (TEST, PROMPT) if _association(suite).tests else (PROMPT,)
+    return (TEST, PROMPT) if _narrowed(suite).tests else (PROMPT,)
 
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     """The two attributes."""
-    axis = _association(suite).axis
+    axis = _narrowed(suite).axis
     return (ComparedGroups(axis.a, axis.b),)
 
 
 def _label_a(suite: Suite) -> str:
-    return suite.label_of(_association(suite).axis.a)
+    return suite.label_of(_narrowed(suite).axis.a)
 
 
-def _association(suite: Suite) -> AssociationSuite:
-    assert isinstance(suite, AssociationSuite)
+def _narrowed(suite: Suite) -> T2iatSuite:
+    assert isinstance(suite, T2iatSuite)
     return suite
 
 
@@ -71,11 +71,11 @@ COMPARED: Final = RunsCompared(
 )
 
 T2IAT: Final = Study(
-    key="association",
-    suite=AssociationSuite,
-    score=score_association,
-    score_by=score_association,
-    compare=compare_association,
+    key="t2iat",
+    suite=T2iatSuite,
+    score=score_t2iat,
+    score_by=score_t2iat,
+    compare=compare_t2iat_runs,
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
     compared_groups=compared_groups,

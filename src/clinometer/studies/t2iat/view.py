@@ -8,16 +8,16 @@ from clinometer.report import wording
 from clinometer.report.page import PairView
 from clinometer.report.rows import Row
 from clinometer.report.wording import without_estimate
-from clinometer.suites import AssociationSuite, DifferentialTest
+from clinometer.suites import DifferentialTest, T2iatSuite
 
 
 class T2IATView(PairView):
     """Rows by test and by stimulus, and the names of attributes and concepts."""
 
     @property
-    def suite(self) -> AssociationSuite:
+    def suite(self) -> T2iatSuite:
         """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, AssociationSuite)
+        assert isinstance(self.report.suite, T2iatSuite)
         return self.report.suite
 
     @property

@@ -1,4 +1,4 @@
-"""Two runs of an association study side by side: their sets, their resamples, what is shared."""
+"""Two runs of a T2IAT study side by side: their sets, their resamples, what is shared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clinometer.metrics.t2iat.draws import (
 )
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
 from clinometer.metrics.two_runs import cut_alike, image_seeds
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
 
 
@@ -53,7 +53,7 @@ class ComparedPair:
 class ComparisonSettings:
     """What is compared: the design, the stimuli of each concept that both runs can measure, and how."""
 
-    design: AssociationDesign
+    design: T2iatDesign
     shared: Mapping[str, tuple[str, ...]]
     paired: bool
     n_resamples: int
@@ -61,14 +61,12 @@ class ComparisonSettings:
     confidence: float
 
 
-def counts_of(run: AssociationEmbeddings) -> object:
+def counts_of(run: T2iatEmbeddings) -> object:
     """How many images there are of everything."""
     return {key: len(images) for kind in (run.neutral, run.attribute) for key, images in kind.items()}
 
 
-def shared_stimuli(
-    first: AssociationEmbeddings, second: AssociationEmbeddings, design: AssociationDesign
-) -> dict[str, tuple[str, ...]]:
+def shared_stimuli(first: T2iatEmbeddings, second: T2iatEmbeddings, design: T2iatDesign) -> dict[str, tuple[str, ...]]:
     """The stimuli of each concept that have every kind of image in both runs."""
 
     def whole(name: str) -> bool:
@@ -81,8 +79,8 @@ def shared_stimuli(
 
 def compared_pair(
     encoder: str,
-    first: Sequence[AssociationEmbeddings],
-    second: Sequence[AssociationEmbeddings],
+    first: Sequence[T2iatEmbeddings],
+    second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> ComparedPair:
     """Both runs with their resamples, as the average of these encoders sees them."""
@@ -99,7 +97,7 @@ def compared_pair(
     return ComparedPair(encoder, *runs, images, prompts)
 
 
-def _run(encoders: Sequence[AssociationEmbeddings], settings: ComparisonSettings) -> ComparedRun:
+def _run(encoders: Sequence[T2iatEmbeddings], settings: ComparisonSettings) -> ComparedRun:
     a, b = settings.design.a, settings.design.b
     sets = {
         concept: [
@@ -157,11 +155,11 @@ def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> Pai
 
 
 def levelled(
-    first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings]
-) -> tuple[list[AssociationEmbeddings], list[AssociationEmbeddings]]:
+    first: Sequence[T2iatEmbeddings], second: Sequence[T2iatEmbeddings]
+) -> tuple[list[T2iatEmbeddings], list[T2iatEmbeddings]]:
     """Both runs with equally many images of everything: the first ones of the larger."""
 
-    def cut(run: AssociationEmbeddings, other: AssociationEmbeddings) -> AssociationEmbeddings:
+    def cut(run: T2iatEmbeddings, other: T2iatEmbeddings) -> T2iatEmbeddings:
         return replace(
             run,
             neutral=cut_alike(run.neutral, other.neutral),

@@ -1,4 +1,4 @@
-"""What an association study is made of: names, and each encoder's embeddings by name."""
+"""What a T2IAT study is made of: names, and each encoder's embeddings by name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class DesignedTest:
 
 
 @dataclass(frozen=True)
-class AssociationDesign:
-    """An association study without its prompts' texts.
+class T2iatDesign:
+    """A T2IAT study without its prompts' texts.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class AssociationDesign:
 
 
 @dataclass(frozen=True)
-class AssociationEmbeddings:
+class T2iatEmbeddings:
     """What one encoder sees.
 
     Attributes
@@ -82,14 +82,14 @@ class _Chosen(Mapping[Key, np.ndarray]):
 
 
 def counted_once(
-    *runs: Sequence[AssociationEmbeddings], stimuli: Sequence[str], groups: tuple[str, str]
-) -> tuple[list[AssociationEmbeddings], ...]:
+    *runs: Sequence[T2iatEmbeddings], stimuli: Sequence[str], groups: tuple[str, str]
+) -> tuple[list[T2iatEmbeddings], ...]:
     """Some stimuli's embeddings with each picture once: what all encoders of a run see as one is one.
 
     Of several runs the i-th pictures are partners, and a pair counts where either picture is new in its own run.
     """
 
-    def kept(arrays: Callable[[AssociationEmbeddings], np.ndarray]) -> np.ndarray | None:
+    def kept(arrays: Callable[[T2iatEmbeddings], np.ndarray]) -> np.ndarray | None:
         images = [[signatures(arrays(encoder)) for encoder in run] for run in runs]
         own = reduce(np.intersect1d, (drawn_once(of_run)[0] for of_run in images))
         return None if len(own) == len(images[0][0]) else own
@@ -98,7 +98,7 @@ def counted_once(
     keys = [(name, group) for name in stimuli for group in groups]
     attribute = {key: kept(lambda e, key=key: e.attribute[key]) for key in keys}  # type: ignore[misc]
 
-    def repeats(encoder: AssociationEmbeddings, name: str, own: np.ndarray | None) -> int:
+    def repeats(encoder: T2iatEmbeddings, name: str, own: np.ndarray | None) -> int:
         return encoder.repeats.get(name, 0) + (0 if own is None else len(encoder.neutral[name]) - len(own))
 
     return tuple(

@@ -15,7 +15,7 @@ import numpy as np
 from clinometer.metrics.t2iat.differential import set_generator
 from clinometer.metrics.t2iat.draws import SetDraws, centred, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, prompt_set
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, counted_once
+from clinometer.studies.t2iat.scores.design import T2iatDesign, T2iatEmbeddings, counted_once
 from clinometer.studies.t2iat.scores.stimuli import (
     MeasuredStimulus,
     StimulusCosines,
@@ -63,8 +63,8 @@ class ConceptMeasurer:
     embeddings : of the images of the concepts that are asked for, and of the texts.
     """
 
-    embeddings: Sequence[AssociationEmbeddings]
-    design: AssociationDesign
+    embeddings: Sequence[T2iatEmbeddings]
+    design: T2iatDesign
     n_resamples: int
     seed: int
 
@@ -88,12 +88,12 @@ class ConceptMeasurer:
         }
         return (self._seen(number, average_sets(sets), together), *views)
 
-    def _prompt_set(self, encoder: AssociationEmbeddings, concept: str) -> PromptSet:
+    def _prompt_set(self, encoder: T2iatEmbeddings, concept: str) -> PromptSet:
         stimuli, groups = self.design.concepts[concept], (self.design.a, self.design.b)
         attribute = [[encoder.attribute[name, group] for name in stimuli] for group in groups]
         return prompt_set([encoder.neutral[name] for name in stimuli], *attribute, name=concept)
 
-    def _stimuli(self, encoder: AssociationEmbeddings, concept: str) -> dict[str, StimulusCosines]:
+    def _stimuli(self, encoder: T2iatEmbeddings, concept: str) -> dict[str, StimulusCosines]:
         a, b = self.design.a, self.design.b
         return {name: stimulus_cosines(encoder, name, a, b) for name in self.design.concepts[concept]}
 

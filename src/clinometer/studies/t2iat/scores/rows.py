@@ -1,4 +1,4 @@
-"""Every number of an association study, from each encoder's embeddings to rows of scores."""
+"""Every number of a T2IAT study, from each encoder's embeddings to rows of scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings
 from clinometer.studies.t2iat.scores.measuring import ConceptMeasurer, MeasuredConcept, SeenConcept
 from clinometer.studies.t2iat.scores.stimuli import Density, MeasuredStimulus, density, distribution_rows
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
@@ -30,7 +30,7 @@ STIMULUS_FAMILY = "associations of the suite's stimuli"
 
 
 @dataclass(frozen=True)
-class AssociationStudy:
+class T2iatStudy:
     """Scores, and the distributions that the figures draw."""
 
     scores: tuple[Score, ...]
@@ -62,9 +62,9 @@ class _View:
         return {name: one for seen in self.concepts.values() for name, one in seen.arrows.items()}
 
 
-def association_study(
-    embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign, *, n_resamples: int, seed: int
-) -> AssociationStudy:
+def t2iat_study(
+    embeddings: Sequence[T2iatEmbeddings], design: T2iatDesign, *, n_resamples: int, seed: int
+) -> T2iatStudy:
     """Differential associations, associations of concepts and stimuli with their quartiles, amplification.
 
     The first view is the average over encoders (``encoder="mean"``), the others the encoders one by one; all share
@@ -72,12 +72,12 @@ def association_study(
     """
     measure = ConceptMeasurer(embeddings, design, n_resamples, seed)
     measured = ((number, measure(number)) for number in range(len(design.concepts)))
-    return association_study_of([encoder.encoder for encoder in embeddings], design, measured, seed=seed)
+    return t2iat_study_of([encoder.encoder for encoder in embeddings], design, measured, seed=seed)
 
 
-def association_study_of(
-    encoders: Sequence[str], design: AssociationDesign, measured: Iterable[tuple[int, MeasuredConcept]], *, seed: int
-) -> AssociationStudy:
+def t2iat_study_of(
+    encoders: Sequence[str], design: T2iatDesign, measured: Iterable[tuple[int, MeasuredConcept]], *, seed: int
+) -> T2iatStudy:
     """The same of measured concepts, each with its number, in any order.
 
     ``measured`` : what a :class:`ConceptMeasurer` of these encoders and this seed says of them, in whatever process.
@@ -94,10 +94,10 @@ def association_study_of(
     else:
         rows += [row for view in views[1:] for row in _rows(view, design, seed)]
     densities = tuple(density(name, stimulus.associations) for name, stimulus in views[0].stimuli.items())
-    return AssociationStudy(tuple(rows), densities)
+    return T2iatStudy(tuple(rows), densities)
 
 
-def _views(encoders: Sequence[str], design: AssociationDesign, measured: Mapping[int, MeasuredConcept]) -> list[_View]:
+def _views(encoders: Sequence[str], design: T2iatDesign, measured: Mapping[int, MeasuredConcept]) -> list[_View]:
     """The average first, then the encoders."""
     names = list(design.concepts)
     if missing := [name for number, name in enumerate(names) if number not in measured]:
@@ -108,7 +108,7 @@ def _views(encoders: Sequence[str], design: AssociationDesign, measured: Mapping
     return [mean, *(_View(encoder, own, [own]) for encoder, own in zip(encoders, single, strict=True))]
 
 
-def _rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     rows = [
         *_test_rows(view, design, seed),
         *_concept_rows(view, design),
@@ -118,7 +118,7 @@ def _rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
     return _judged(_corrected(rows), design)
 
 
-def _test_rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+def _test_rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     for order, test in enumerate(design.tests):
         pairs = [pair_sets(encoder[test.x].prompts, encoder[test.y].prompts) for encoder in view.encoders]
@@ -179,7 +179,7 @@ def _rows_of(association: DifferentialAssociation, test: DesignedTest, encoder: 
     return [statistic, effect_size]
 
 
-def _concept_rows(view: _View, design: AssociationDesign) -> list[Score]:
+def _concept_rows(view: _View, design: T2iatDesign) -> list[Score]:
     """Mean association of each concept with its own attribute images: the two parts of S."""
     rows = []
     for concept in design.concepts:
@@ -214,7 +214,7 @@ def _concept_rows(view: _View, design: AssociationDesign) -> list[Score]:
     return rows
 
 
-def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
+def _stimulus_rows(view: _View, design: T2iatDesign) -> list[Score]:
     rows: list[Score] = []
     stimuli = view.stimuli
     estimates = {name: stimuli[name].image for _, name in _named(design)}
@@ -240,7 +240,7 @@ def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
     return rows
 
 
-def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+def _amplification(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     arrows: dict[str, list[tuple[WelchEstimate, WelchEstimate]]] = {}
     read = view.arrows
@@ -258,7 +258,7 @@ def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Sc
     return rows
 
 
-def _named(design: AssociationDesign) -> list[tuple[str, str]]:
+def _named(design: T2iatDesign) -> list[tuple[str, str]]:
     """(concept, stimulus) pairs in order."""
     return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
 
@@ -291,7 +291,7 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
     return corrected_rows
 
 
-def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
+def _judged(rows: Sequence[Score], design: T2iatDesign) -> list[Score]:
     """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
     judge: dict[tuple[str, str], tuple[Ends, int]] = {
         ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt

@@ -14,7 +14,7 @@ import scipy
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.association import unit_vectors
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings
+from clinometer.studies.t2iat.scores.design import T2iatDesign, T2iatEmbeddings
 
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 DENSITY_POINTS = 61
@@ -84,7 +84,7 @@ class Density:
     outliers: np.ndarray
 
 
-def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b: str) -> StimulusCosines:
+def stimulus_cosines(embeddings: T2iatEmbeddings, stimulus: str, a: str, b: str) -> StimulusCosines:
     """Cosines of one stimulus, as one encoder sees it."""
     image = embeddings.neutral[stimulus]
     with_a, with_b = (embeddings.attribute[stimulus, group] for group in (a, b))
@@ -106,7 +106,7 @@ def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
     return np.array([within[0] - between, between - within[1]])
 
 
-def measured_stimulus(cosines: StimulusCosines, design: AssociationDesign) -> MeasuredStimulus:
+def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign) -> MeasuredStimulus:
     """A stimulus without its cosines."""
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
@@ -142,13 +142,13 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return cosines
 
 
-def image_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchEstimate:
+def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
     """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes."""
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
     return bilinear_mean(cosines.image_a, cosines.image_b, what)
 
 
-def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchEstimate:
+def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
     """Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
 
     The prompt itself is one text and held fixed.

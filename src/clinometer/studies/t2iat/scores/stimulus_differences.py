@@ -16,7 +16,7 @@ from clinometer.metrics.two_runs import magnitude_row
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import sign_flip_test
-from clinometer.studies.t2iat.scores.design import AssociationDesign
+from clinometer.studies.t2iat.scores.design import T2iatDesign
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
 
 PAIRED_TEST = "paired t of images of one noise, two-sided"
@@ -26,7 +26,7 @@ UNPAIRED_TEST = "Welch t of the difference between the runs' images, two-sided"
 def stimulus_difference_rows(
     first: Mapping[str, StimulusCosines],
     second: Mapping[str, StimulusCosines],
-    design: AssociationDesign,
+    design: T2iatDesign,
     encoder: str,
     *,
     paired: bool,
@@ -47,7 +47,7 @@ def stimulus_difference_rows(
 
 
 def _row(
-    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, confidence: float,
+    first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool, confidence: float,
     **about: Any,
 ) -> Score:  # fmt: skip
     estimate = difference_estimate(first, second, design, paired=paired)
@@ -70,7 +70,7 @@ def _row(
 
 
 def difference_estimate(
-    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, *, paired: bool,
+    first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, *, paired: bool,
     signs: tuple[float, float] = (1.0, 1.0),
 ) -> WelchEstimate:  # fmt: skip
     """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
@@ -91,7 +91,7 @@ def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[f
 def magnitude_of_stimuli(
     first: Mapping[str, StimulusCosines],
     second: Mapping[str, StimulusCosines],
-    design: AssociationDesign,
+    design: T2iatDesign,
     rng: np.random.Generator,
     *,
     paired: bool,
@@ -129,7 +129,7 @@ def magnitude_of_stimuli(
 
 def _with_error(
     first: Mapping[str, StimulusCosines], second: Mapping[str, StimulusCosines], names: list[str],
-    design: AssociationDesign,
+    design: T2iatDesign,
 ) -> tuple[list[str], str]:  # fmt: skip
     """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
     spread = [
@@ -143,12 +143,12 @@ def _with_error(
     return with_spread, f"left out, with one image of a kind in one of the runs: {words}" if out else ""
 
 
-def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[WelchEstimate]:
+def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> list[WelchEstimate]:
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
     return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
 
 
-def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> float:
+def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> float:
     """By how much a run's mean magnitude may be too large, with stimuli near 0."""
     estimates = _estimates(run, names, design)
     return float(
@@ -158,7 +158,7 @@ def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: Associ
     )
 
 
-def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> WelchEstimate:
+def _aligned(first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool) -> WelchEstimate:
     """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
     signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
     return difference_estimate(first, second, design, paired=paired, signs=signs)

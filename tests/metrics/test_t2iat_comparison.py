@@ -1,4 +1,4 @@
-"""Two runs of an association study: algebra first, then slow recomputation, then whether the tests keep their level."""
+"""Two runs of a T2IAT study: algebra first, then slow recomputation, then whether the tests keep their level."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics import Score
 from clinometer.metrics.differences import judge_differences
 from clinometer.stats.bootstrap import magnitude_excess
-from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
-from clinometer.studies.t2iat.compare import compare_associations
+from clinometer.studies.t2iat import DesignedTest, T2iatDesign, T2iatEmbeddings, t2iat_study
+from clinometer.studies.t2iat.compare import compare_t2iat
 from tests.metrics.t2iat_designs import DESIGN, cosine, embeddings
 
 NAMES = ("r1", "r2", "r3", "g1", "g2", "g3")
@@ -24,7 +24,7 @@ OCCUPATIONS = replace(DESIGN, tests=())
 def compare(first, second, design=DESIGN, **options):
     quick = {"paired": True, "n_resamples": 300, "seed": 1} | options
     of = [run if isinstance(run, list) else [run] for run in (first, second)]
-    return compare_associations(*of, design, **quick)
+    return compare_t2iat(*of, design, **quick)
 
 
 def one(rows, component, concept=None, encoder="mean"):
@@ -34,7 +34,7 @@ def one(rows, component, concept=None, encoder="mean"):
     return found
 
 
-def shifted(of: AssociationEmbeddings, by, *, noise=0.02, seed=9) -> AssociationEmbeddings:
+def shifted(of: T2iatEmbeddings, by, *, noise=0.02, seed=9) -> T2iatEmbeddings:
     """The same pictures with the neutral ones moved along the axis: another setting of one model."""
     rng = np.random.default_rng(seed)
     by = dict.fromkeys(NAMES, by) if np.isscalar(by) else by
@@ -169,7 +169,7 @@ def test_tests_are_swapped_prompt_by_prompt_as_if_by_hand(paired):
 
 def test_differences_are_those_of_the_two_studies():
     runs = [embeddings(), embeddings(seed=5)]
-    own = [association_study([run], DESIGN, n_resamples=50, seed=1).scores for run in runs]
+    own = [t2iat_study([run], DESIGN, n_resamples=50, seed=1).scores for run in runs]
     rows = compare(*runs)
     for metric, component, ours, concept in (
         ("t2iat", "differential_association", "differential_association", "red-green"),
@@ -208,7 +208,7 @@ def excess_of(run, name):
 def test_over_all_stimuli_every_flip_is_counted():
     first, second = embeddings(), embeddings(seed=5)
     rows = compare(first, second, OCCUPATIONS)
-    own = [association_study([run], OCCUPATIONS, n_resamples=50, seed=1).scores for run in (first, second)]
+    own = [t2iat_study([run], OCCUPATIONS, n_resamples=50, seed=1).scores for run in (first, second)]
     asc = [
         np.array([r.value for n in NAMES for r in each
                   if (r.metric, r.component, r.concept, r.encoder) == ("association", "mean", n, "mean")])
@@ -337,7 +337,7 @@ def test_a_stimulus_of_one_image_is_left_out_of_which_leans_more():
 
 
 def test_one_prompt_in_each_set_has_no_interval_over_prompts():
-    small = AssociationDesign({"red": ("r1",), "green": ("g1",)}, (DesignedTest("red-green", "red", "green"),), "man",
+    small = T2iatDesign({"red": ("r1",), "green": ("g1",)}, (DesignedTest("red-green", "red", "green"),), "man",
                               "woman")  # fmt: skip
     row = one(compare(embeddings(), embeddings(seed=5), small), "differential_association")
     assert np.isfinite([row.value, row.low, row.p]).all()

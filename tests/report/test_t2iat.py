@@ -1,4 +1,4 @@
-"""The page of an association study: what it says, what it leaves out, and that it is whole."""
+"""The page of a T2IAT study: what it says, what it leaves out, and that it is whole."""
 
 import re
 from dataclasses import replace
@@ -10,12 +10,12 @@ import pytest
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.reporting import render_html
 from clinometer.studies.t2iat import figures
-from clinometer.studies.t2iat.page import PAGE as ASSOCIATION
+from clinometer.studies.t2iat.page import PAGE as T2IAT
 from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.report.page import Page
-from tests.report.synthetic_association import report_input, score_rows
-from tests.toys import toy_association_suite
+from tests.report.synthetic_t2iat import report_input, score_rows
+from tests.toys import toy_t2iat_suite
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_the_finding_counts_the_tests(page):
 
 def test_every_section_is_there_and_named_in_the_contents(page):
     ids = [e.attributes["id"] for e in page.find("section") if "id" in e.attributes]
-    every = [section.id for section in ASSOCIATION.sections]
+    every = [section.id for section in T2IAT.sections]
     assert ids == [name for name in every[1:] if name not in ("people", "protocol")]  # nobody rated; no protocol
     assert {f"#{name}" for name in ids} <= {e.attributes.get("href") for e in page.find("a")}
 
@@ -94,7 +94,7 @@ def test_the_same_input_gives_the_same_page(html):
 
 
 def test_a_suite_without_tests_speaks_of_prompts():
-    suite = toy_association_suite(tests=False)
+    suite = toy_t2iat_suite(tests=False)
     page = Page(render_html(report_input(suite)))
     ids = [e.attributes["id"] for e in page.find("section") if "id" in e.attributes]
     assert "tests" not in ids
@@ -103,7 +103,7 @@ def test_a_suite_without_tests_speaks_of_prompts():
 
 @pytest.mark.parametrize("tests", [True, False])
 def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
-    suite = toy_association_suite(tests=tests)
+    suite = toy_t2iat_suite(tests=tests)
     rows = pd.DataFrame(list(score_rows(suite))).assign(verdict="undecided")
     judged = ["value", "low", "high", "stimulus_low", "stimulus_high"]
 
@@ -146,7 +146,7 @@ def test_an_undefined_test_says_why():
 
 def test_names_and_words_are_escaped():
     hostile = "<script>alert(1)</script>"
-    held = toy_association_suite().model_dump()
+    held = toy_t2iat_suite().model_dump()
     held["concepts"]["red"]["label"] = hostile
     held["concepts"]["red"]["stimuli"] = [{"name": hostile, "prompt": f"a {hostile}"}]
     held["groups"]["man"] |= {"label": hostile, "words": [hostile]}
@@ -166,7 +166,7 @@ def test_the_summary_names_every_test():
     report = report_input()
     html = run_repr_html(suite=report.suite, model_card=report.model_card, samples=report.samples, scores=report.scores)
     assert "2 to men · 1 undecided" in html
-    summary = ASSOCIATION.summary(report.suite, report.scores)
+    summary = T2IAT.summary(report.suite, report.scores)
     assert [row[0] for row in summary.rows] == ["occupations", "activities", "parity"]
     assert len(summary.columns) == len(summary.rows[0])
 
@@ -180,7 +180,7 @@ def finding_of(suite, **changed):
 
 @pytest.mark.parametrize("tests", [True, False])
 def test_what_the_images_do_not_tell_is_not_called_no_difference(tests):
-    suite = toy_association_suite(tests=tests)
+    suite = toy_t2iat_suite(tests=tests)
     undecided, few = (finding_of(suite, verdict=each) for each in ("undecided", "too few images"))
     assert undecided.startswith("The images do not tell wh")
     assert few.startswith("There are too few images to tell wh")

@@ -1,4 +1,4 @@
-"""Association tests on words, sentences, pictures and files: one path for all of them."""
+"""WEAT, SEAT and iEAT on words, sentences, pictures and files: one path for all of them."""
 
 from math import comb
 

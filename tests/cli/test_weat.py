@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from clinometer.cli import association
+from clinometer.cli import weat
 from clinometer.cli.app import app
 from clinometer.errors import ClinometerError
 from clinometer.report.wording import interval, number
@@ -31,7 +31,7 @@ def run(*words):
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
 def test_a_table_is_shown_and_written(vectors, tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(association, "Console", lambda **options: Console(width=200, **options))
+    monkeypatch.setattr(weat, "Console", lambda **options: Console(width=200, **options))
     out = tmp_path / f"table{suffix}"
     shown = run("weat/6", "-e", vectors, "-o", out)
     assert shown.exit_code == 0, shown.output
@@ -52,7 +52,7 @@ def test_a_table_is_shown_and_written(vectors, tmp_path, monkeypatch, suffix):
 
 
 def test_an_undone_test_has_its_reason(vectors, monkeypatch):
-    monkeypatch.setattr(association, "Console", lambda **options: Console(width=200, **options))
+    monkeypatch.setattr(weat, "Console", lambda **options: Console(width=200, **options))
     shown = run("weat/1", "weat/6", "-e", vectors, "--spread", "pooled")
     lacking = "25 of 25 are missing (aster, clover, hyacinth and 22 more); at most 20% may be"
     assert f"weat/1: flowers: {lacking}" in shown.output
@@ -62,7 +62,7 @@ def test_an_undone_test_has_its_reason(vectors, monkeypatch):
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_no_number_and_no_name_is_cut(vectors, tmp_path, monkeypatch, width):
-    monkeypatch.setattr(association, "Console", lambda **options: Console(width=width, **options))
+    monkeypatch.setattr(weat, "Console", lambda **options: Console(width=width, **options))
     out = tmp_path / "table.csv"
     shown = run("weat/6", "-e", vectors, "-o", out).output
     row = pd.read_csv(out).iloc[0]

@@ -1,11 +1,13 @@
-"""Suites of association studies: the prompts they ask, the mistakes they name, the paper's stimuli."""
+"""Suites of T2IAT studies: the prompts they ask, the mistakes they name, the paper's stimuli."""
 
 import copy
 
 import pytest
 
 from clinometer.errors import SuiteError
-from clinometer.suites import AssociationSuite, load_suite, suite_from_mapping, suite_names
+from clinometer.suites import T2iatSuite, load_suite, suite_from_mapping, suite_names
+from clinometer.suites.base import fingerprint_of
+from tests.toys import toy_t2iat_suite
 
 T2IAT = [name for name in suite_names() if name.startswith("t2iat/")]
 TESTS = {  # stimuli of X and of Y in the paper's table 3
@@ -19,7 +21,7 @@ TESTS = {  # stimuli of X and of Y in the paper's table 3
     "career-family": (8, 8),
 }
 MINIMAL = {
-    "study": "association",
+    "study": "t2iat",
     "name": "mine",
     "title": "Cats and dogs",
     "description": "A suite about pets.",
@@ -93,7 +95,7 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
     assert suite.with_options().fingerprint == suite.fingerprint
     with pytest.raises(SuiteError, match=r"images.neutral: .*greater than"):
         suite.with_options(images=0)
-    with pytest.raises(SuiteError, match=r"text_targets: it does not apply to suite .*, whose study is 'association'"):
+    with pytest.raises(SuiteError, match=r"text_targets: it does not apply to suite .*, whose study is 't2iat'"):
         suite.with_options(text_targets="keyword")
 
 
@@ -130,7 +132,7 @@ def test_a_mistake_is_named_with_its_file_and_field(path, value, expected):
 @pytest.mark.parametrize(("name", "sizes"), TESTS.items())
 def test_the_eight_tests_have_the_papers_stimuli(name, sizes):
     suite = load_suite(f"t2iat/{name}")
-    assert isinstance(suite, AssociationSuite)
+    assert isinstance(suite, T2iatSuite)
     (test,) = suite.tests
     assert tuple(len(suite.concepts[concept].stimuli) for concept in (test.x, test.y)) == sizes
     assert [len(suite.groups[group].words) for group in suite.pair] in ([25, 25], [5, 5])
@@ -188,3 +190,10 @@ def test_no_prompt_is_asked_twice_and_every_asked_prompt_is_embedded(name):
     prompts = [question.prompt for question in suite.prompt_specs()]
     assert len(prompts) == len(set(prompts))
     assert set(prompts) <= set(suite.texts())
+
+
+def test_the_key_of_earlier_versions_is_read_as_the_same_suite():
+    held = toy_t2iat_suite().model_dump()
+    earlier = suite_from_mapping(held | {"study": "association"}, source="run.json")
+    assert earlier == toy_t2iat_suite()
+    assert earlier.fingerprint == fingerprint_of(held | {"study": "association"})

@@ -1,4 +1,4 @@
-"""Association tests on words and pictures that are there already (WEAT, SEAT, iEAT): no run, no drawing.
+"""WEAT, SEAT and iEAT on words and pictures that are there already: no run, no drawing.
 
 ::
 
@@ -40,7 +40,7 @@ IMAGE_BATCH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssociationTest:
+class WeatTest:
     """One test on one encoder, with everything needed to defend it; NaN with a ``reason`` where undefined.
 
     Attributes
@@ -101,7 +101,7 @@ class AssociationTest:
 
 
 @dataclass(frozen=True)
-class AssociationSettings:
+class WeatSettings:
     """How every test of a call is computed; ``alternative`` None keeps each suite's own."""
 
     unit: Unit = "word"
@@ -138,13 +138,13 @@ class _Set:
     is_images: bool = False
 
 
-def association_tests(
+def weat_tests(
     tests: Sequence[str | Path | Suite],
     encoder: Encoder,
     *,
     images: Path | None = None,
     sentences: bool = False,
-    settings: AssociationSettings = AssociationSettings(),
+    settings: WeatSettings = WeatSettings(),
 ) -> pd.DataFrame:
     """Run tests on one encoder: a row a test, in the order asked for.
 
@@ -171,10 +171,10 @@ def association_tests(
     p_values = np.array([row.p for row in rows])
     adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
     rows = [replace(row, q=float(q), p_holm=float(p_holm), family=family) for row, q, p_holm in adjusted]
-    return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(AssociationTest)])
+    return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(WeatTest)])
 
 
-def _validate(settings: AssociationSettings) -> None:
+def _validate(settings: WeatSettings) -> None:
     """Refuse settings here, where a wrong one would else become the reason of every test."""
     if not 0 <= settings.max_missing < 1:
         raise InvalidInputError(
@@ -272,8 +272,8 @@ def _row(
     pictures: Mapping[str, _Set],
     vectors: Mapping[str, np.ndarray],
     encoder: str,
-    settings: AssociationSettings,
-) -> AssociationTest:
+    settings: WeatSettings,
+) -> WeatTest:
     suite = test.suite
     sets = {role: _set(test, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}
     kinds = {
@@ -282,7 +282,7 @@ def _row(
     }
     labels: dict[str, Any] = {role: stimuli.label for role, stimuli in suite.sets.items()}
     counted: dict[str, Any] = {f"n_{role}": len(stimulus_set.stimuli) for role, stimulus_set in sets.items()}
-    row = AssociationTest(
+    row = WeatTest(
         test=test.name,
         title=suite.title,
         encoder=encoder,
@@ -355,7 +355,7 @@ def _lack(stimuli: Stimuli, stimulus_set: _Set, max_missing: float) -> str:
     return ""
 
 
-def _with_result(row: AssociationTest, result: Weat) -> AssociationTest:
+def _with_result(row: WeatTest, result: Weat) -> WeatTest:
     return replace(
         row,
         statistic=result.statistic,

@@ -1,4 +1,4 @@
-"""The page about association tests: its rows are a run's rows, its Python works, its numbers are the code's."""
+"""The page about T2IAT: its rows are a run's rows, its Python works, its numbers are the code's."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 import clinometer as cm
 from clinometer.stats.permutation import sign_flip_test
 from tests.docs.pages import blocks, numbers, page, table_rows
-from tests.toys import Eye, Painter, toy_association_suite
+from tests.toys import Eye, Painter, toy_t2iat_suite
 
 PAGE = page("docs/t2iat.md")
 
@@ -16,7 +16,7 @@ PAGE = page("docs/t2iat.md")
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory):
     out = tmp_path_factory.mktemp("rows") / "run"
-    return cm.audit(Painter(), toy_association_suite(neutral=30, attribute=4), out, encoder=Eye()).scores
+    return cm.audit(Painter(), toy_t2iat_suite(neutral=30, attribute=4), out, encoder=Eye()).scores
 
 
 def test_the_table_of_rows_is_what_a_run_holds(scores):

@@ -1,4 +1,4 @@
-"""An association study from the suite to the scores, on a painter whose colours are known."""
+"""A T2IAT study from the suite to the scores, on a painter whose colours are known."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,13 @@ import clinometer as cm
 from clinometer.errors import ImportManifestError, RunMismatchError
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
-from tests.toys import Eye, Painter, toy_association_suite
+from tests.toys import Eye, Painter, toy_t2iat_suite
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("association") / "run"
-    return quick.audit(Painter(), toy_association_suite(neutral=8, attribute=6, stimuli=4), out, encoder=Eye())
+    out = tmp_path_factory.mktemp("t2iat") / "run"
+    return quick.audit(Painter(), toy_t2iat_suite(neutral=8, attribute=6, stimuli=4), out, encoder=Eye())
 
 
 def scores(run, metric, component):
@@ -48,14 +48,14 @@ def test_scoring_again_gives_the_same_table(run):
 
 
 def test_a_run_knows_its_suite(run):
-    assert run.suite == toy_association_suite(neutral=8, attribute=6, stimuli=4)
+    assert run.suite == toy_t2iat_suite(neutral=8, attribute=6, stimuli=4)
     assert "red-green" in run._repr_html_()
     with pytest.raises(RunMismatchError, match=r"8 neutral and 2 × 6 .* not of suite 'toy-tests' \(5 neutral"):
-        quick.audit(Painter(), toy_association_suite(neutral=5, attribute=5, stimuli=4), run.url, encoder=Eye())
+        quick.audit(Painter(), toy_t2iat_suite(neutral=5, attribute=5, stimuli=4), run.url, encoder=Eye())
 
 
 def test_refused_images_cost_their_own_prompt_and_are_counted(tmp_path):
-    suite = toy_association_suite(neutral=4, attribute=3)
+    suite = toy_t2iat_suite(neutral=4, attribute=3)
     refusing = quick.audit(Painter(refuse="0.680 women"), suite, tmp_path / "run", encoder=Eye())
     (test,) = scores(refusing, "t2iat", "differential_association").to_dict("records")
     assert np.isfinite([test["value"], test["p"]]).all()
@@ -66,7 +66,7 @@ def test_refused_images_cost_their_own_prompt_and_are_counted(tmp_path):
 
 
 def test_a_suite_without_tests_is_scored_prompt_by_prompt(tmp_path):
-    run = quick.audit(Painter(), toy_association_suite(tests=False), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_t2iat_suite(tests=False), tmp_path / "run", encoder=Eye())
     assert not len(scores(run, "t2iat", "differential_association"))
     assert scores(run, "association", "mean").value.notna().all()
 

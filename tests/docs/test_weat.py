@@ -1,4 +1,4 @@
-"""The page about association tests: its Python runs, its suite loads, its table of files is complete."""
+"""The page about WEAT: its Python runs, its suite loads, its table of files is complete."""
 
 import re
 

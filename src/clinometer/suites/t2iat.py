@@ -1,4 +1,4 @@
-"""The suite of an association study (T2IAT): concepts, each drawn as it is and with the words of two attributes."""
+"""The suite of a T2IAT study: concepts, each drawn as it is and with the words of two attributes."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class ImagesPerPrompt(Strict):
     attribute: ImageCount = 10
 
 
-class AssociationSuite(Suite):
+class T2iatSuite(Suite):
     """Whether concepts are tied to attributes: T2IAT's tests, associations of single stimuli, amplification.
 
     ``margin`` is the |S| of a test, and the |Asc| of a stimulus, below which an association counts as none.
     """
 
-    study: Literal["association"] = "association"
+    study: Literal["t2iat"] = "t2iat"
     groups: dict[Name, AttributeWords] = Field(min_length=2)
     axis: AttributePair
     concepts: dict[Name, StimulusSet] = Field(min_length=1)

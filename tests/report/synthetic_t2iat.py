@@ -1,4 +1,4 @@
-"""A made-up association study: what its page is drawn from."""
+"""A made-up T2IAT study: what its page is drawn from."""
 
 from __future__ import annotations
 
