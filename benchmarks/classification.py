@@ -28,7 +28,7 @@ from scipy.stats import spearmanr
 from clinometer.models import GenerationRequest, load_generator, reference
 from clinometer.models.diffusers.classifier import DiffusionClassifier, choose, fractions, noise
 from clinometer.stats.clusters import cluster_share, contrast
-from clinometer.stats.racing import Elimination
+from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification.scores import wins_at
 
 TO_MEN = ("construction worker", "firefighter", "mechanic", "technologist", "pilot")

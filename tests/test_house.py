@@ -27,6 +27,7 @@ def test_the_public_names():
         "open_run",
         "paper_table",
         "plan",
+        "read_images",
         "score_run",
         "sweep",
     }

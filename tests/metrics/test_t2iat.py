@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import differential_association, effect_magnitude
 from clinometer.metrics.t2iat.differential import pair_association, set_generator
-from clinometer.metrics.t2iat.draws import bootstrap_draws, difference_draws, freedom_of, set_draws
+from clinometer.metrics.t2iat.draws import bilinear_mean, bootstrap_draws, difference_draws, freedom_of, set_draws
 from clinometer.metrics.t2iat.sets import pair_sets, prompt_set
-from clinometer.metrics.t2iat.welch import bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
 
 DIM = 6

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import set_draws
+from clinometer.metrics.t2iat.draws import WelchEstimate, bilinear_mean, set_draws
 from clinometer.metrics.t2iat.sets import prompt_set
-from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat import (

@@ -13,7 +13,7 @@ from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.images import image_sha256
 from clinometer.models.protocols import Card
-from clinometer.stats.racing import Elimination
+from clinometer.stats.sequential import Elimination
 from tests.builders import tiny_stable_diffusion
 from tests.models.pipelines import FAMILIES
 

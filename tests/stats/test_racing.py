@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.racing import Elimination, Race, final_mean
+from clinometer.stats.sequential import Elimination, Race, final_mean
 
 SEEDS = st.integers(0, 2**32 - 1)
 

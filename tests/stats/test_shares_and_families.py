@@ -14,9 +14,9 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.internal import loess_curve
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
 from clinometer.stats.proportion import parity_gap_null, share_exchange, wilson_interval
-from clinometer.stats.smoothing import loess_curve
 
 
 def test_q_values_by_hand():

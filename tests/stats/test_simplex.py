@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import binomtest, chi2
 
-from clinometer.stats.simplex import range_over_shares, range_over_two_shares
+from clinometer.stats.proportion import range_over_shares, range_over_two_shares
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 5), (1, 9), (7, 20), (20, 20)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from clinometer.stats.variances import Prior, moderated, prior_of
+from clinometer.stats.clusters import Prior, moderated, prior_of
 
 
 def test_one_scale_moves_the_prior_and_nothing_else():

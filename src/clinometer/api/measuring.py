@@ -17,7 +17,7 @@ from clinometer.pipeline.reading import FolderReadings, question_of, read_folder
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
-from clinometer.stats.racing import Elimination
+from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification.files import classify_files
 from clinometer.studies.classification.scoring import denoiser_of
 from clinometer.suites import Suite, load_suite

@@ -20,6 +20,7 @@ from clinometer.metrics.distribution import (
     tone_gap,
 )
 from clinometer.metrics.internal import (
+    SmoothCurve,
     bias_amplification,
     delta_alpha_curve,
     diffusion_bias,
@@ -43,7 +44,6 @@ from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
 from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
-from clinometer.stats.smoothing import SmoothCurve
 
 __all__ = [
     "CENTROID",

@@ -9,8 +9,7 @@ from math import isfinite
 
 import numpy as np
 
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
 from clinometer.metrics.verdict import (
     LEVEL,

@@ -4,8 +4,8 @@ Every score here but the rate of misses is non-negative by construction: under p
 ``null`` is that average, exact over the multinomial distribution of n images where its outcomes can be listed.
 
 Intervals of shares do not resample: a score that cannot be negative grows with noise, and draws of it never reach
-parity. They are the range of the score over the shares that a score test cannot refuse (``stats.simplex``), which for
-two groups is Wilson's interval, folded at parity.
+parity. They are the range of the score over the shares that a score test cannot refuse (``range_over_shares``), which
+for two groups is Wilson's interval, folded at parity.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.bootstrap import fold_interval, percentile_interval, rao_wu_weights
-from clinometer.stats.proportion import parity_gap_null, wilson_interval
-from clinometer.stats.simplex import range_over_shares, range_over_two_shares
+from clinometer.stats.proportion import parity_gap_null, range_over_shares, range_over_two_shares, wilson_interval
 
 MOST_LISTED = 100_000
 """Outcomes of a multinomial that are listed; beyond it, the null is the mean of as many draws."""

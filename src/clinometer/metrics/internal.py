@@ -4,15 +4,19 @@ Mandal, Leavy & Little, *Generated Bias: Auditing Internal Bias Dynamics of
 Text-To-Image Generative Models*, eq. 4 and 5. All
 functions work elementwise on arrays of components, of numpy or of any library of the Array API standard: a torch tensor
 keeps its gradient and its device.
+
+The curve of one on the other is LOESS with a confidence band, by Cleveland's own code (scikit-misc).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
+from skmisc.loess import loess
 
 from clinometer.stats.association import Array, numbers_together
-from clinometer.stats.smoothing import SmoothCurve, loess_curve
 
 ROUNDING = 1e-12
 """By how much a difference of two mean cosines may miss 0 in float64 and be 0."""
@@ -61,3 +65,45 @@ def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, 
 def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> SmoothCurve:
     """LOESS of bias amplification on diffusion bias (the paper's figures 3, 4); a NaN leaves a target out."""
     return loess_curve(np.asarray(delta), np.asarray(alpha))
+
+
+_FEWEST_POINTS = 8  # below it a local line rests on fewer than six points at the usual span
+
+
+@dataclass(frozen=True)
+class SmoothCurve:
+    """A fitted curve at the points ``x`` with its pointwise band; empty, with a reason, without a fit."""
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    reason: str = ""
+
+
+def loess_curve(
+    x: np.ndarray, y: np.ndarray, *, span: float = 0.75, n_points: int = 60, confidence: float = 0.95
+) -> SmoothCurve:
+    """Local linear fit of y on x (Cleveland & Devlin 1988), on an even grid over the range of x.
+
+    Pairs with a NaN are left out.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[is_finite], y[is_finite]
+    if len(np.unique(x)) < _FEWEST_POINTS:
+        return _no_curve(f"{len(np.unique(x))} distinct points; a local fit needs {_FEWEST_POINTS}")
+    grid = np.linspace(x.min(), x.max(), n_points)
+    try:
+        model = loess(x, y, span=span, degree=1)
+        model.fit()
+        prediction = model.predict(grid, stderror=True)
+        band = prediction.confidence(alpha=1 - confidence)
+    except ValueError as error:
+        return _no_curve(f"the local fit is singular: {error}")
+    return SmoothCurve(grid, np.array(prediction.values), np.array(band.lower), np.array(band.upper))
+
+
+def _no_curve(reason: str) -> SmoothCurve:
+    nothing = np.empty(0)
+    return SmoothCurve(nothing, nothing, nothing, nothing, reason)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC, not_measured
-from clinometer.metrics.families import permuted
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.two_runs import magnitude_row, with_reasons
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference

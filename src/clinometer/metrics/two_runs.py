@@ -16,8 +16,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import Ends, image_ends
 
 Sides = str | Sequence[str]

@@ -6,7 +6,7 @@ Li et al. (2023), *Your Diffusion Model is Secretly a Zero-Shot Classifier*::
 
 The expectation is a mean over trials, each a timestep and a noise that all classes share, so that classes are compared
 by paired differences. An image is encoded once and a prompt once; rows of different images and classes fill the batches
-together. Classes leave when the paired differences are settled (:mod:`clinometer.stats.racing`)::
+together. Classes leave when the paired differences are settled (:mod:`clinometer.stats.sequential`)::
 
     denoiser = clinometer.models.load_generator("reference").denoiser()
     classifier = DiffusionClassifier(denoiser, ["cook", "pilot"], template="a portrait of a {}", trials=10)
@@ -34,7 +34,7 @@ from clinometer._torch import torch
 from clinometer.errors import InvalidInputError
 from clinometer.models.images import image_sha256
 from clinometer.models.protocols import Denoiser
-from clinometer.stats.racing import Elimination, Race, final_mean
+from clinometer.stats.sequential import Elimination, Race, final_mean
 
 TRIALS = 100
 

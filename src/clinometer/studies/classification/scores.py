@@ -11,8 +11,7 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
-from clinometer.metrics.families import corrected, permuted
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share
 from clinometer.stats.clusters import contrast as contrast_estimate

@@ -25,7 +25,7 @@ from clinometer.runs.ledger import classifications_name
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run
-from clinometer.stats.racing import Elimination
+from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
 from clinometer.studies.classification.scores import CurvePoint

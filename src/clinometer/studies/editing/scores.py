@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.families import corrected, permuted
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import judge_sides
-from clinometer.metrics.families import permuted
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
 from clinometer.stats.distinct import order_p_value

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC, not_measured
-from clinometer.metrics.families import permuted
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
 from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable
 from clinometer.metrics.verdict import stimulus_ends

@@ -39,9 +39,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES, TEXT_PART
-from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import OTHERS
 from clinometer.studies.leaning.scores.contrasts import (
     JointInference,

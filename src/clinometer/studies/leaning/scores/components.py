@@ -8,9 +8,8 @@ from math import isfinite, nan
 
 import numpy as np
 
-from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
-from clinometer.metrics.records import MEAN, OWN_TEXT, PRIOR, Score
+from clinometer.metrics.records import MEAN, OWN_TEXT, PRIOR, Score, corrected
 from clinometer.stats.agreement import kendall_tau_b
 from clinometer.stats.permutation import (
     EXACT_LIMIT,

@@ -9,9 +9,8 @@ from math import isfinite
 
 import numpy as np
 
-from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import OTHERS
 from clinometer.metrics.xmcas import CENTROID, xmcas
 from clinometer.stats.bootstrap import fold_interval

@@ -19,8 +19,7 @@ from clinometer.metrics.distribution import (
     generative_miss_rate,
     mean_absolute_deviation,
 )
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.clusters import contrast, share_difference
 from clinometer.stats.permutation import rank_sum_p

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from clinometer.metrics.families import permuted
-from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.welch import WelchEstimate
+from clinometer.metrics.records import Score, permuted
+from clinometer.metrics.t2iat.draws import WelchEstimate
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.stimulus_tests import StimulusTest
 

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score, storable
+from clinometer.metrics.records import Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import PairDraws, containing, difference_draws
+from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
 from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
-from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
 from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings

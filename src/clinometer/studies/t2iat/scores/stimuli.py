@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
+from clinometer.metrics.t2iat.draws import WelchEstimate, bilinear_mean
 from clinometer.stats.association import unit_vectors
 from clinometer.studies.t2iat.scores.design import T2iatDesign, T2iatEmbeddings
 

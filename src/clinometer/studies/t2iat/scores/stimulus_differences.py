@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
-from clinometer.metrics.families import permuted
-from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.metrics.records import Score, permuted
+from clinometer.metrics.t2iat.draws import WelchEstimate, bilinear_mean, mean_part, paired_bilinear_difference
 from clinometer.metrics.two_runs import magnitude_row
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess

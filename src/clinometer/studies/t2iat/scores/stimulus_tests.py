@@ -17,7 +17,7 @@ from math import nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.welch import WelchEstimate
+from clinometer.metrics.t2iat.draws import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCosines
