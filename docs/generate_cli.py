@@ -5,6 +5,7 @@
 Made from the commands themselves and not from the rendered help, whose boxes change with the terminal and with rich.
 """
 
+import textwrap
 from pathlib import Path
 
 import typer
@@ -40,7 +41,8 @@ def section(title: str, command) -> str:
     options = [each for each in command.params if each.param_type_name == "option" and "completion" not in each.name]
     words = ["COMMAND"] if hasattr(command, "commands") else [placeholder(each) for each in arguments]
     usage = " ".join([title, *words, "[OPTIONS]" if options else ""]).rstrip()
-    lines = [f"\n## {title}\n", " ".join(str(command.help).split()) + "\n", f"```text\n{usage}\n```\n"]
+    told = textwrap.fill(" ".join(str(command.help).split()), 120)
+    lines = [f"\n## {title}\n", f"{told}\n", f"```text\n{usage}\n```\n"]
     if hasattr(command, "commands"):
         lines += ["| command | what it does |", "|---|---|"]
         lines += [f"| `{name}` | {' '.join(str(each.help).split())} |" for name, each in command.commands.items()]
