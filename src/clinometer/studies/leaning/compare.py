@@ -57,7 +57,7 @@ def compare_leanings(
     confidence: float = 0.95,
     missing: MissingPictures | None = None,
 ) -> list[Score]:
-    """Differences of the MCAS components between two runs of one design, seen by the same encoders.
+    """Compare the MCAS components of two runs of one design, seen by the same encoders.
 
     ::
 
@@ -140,7 +140,7 @@ def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> s
 def _levelled(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
 ) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
-    """Both runs with equally many images of every prompt: the first ones of the larger."""
+    """Cut both runs to equally many images of every prompt: the first ones of the larger."""
 
     def cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
         def shorter(images: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -161,7 +161,7 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
 
 
 def _part_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
-    """Replicates of the image part of every target, (R × T)."""
+    """Replicate the image part of every target, (R × T)."""
     return all_targets(run, lambda part: _scores(design, getattr(part, kind), IMAGE_PART))
 
 
@@ -196,7 +196,7 @@ def _magnitude(
     absent: Absent | None,
     measured: Sequence[Run],
 ) -> Score:
-    """Which run leans more, over all targets that both measure.
+    """Report which run leans more, over all targets that both measure.
 
     What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
     difference is moved, and is as uncertain as it was.
@@ -251,7 +251,7 @@ def _magnitude(
 def _with_interval(
     design: Design, both: tuple[TargetReplicates, TargetReplicates], is_measured: np.ndarray
 ) -> tuple[np.ndarray, str]:
-    """The targets whose images have a spread in both runs, and why others are left out; all, where none has one.
+    """Find the targets whose images have a spread in both runs, all where none has; say why others are left out.
 
     A single target of one image would take the interval from the mean over all.
     """
@@ -264,7 +264,7 @@ def _with_interval(
 
 
 def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:
-    """Two-sided p of "no difference" by Student's t, with the standard error of the replicates (R × …).
+    """Return the two-sided p of "no difference" by Student's t, with the standard error of the replicates (R × …).
 
     ::
 

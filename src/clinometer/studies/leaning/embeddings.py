@@ -27,7 +27,7 @@ from clinometer.suites.leaning import BLANK_PROMPT
 
 
 def study_design(suite: LeaningSuite) -> Design:
-    """The suite as the metrics see it: names and matches, no prompts' texts."""
+    """Describe the suite as the metrics see it: names and matches."""
     return Design(
         targets=tuple(
             TargetDesign(name=target.name, category=category, stereotype=target.stereotype)
@@ -42,7 +42,7 @@ def study_design(suite: LeaningSuite) -> Design:
 
 
 def with_missing(design: Design, run: Run) -> Design:
-    """A design that knows how many images of each target were asked for and are not there."""
+    """Tell a design how many images of each target were asked for and are not there."""
     lost = _missing(run)
     return replace(design, targets=tuple(replace(t, missing=lost[t.name]) for t in design.targets)) if lost else design
 
@@ -71,7 +71,7 @@ def missing_pictures(
 
 
 def _compared(suite: LeaningSuite) -> dict[str, Any]:
-    """The pair of groups and the third, or the axes and the cells."""
+    """Return the pair of groups and the third, or the axes and the cells."""
     if suite.axes is None:
         return {"a": suite.compared.a, "b": suite.compared.b, "third": suite.compared.third}
     axes = {name: tuple(axis.levels) for name, axis in suite.axes.items()}
@@ -82,7 +82,7 @@ def _compared(suite: LeaningSuite) -> dict[str, Any]:
 def encoder_embeddings(
     run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
 ) -> EncoderEmbeddings:
-    """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
+    """Read one encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
     require_finished(run, encoder)
     repeats = run.drawn.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
     targets, groups = read_images(run, suite, encoder, keep, repeats)
@@ -94,7 +94,7 @@ def encoder_embeddings(
 def lazy_embeddings(
     run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
 ) -> list[EncoderEmbeddings]:
-    """The same of some encoders; of the targets, each with so many images, vectors are read when they are asked for."""
+    """Read those of some encoders; of targets, each with so many images, vectors are read when they are asked for."""
     parts, repeats = image_parts(run, suite), run.drawn.repeats()
     copies = drawn_counts(run, suite, repeats)
 
@@ -139,14 +139,14 @@ def _stacked(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
 
 
 def _unless_zero(vector: np.ndarray | None) -> np.ndarray | None:
-    """A blank prompt's vector, unless the encoder makes nothing of it: no cosine takes a zero vector."""
+    """Return a blank prompt's vector, unless the encoder makes nothing of it: no cosine takes a zero vector."""
     return vector if vector is not None and vector.any() else None
 
 
 def _by_group(
     suite: LeaningSuite, texts: Mapping[str, np.ndarray], chosen: Callable[[Group], Sequence[str]]
 ) -> dict[str, np.ndarray] | None:
-    """The vectors of a few texts of each group; None from an encoder that reads none."""
+    """Stack the vectors of a few texts of each group; None from an encoder that reads none."""
     if not texts:
         return None
     return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}

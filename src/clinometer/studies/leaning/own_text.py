@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def lacks_own_texts(run: Run, generator: Generator) -> bool:
-    """Whether a text encoder of the model has not embedded the suite's texts."""
+    """Tell whether a text encoder of the model has not embedded the suite's texts."""
     return any(not _has_texts(run, encoder.name) for encoder in _own_encoders(generator))
 
 
@@ -57,12 +57,12 @@ def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
 
 
 def _has_texts(run: Run, name: str) -> bool:
-    """Whether they are there, and recorded: a command that is killed may not have recorded what a worker wrote."""
+    """Tell whether they are there, and recorded: a killed command may not have recorded what a worker wrote."""
     return run.vectors.has_texts(name) and name in run.own_encoder_cards
 
 
 def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
-    """The texts as the model's own encoders embed them, with no image anywhere.
+    """Read the texts as the model's own encoders embed them, with no image anywhere.
 
     Raises
     ------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def parts_without_prior(run: Run, generator: Generator) -> list[int] | None:
-    """The parts that lack what the model's prior makes of their prompts; None where it has no prior."""
+    """List the parts that lack what the model's prior makes of their prompts; None where it has no prior."""
     prior = _prior_of(generator)
     if prior is None:
         return None

@@ -38,7 +38,7 @@ from clinometer.suites import LeaningSuite
 
 
 def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
+    """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
     suite = suite_of(run, LeaningSuite)
     design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
     if pool is None:
@@ -61,7 +61,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
 
 
 def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
-    """The targets that the images so far do not decide, by these encoders."""
+    """List the targets that the images so far do not decide, by these encoders."""
     suite = suite_of(run, LeaningSuite)
     design = study_design(suite)
     embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
@@ -72,7 +72,7 @@ def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list
 def compare_leaning(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
-    """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
+    """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
     suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
     missing = missing_pictures(runs, suite, encoders, keep)
@@ -94,7 +94,7 @@ def compare_leaning(
 
 
 def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
-    """How well the images show what was asked, as the average over encoders sees it, or the first that both have."""
+    """Compare how well images show what was asked, by the average over encoders, or the first that both have."""
     seeds = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
     if not all(run.is_scored for of_run in seeds for run in of_run):
         return []
@@ -107,7 +107,7 @@ def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> lis
 
 
 def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:
-    """What the pairs of images with these seeds tell of each target's difference, second minus first."""
+    """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
     suite = suite_of(runs[0], LeaningSuite)
     first, second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
     stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
@@ -118,7 +118,7 @@ _CURVE = ("diffusion_bias", "bias_amplification")
 
 
 def _curves(scores: pd.DataFrame) -> pd.DataFrame:
-    """The relation of α to δ over the concepts, as the internal-bias paper draws it; none where every α is unstable."""
+    """Relate α to δ over the concepts, as the internal-bias paper draws it; nothing where every α is unstable."""
     rows = scores[(scores.metric == "internal_bias") & (scores.encoder == "mean")]
     if (rows.flag[rows.component == "bias_amplification"] == "unstable").all():
         rows = rows[:0]

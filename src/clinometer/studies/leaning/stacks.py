@@ -19,7 +19,7 @@ from clinometer.suites import LeaningSuite
 def stacked_images(
     plan: Plan, suite: LeaningSuite, vectors: Mapping[str, np.ndarray], *, width: int
 ) -> tuple[tuple[np.ndarray, ...], dict[str, tuple[np.ndarray, ...]]]:
-    """The vectors that are there (by sample id): of each target, and of each attribute prompt of each group.
+    """Stack the vectors that are there (by sample id): of each target, and of each attribute prompt of each group.
 
     In the plan's order, each (n, d); n may be 0, and d is then ``width``.
     """
@@ -43,7 +43,7 @@ def stacked_images(
 def read_images(
     run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None, repeats: Collection[str] = ()
 ) -> tuple[VectorFile, dict[tuple[str, str], list[np.ndarray]]]:
-    """The vectors of a run's images, read once: those of targets in a file, by name; of each group and prompt in lists.
+    """Read the vectors of a run's images once: of targets into a file, by name; of each group and prompt into lists.
 
     In the plan's order, without those of ``repeats`` (ids); with ``keep``, those of images with these seeds alone.
 
@@ -72,7 +72,7 @@ class ImageParts:
 
 
 def image_parts(run: Run, suite: LeaningSuite) -> ImageParts:
-    """Where a run's images are."""
+    """Find which parts of a run hold which images."""
     groups, targets = dict[int, None](), {target.name: dict[int, None]() for target in suite.targets}
     for part, concept, group in run.plan.rows("part", "concept", "group"):
         if group:
@@ -85,7 +85,7 @@ def image_parts(run: Run, suite: LeaningSuite) -> ImageParts:
 def read_group_images(
     run: Run, encoder: str, parts: ImageParts, repeats: Collection[str] = ()
 ) -> dict[tuple[str, str], list[np.ndarray]]:
-    """Those of groups alone: the parts without an image of a group are not read."""
+    """Read those of groups alone: the parts without an image of a group are not read."""
     groups: dict[tuple[str, str], list[np.ndarray]] = {}
     for _, rows, vectors in _read_parts(run, encoder, parts.groups, repeats=repeats):
         _add_groups(groups, rows, vectors)
@@ -117,7 +117,7 @@ class TargetVectors:
         self.blocks: Final = Blocks(sizes, self._target, self._target)
 
     def _target(self, position: int, first: int = 0, stop: int | None = None) -> np.ndarray:
-        """The vectors of a target, or those from one position to another."""
+        """Return the vectors of a target, or those from one position to another."""
         name = self._names[position]
         self._read([part for part in self._parts[name] if part not in self._parts_read])
         return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
@@ -133,14 +133,14 @@ class TargetVectors:
 
 
 def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
-    """How many images each target has, read from what became of the samples; without those of ``repeats`` (ids)."""
+    """Count each target's images by what became of the samples, without those of ``repeats`` (ids)."""
     rows = run.drawn.each(["id", "concept", "status"])
     counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
     return tuple(counts[target.name] for target in suite.targets)
 
 
 def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
-    """How often each image of each target was drawn, in the plan's order; None where each was drawn once."""
+    """Count how often each image of each target was drawn, in the plan's order; None where each was drawn once."""
     if not repeats:
         return None
     extra = Counter(repeats.values())
@@ -168,7 +168,7 @@ def _read_parts(
     width: int = 0,
     repeats: Collection[str] = (),
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
-    """Each part, whose images have a vector and are not of ``repeats``, and the vectors."""
+    """Yield each part, its images that have a vector and are not of ``repeats``, and the vectors."""
     for part, vectors in run.vectors.each_part(encoder, parts, width):
         run.vectors.require(encoder, vectors, [part])
         rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))

@@ -42,6 +42,8 @@ ROUNDING = 1e-12
 MODERATED_T = "Student's t over images, moderated over the targets, two-sided"
 UNVARYING = np.zeros(2)
 """The sample of a target whose images do not enter a number."""
+Filling = Sequence[np.ndarray]
+"""What the images of each target that are not there may have added to a number; none, where nothing is missing."""
 
 
 def contrast_weights(modalities: Collection[str], groups: np.ndarray) -> np.ndarray:
@@ -215,10 +217,6 @@ def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray
     return np.asarray(variance), float(sum(len(x) - 1 for x in samples))
 
 
-Filling = Sequence[np.ndarray]
-"""What the images of each target that are not there may have added to a number; none, where nothing is missing."""
-
-
 def difference_contrast(
     study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True, filling: Filling = ()
 ) -> MeanTests:
@@ -289,9 +287,7 @@ def unpaired_differences(
     parts = [of_words, _encoders(apart, weights)]
     shared = parts[0][0] + parts[1][0]
     freedom = welch_satterthwaite([(variance, np.full_like(shared, own)) for variance, own in parts])
-    return ContrastDifferences(
-        difference_tests(first, second), difference_tests(first, second, shared, freedom)
-    )  # fmt: skip
+    return ContrastDifferences(difference_tests(first, second), difference_tests(first, second, shared, freedom))
 
 
 def image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
