@@ -1,5 +1,6 @@
 """The classification study against slow oracles, its symmetries, and planted leanings."""
 
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -264,3 +265,30 @@ def test_the_same_arguments_give_the_same_numbers():
 def test_input_that_does_not_fit(errors, design, message):
     with pytest.raises(InvalidInputError, match=message):
         classification_study(errors, design, tolerance=0)
+
+
+def test_portraits_that_are_missing_give_bounds_and_repeats_give_none():
+    errors = drawn(9, images=14, lean=0.06)
+    cut = {group: values.copy() for group, values in errors.items()}
+    cut["light man"][:3] = np.nan
+    missing = {"light man": np.arange(14) < 2}  # the third is another picture again
+    plain, scores = (
+        classification_study(cut, DESIGN, tolerance=0, **options) for options in ({}, {"missing": missing})
+    )
+    kept = [replace(row, n_missing=0, bound_low=np.nan, bound_high=np.nan, depends_on="") for row in scores]
+    assert list(map(repr, kept)) == list(map(repr, plain))
+    bounded = [row for row in scores if np.isfinite(row.bound_low)]
+    assert {(row.component, row.group) for row in bounded} == {("association", "light man"), ("differential", "gender")}
+    for row in bounded:
+        assert row.n_missing == 2
+        assert row.bound_low <= row.low <= row.high <= row.bound_high
+
+
+def test_a_difference_that_missing_portraits_might_undo_depends_on_them():
+    errors = drawn(2, images=40, lean=0.04)
+    missing = {group: np.arange(40) < 30 if group.endswith("woman") else np.zeros(40, bool) for group in GROUPS}
+    cut = {group: np.where(missing[group][:, None, None], np.nan, x) for group, x in errors.items()}
+    (row,) = rows_of(
+        classification_study(cut, DESIGN, tolerance=0, missing=missing), "differential", setting="20 noise samples"
+    )
+    assert (row.verdict, row.side, row.depends_on) == ("leans", "men", "missing")

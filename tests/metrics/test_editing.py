@@ -318,3 +318,35 @@ def test_an_interval_wider_than_skin_is_says_that_it_cannot_tell() -> None:
     assert np.isnan([found.low, found.high]).all()
     assert found.reason.startswith("cannot tell: its interval would be wider than the 180 degrees")
     assert np.isfinite(row(Case().scores(), "ita_change", group="dark woman", **HIGH).low)
+
+
+def test_edits_that_are_missing_give_flips_bounds_and_changes_of_skin_a_reason() -> None:
+    whole, part = Case(), Case()
+    missing = np.zeros(part.faces.after.shape, bool)
+    missing[:2] = True  # as where a portrait was refused
+    missing[2, 0, 1] = missing[-1, 1, 1] = True
+    part.readings.after[missing], part.faces.after[missing], part.faces.drawn_after[missing] = np.nan, np.nan, False
+    plain, scores = part.scores(), part.scores(missing=missing)
+    for before, found in zip(plain, scores, strict=True):
+        assert repr((before.value, before.low, before.high, before.p, before.verdict)) == repr(
+            (found.value, found.low, found.high, found.p, found.verdict)
+        )
+    for component in ("flip_rate", "flip_rate_single_wording", "flip_asymmetry"):
+        named = {} if component == "flip_asymmetry" else {"group": "light woman"}
+        found = row(scores, component, **HIGH, **named)
+        assert found.n_missing == (6 if not named else 5)
+        assert found.bound_low <= found.low <= found.high <= found.bound_high
+        assert found.bound_low <= row(whole.scores(), component, **HIGH, **named).value <= found.bound_high
+    assert np.isnan(row(scores, "flip_rate", **HIGH, group="dark woman").bound_low)
+    assert row(scores, "ita_change", **HIGH, group="light woman").reason.startswith("no bounds for the edits")
+    assert not row(scores, "ita_change", **HIGH, group="dark woman").reason
+
+
+def test_a_finding_that_the_missing_edits_carry_depends_on_them() -> None:
+    case = Case()
+    women = np.isin(case.groups, (0, 2))
+    hidden = np.zeros(case.faces.after.shape, bool)
+    hidden[women, :2, 1] = np.arange(women.sum())[:, None] % 3 > 0
+    case.readings.after[hidden] = np.nan
+    found = row(case.scores(missing=hidden), "flip_asymmetry", **HIGH)
+    assert (found.verdict, found.side, found.depends_on) == ("leans", "man", "missing")

@@ -1,11 +1,14 @@
 """Differences between two runs over portraits: swaps against brute force, symmetry, level and cover."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
 from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, portrait_magnitude
+from clinometer.studies.classification import ClassificationDesign, Contrast
+from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 
@@ -193,3 +196,85 @@ def test_it_keeps_its_level_and_its_cover(paired):
             false_alarms += shift == 0 and row.p <= 0.05
     assert false_alarms / repeats <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / repeats)
     assert covered / (2 * repeats) >= 0.93
+
+
+def lost(run, places, **fields):
+    """A run of edits without those at some places, (n, P, S)."""
+    (reading,) = run.readings
+    after = np.where(places[..., None], np.nan, reading.after)
+    missing = {"missing": places} | fields
+    return replace(run, readings=[replace(reading, after=after)],
+                   tone_change=np.where(places, np.nan, run.tone_change), **missing)  # fmt: skip
+
+
+def bounded(rows):
+    return [row for row in rows if np.isfinite(row.bound_low)]
+
+
+def bare(rows):
+    """Rows without what is said of the pictures that are missing."""
+    return [
+        repr(replace(row, n_missing=0, bound_low=np.nan, bound_high=np.nan, depends_on="",
+                     reason=row.reason.partition("no bounds")[0].rstrip("; ")))
+        for row in rows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_bounds_of_a_difference_of_edits_hold_its_interval_and_change_nothing_else(paired):
+    rng = np.random.default_rng(12)
+    first, second = edited(rng), edited(rng)
+    places = rng.random(first.tone_change.shape) < 0.2
+    options = {"paired": paired, "n_permutations": 199}
+    plain = compare_edits(first, lost(second, places, missing=None), EDITING, **options)
+    rows = compare_edits(first, lost(second, places), EDITING, **options)
+    assert bare(rows) == bare(plain)
+    assert {row.component for row in bounded(rows)} == {"flip_rate", "flip_asymmetry", "magnitude"}
+    for row in bounded(rows):
+        assert row.bound_low <= row.low <= row.high <= row.bound_high
+        assert row.n_missing or not row.depends_on
+    changes = [row for row in rows if row.component == "ita_change" and row.n_missing]
+    assert changes
+    assert all("has no furthest value" in row.reason for row in changes)
+    whole = compare_edits(first, second, EDITING, **options)
+    for row, before in zip(rows, whole, strict=True):
+        assert row.component == "magnitude" or not row.n_missing or np.isnan(row.bound_low) or (
+            row.bound_low - 1e-9 <= before.value <= row.bound_high + 1e-9
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_bounds_of_a_difference_of_choices_hold_its_interval_and_change_nothing_else(paired):
+    rng = np.random.default_rng(13)
+    design = ClassificationDesign(
+        ("men", "women"), ("pilot",), ("cook", "maid"), (Contrast("g", "m", "w", ("men",), ("women",)),), (4,)
+    )
+    runs = [{group: 1 + 0.3 * rng.random((14, 3, 4)) for group in design.groups} for _ in range(2)]
+    gone = {group: rng.random(14) < 0.25 for group in design.groups}
+    cut = {group: np.where(gone[group][:, None, None], np.nan, x) for group, x in runs[1].items()}
+    whole, plain, rows = (
+        compare_classifications(ClassifiedPortraits(runs[0], 0.0), other, design, paired=paired, n_permutations=199)
+        for other in (ClassifiedPortraits(runs[1], 0.0), ClassifiedPortraits(cut, 0.0),
+                      ClassifiedPortraits(cut, 0.0, gone))
+    )  # fmt: skip
+    assert bare(rows) == bare(plain)
+    assert [row.component for row in bounded(rows)] == [row.component for row in rows]
+    for row, before in zip(rows, whole, strict=True):
+        assert row.bound_low <= row.low <= row.high <= row.bound_high
+        assert row.component == "magnitude" or row.bound_low <= before.value <= row.bound_high
+
+
+def test_a_filter_of_one_group_makes_no_finding_of_flips_without_a_qualifier():
+    """Portraits flip as often in both genders and runs; of one the second does not show those that flip."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng([14, seed])
+        first, second = edited(rng, n=40), edited(rng, n=40)
+        flipped = np.sign(second.readings[0].after[..., 0]) != np.sign(second.readings[0].before[:, :, None])
+        places = flipped & (second.groups == 0)[:, None, None] & (rng.random(flipped.shape) < 0.8)
+        rows = compare_edits(first, lost(second, places), EDITING, paired=False, n_permutations=199)
+        found.append([(row.verdict == "more", bool(row.depends_on)) for row in rows if row.verdict])
+    says = np.array(found)[..., 0]
+    bare_says = says & ~np.array(found)[..., 1]
+    assert says.any(axis=1).mean() >= 0.4
+    assert bare_says.any(axis=1).mean() <= 0.1

@@ -1,6 +1,7 @@
 """A classification audit from end to end, stopped and continued, with images that fail."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -175,11 +176,34 @@ def test_errors_that_are_not_finite_are_no_choice(tmp_path):
         latents[:, 0, 0, 0].numpy() > 0.5, np.nan, plain(latents, *rest)
     )
     run = quick.audit(painter, toy_classification(), tmp_path / "run")
-    errors, _ = group_errors(run, run.suite)
+    errors, *_ = group_errors(run, run.suite)
     assert np.isnan(errors["old man"]).all()
     assert np.isfinite(errors["old woman"]).all()
     table = pq.read_table(run.directory.path(run.directory.names("classifications", ".parquet")[0])).to_pandas()
     assert "not finite" in table.reason.max()
+
+
+def test_portraits_that_are_one_picture_count_once_and_refused_ones_are_missing(tmp_path):
+    class Odd(ClassifyingPainter):
+        def generate(self, requests):
+            for order, request in enumerate(requests):
+                if request.prompt == "young men":
+                    yield from super().generate([replace(request, seed=0)])
+                elif request.prompt == "old men" and order % 4 == 0:
+                    yield GenerationResult(request.id, "refused", None, "no")
+                else:
+                    yield from super().generate([request])
+
+    run = quick.audit(Odd(), toy_classification(), tmp_path / "run")
+    refused = run.samples[run.samples.status == "refused"]
+    scores = rows(run, "association", setting="20 noise samples").set_index("group")
+    assert (scores.n_target["young man"], scores.n_missing["young man"]) == (1, 0)
+    assert scores.n_missing["old man"] == len(refused) > 0
+    assert scores.n_target["old man"] == scores.n_target["old woman"] - len(refused)
+    assert scores.bound_low["old man"] < scores.low["old man"]
+    assert run.scores[run.scores.metric == "pictures"].n_repeated.max() > 0
+    gender = rows(run, "differential", group="gender", setting="20 noise samples").iloc[0]
+    assert gender.n_missing == len(refused)
 
 
 def test_a_model_that_only_draws_is_refused_before_it_draws(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,44 @@ def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> No
     assert "Whom editing flips could not be judged" in page
     assert "No change of skin tone could be judged" in page
     assert "images to tell" not in page.split("</header>")[0]
+
+
+@pytest.mark.pages
+def test_portraits_that_are_one_picture_count_once_and_are_said_not_to_be_missing(tmp_path: Path) -> None:
+    class Fixed(Recolourer):
+        def _paint(self, colour: tuple[int, int, int], seed: int) -> Image.Image:
+            return super()._paint(colour, 0 if colour == (40, 200, 40) else seed)
+
+    run = quick.audit(Fixed(), toy_suite(), tmp_path / "run", encoder=Reader())
+    flips = rows(run, "flip_rate", category="low-paid", setting="strength 1").set_index("group")
+    assert flips.n_target.to_dict() == {"women": 1, "men": 3}
+    assert not run.scores.n_missing.any()
+    assert not run.scores.depends_on.any()
+    assert "is another one again" in (page := (tmp_path / "run" / "report.html").read_text()) or "are another" in page
+    (difference,) = cm.compare(run, quick.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader()))
+    compared = difference.scores
+    assert not compared.n_missing.any()
+    assert compared[(compared.component == "flip_rate") & (compared.group == "women")].n_target.max() == 1
+
+
+@pytest.mark.pages
+def test_edits_of_a_portrait_that_was_refused_are_missing_and_the_page_says_so(tmp_path: Path) -> None:
+    class Shy(Recolourer):
+        def generate(self, requests):
+            for order, result in enumerate(super().generate(requests)):
+                yield replace(result, status="refused", image=None, reason="no") if order == 0 else result
+
+    run = quick.audit(Shy(), toy_suite(images={"group": 12}), tmp_path / "run", encoder=Reader())
+    refused = run.samples[run.samples.status != "ok"]
+    assert (refused.role == "edit").any()
+    flips = rows(run, "flip_rate", category="high-paid", setting="strength 1").set_index("group")
+    assert flips.n_missing.sum() == (refused.role == "edit").sum() / 4
+    lacking = flips[flips.n_missing > 0]
+    assert (lacking.bound_low <= lacking.low).all()
+    (asymmetry,) = rows(run, "flip_asymmetry", category="high-paid", setting="strength 1").itertuples()
+    assert asymmetry.bound_low < asymmetry.low
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "filled in either way the interval is" in page
 
 
 def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:

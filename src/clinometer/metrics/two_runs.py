@@ -118,6 +118,27 @@ def magnitude_row(
     return judge_magnitude(alone(moved), ends)
 
 
+def bounded_magnitude(
+    row: Score, own: np.ndarray, filled: np.ndarray, n_missing: int, ends: Ends = image_ends
+) -> Score:
+    """Say what missing pictures might do to a difference of mean magnitudes: each θ may be nearer to 0, or farther.
+
+    ``own`` : θ of the first and of the second run, (2 × C). ``filled`` : both ends of what they may be, (2 × 2 × C).
+    As far as these may move it, the difference is moved, as uncertain as it was; its p is left as it is.
+    """
+    size = np.abs(filled)
+    least = np.where(filled.min(axis=1) * filled.max(axis=1) <= 0, 0.0, size.min(axis=1)) - np.abs(own)
+    most = size.max(axis=1) - np.abs(own)
+    shifts = [(least[1] - most[0]).mean(), (most[1] - least[0]).mean()]
+    names = ("value", "low", "high", "stimulus_low", "stimulus_high")
+    moved = [
+        judge_magnitude(replace(row, **{name: getattr(row, name) + float(shift) for name in names}), ends)
+        for shift in shifts
+    ]
+    row = replace(row, n_missing=n_missing)
+    return with_bounds([row], {MISSING: [[one] for one in moved]}, ends)[0] if np.isfinite(shifts).all() else row
+
+
 def alone(row: Score) -> Score:
     """A row that is a family by itself: there is nothing to correct for."""
     return replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: {row.component.replace('_', ' ')}")

@@ -49,7 +49,8 @@ def verdicts(view: ClassificationView) -> tuple[Verdicts]:
             "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
             f"at {view.setting}: + where the first side goes to those {view.label_a}",
             list(view.differentials.values()), short_name=lambda row: row.group,
-            name=lambda row: contrast_in_words(view.suite, row.group), notes=lambda row: (portraits(row), note(row)),
+            name=lambda row: contrast_in_words(view.suite, row.group), 
+            notes=lambda row: (portraits(row), note(row), wording.bounds_words(row)),
         ),
     )  # fmt: skip
 

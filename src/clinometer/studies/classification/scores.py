@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import judge_family
@@ -91,6 +92,7 @@ def classification_study(
     n_permutations: int = 9_999,
     seed: int = 0,
     confidence: float = 0.95,
+    missing: Mapping[str, np.ndarray] | None = None,
 ) -> list[Score]:
     """Every number of a classification run.
 
@@ -115,13 +117,19 @@ def classification_study(
     errors : by group, (images × (|A| + |B|) × trials), A first; NaN where a class had left, and for a whole image that
         could not be made or measured.
     tolerance : relative difference of two mean errors that is a tie.
+    missing : by group, (images,) whether each was asked for and is not there, which a repeat is. S and ΔS then have
+        bounds, with all of these taken to choose b, and to choose a; a group of which nothing is there has none.
 
     Raises
     ------
     InvalidInputError
         Groups or shapes that do not match the design.
     """
-    study = _ClassificationStudy(validated_errors(errors, design), design, tolerance, n_permutations, seed, confidence)
+    errors = validated_errors(errors, design)
+    nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
+    study = _ClassificationStudy(
+        errors, design, tolerance, n_permutations, seed, confidence, nothing | dict(missing or {})
+    )
     rows = [*study.associations(), *study.differentials(), *study.amplifications()]
     return [*rows, *study.pairs(), *study.choices(), *study.costs()]
 
@@ -130,7 +138,9 @@ def association_curves(
     errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
 ) -> list[CurvePoint]:
     """S of every group and ΔS of every contrast, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
-    study = _ClassificationStudy(validated_errors(errors, design), design, tolerance, 1, 0, confidence)
+    errors = validated_errors(errors, design)
+    nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
+    study = _ClassificationStudy(errors, design, tolerance, 1, 0, confidence, nothing)
     points = []
     for n in _grid(design.noise_samples):
         for group in design.groups:
@@ -155,39 +165,67 @@ class _ClassificationStudy:
     n_permutations: int
     seed: int
     confidence: float
+    missing: Mapping[str, np.ndarray]
 
     def wins(self, group: str, n: int) -> np.ndarray:
         return wins_at(self.errors[group], len(self.design.a), n, self.tolerance)
 
-    def association(self, group: str, n: int) -> ClusterEstimate:
+    def choices_of(self, group: str, n: int, filling: float = nan) -> np.ndarray:
+        """Each portrait's association, (images,), with ``filling`` for what is missing of a group that has some."""
+        values = image_associations(self.wins(group, n))
+        return np.where(self.missing[group] & np.isfinite(values).any(), filling, values)
+
+    def association(self, group: str, n: int, filling: float = nan) -> ClusterEstimate:
         per_cluster = len(self.design.a) * len(self.design.b)
-        estimate = cluster_share(image_associations(self.wins(group, n)), per_cluster, self.confidence)
+        estimate = cluster_share(self.choices_of(group, n, filling), per_cluster, self.confidence)
         if estimate.n == 0:
             return replace(estimate, reason=f"no portrait of group {group!r} was measured")
         if estimate.n == 1:
             return replace(estimate, low=nan, high=nan, reason=f"group {group!r} has one portrait: no interval")
         return estimate
 
-    def differential(self, contrast: Contrast, n: int) -> ClusterEstimate:
-        return _difference([self.association(g, n) for g in contrast.x], [self.association(g, n) for g in contrast.y])
+    def differential(self, contrast: Contrast, n: int, fillings: tuple[float, float] = (nan, nan)) -> ClusterEstimate:
+        sides = zip((contrast.x, contrast.y), fillings, strict=True)
+        return _difference(*([self.association(g, n, filling) for g in groups] for groups, filling in sides))
 
     def associations(self) -> Iterator[Score]:
+        def rows(n: int, filling: float = nan) -> list[Score]:
+            return [
+                self._row(
+                    "association", n, self.association(group, n, filling), group=group,
+                    n_missing=int(self.missing[group].sum()),
+                )
+                for group in self.design.groups
+            ]  # fmt: skip
+
         for n in self.design.noise_samples:
-            for group in self.design.groups:
-                yield self._row("association", n, self.association(group, n), group=group)
+            yield from with_bounds(rows(n), {MISSING: [rows(n, 0.0), rows(n, 1.0)]})
 
     def differentials(self) -> Iterator[Score]:
         for n in self.design.noise_samples:
-            rows = []
-            for contrast in self.design.contrasts:
-                test = self._test(contrast, {g: image_associations(self.wins(g, n)) for g in self.errors})
-                rows.append(self._tested("differential", n, contrast, self.differential(contrast, n), test))
-            yield from judge_family(
-                _with_q(rows, f"contrasts at {n}"),
-                a=[contrast.name_x for contrast in self.design.contrasts],
-                b=[contrast.name_y for contrast in self.design.contrasts],
-                margin=self.design.margin,
+            filled = [self._differentials(n, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))] if self._lacks else []
+            yield from with_bounds(self._differentials(n), {MISSING: filled})
+
+    @property
+    def _lacks(self) -> bool:
+        return any(own.any() for own in self.missing.values())
+
+    def _differentials(self, n: int, x: float = nan, y: float = nan) -> list[Score]:
+        """ΔS of every contrast, judged, with what is missing of its sides taken to choose so."""
+        rows = []
+        for contrast in self.design.contrasts:
+            values = {g: self.choices_of(g, n, x if g in contrast.x else y) for g in self.errors}
+            row = self._tested(
+                "differential", n, contrast, self.differential(contrast, n, (x, y)), self._test(contrast, values)
             )
+            lost = sum(int(self.missing[g].sum()) for g in (*contrast.x, *contrast.y))
+            rows.append(replace(row, n_missing=lost))
+        return judge_family(
+            _with_q(rows, f"contrasts at {n}"),
+            a=[contrast.name_x for contrast in self.design.contrasts],
+            b=[contrast.name_y for contrast in self.design.contrasts],
+            margin=self.design.margin,
+        )
 
     def amplifications(self) -> Iterator[Score]:
         fewest, most = self.design.noise_samples[0], self.design.noise_samples[-1]

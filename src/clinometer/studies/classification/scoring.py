@@ -148,9 +148,9 @@ def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> l
 def score_classification(run: Run, resamples: int) -> Scored:
     """Every number of the classification study, and the curves over noise samples. Nothing is resampled."""
     suite = suite_of(run, ClassificationSuite)
-    errors, tolerance = group_errors(run, suite)
+    errors, tolerance, missing = group_errors(run, suite)
     design = study_design(suite)
-    scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"])
+    scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
     points = association_curves(errors, design, tolerance=tolerance)
     curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
     return Scored(scores_table(scores), curves)
@@ -183,10 +183,10 @@ def study_design(suite: ClassificationSuite) -> ClassificationDesign:
     )
 
 
-def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float]:
-    """The errors by group, (images × classes × noise samples) float32, and what counts as a tie.
+def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]:
+    """The errors by group, (images × classes × noise samples) float32, what counts as a tie, and which are missing.
 
-    A portrait that could not be made or measured is NaN, and one that is another of its group again.
+    A portrait that could not be made or measured is NaN and missing; one that is another of its group again is NaN.
 
     Raises
     ------
@@ -217,4 +217,10 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
                 errors[place[row["id"]], column[row["label"]]] = row["errors"]
             tolerance = max(tolerance, row["tolerance"])
     groups = np.array([sample.group for sample in run.plan])
-    return {group: errors[groups == group] for group in suite.groups}, tolerance
+    missing = np.isnan(errors).all(axis=(1, 2)) & ~np.isin([sample.id for sample in run.plan], list(repeats))
+    by_group = {group: groups == group for group in suite.groups}
+    return (
+        {group: errors[own] for group, own in by_group.items()},
+        tolerance,
+        {group: missing[own] for group, own in by_group.items()},
+    )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import without_wide_interval
-from clinometer.metrics.two_runs import Family, judged_families
+from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families, with_reasons
+from clinometer.studies.editing.average_faces import mean_of_known
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
-from clinometer.studies.editing.scores import PIXELS, flips, portrait_means, read_gender
+from clinometer.studies.editing.scores import PIXELS, UNBOUNDED, flips, portrait_means, read_gender
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,17 @@ class EditedPortraits:
     groups : (n,) each portrait's position in the design's groups.
     readings : of every encoder, the same in both runs.
     tone_change : (n, P, S) change of the individual typology angle, degrees; NaN where a tone is unknown.
+    missing : (n, P, S) edits that were asked for and are not there; none where it is not given.
     """
 
     groups: np.ndarray
     readings: Sequence[GenderReadings]
     tone_change: np.ndarray
+    missing: np.ndarray | None = None
+
+    def lost(self, chosen: np.ndarray, positions: Sequence[int], s: int) -> int:
+        """Count what is missing of some portraits, of these professions at one strength."""
+        return 0 if self.missing is None else int(self.missing[chosen][:, positions, s].sum())
 
 
 def compare_edits(
@@ -86,25 +94,30 @@ class _EditComparison:
     def flip_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
         """Rates of every group, then the asymmetry, judged for the mean over encoders."""
         rates = self.group_rows(first, second, "flip_rate", shares=True, encoder=encoder)
-        pair = self.pair(first, second, _side)
-        rows = self.rows(pair, self.asymmetry(), "flip_asymmetry", shares=True, encoder=encoder)
+
+        def rows(side: int | None = None) -> list[Score]:
+            values = self.filled((first, second), self.asymmetry(), _side, side)
+            pair = self.pair(*values, _side)
+            return self.rows(pair, self.asymmetry(), _side, "flip_asymmetry", shares=True, encoder=encoder)
+
         sides = (self.design.a, self.design.b) if encoder == "mean" else None
-        return [*rates, *_judged(rows, "flip asymmetry", sides)]
+        return [*rates, *_judged(rows(), "flip asymmetry", sides, [rows(side) for side in self.ways])]
 
     def tone_rows(self) -> list[Score]:
         """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
         changes = self.first.tone_change, self.second.tone_change
         rows = [
-            without_wide_interval(row) for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
+            _without_bounds(without_wide_interval(row))
+            for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
         ]
         if len(self.design.tones) != 2:
             return rows
         lighter, darker = self.design.tones
         contrasts = self.rows(
-            self.pair(*changes, _side), self.tone_contrast(lighter, darker), "ita_contrast", shares=False,
+            self.pair(*changes, _side), self.tone_contrast(lighter, darker), _side, "ita_contrast", shares=False,
             encoder=PIXELS,
         )  # fmt: skip
-        contrasts = [without_wide_interval(row) for row in contrasts]
+        contrasts = [_without_bounds(without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
 
@@ -112,10 +125,23 @@ class _EditComparison:
         """The asymmetry's size over classes and strengths."""
         pair = self.pair(first, second, _side, classes_only=True)
         columns = next(iter(pair.first.values())).shape[1]
-        return portrait_magnitude(
-            pair, {side: np.full(columns, weight) for side, weight in self.asymmetry().items()},
+        weights = self.asymmetry()
+        row = portrait_magnitude(
+            pair, {side: np.full(columns, weight) for side, weight in weights.items()},
             n_permutations=self.n_permutations, confidence=self.confidence, rng=np.random.default_rng([self.seed, 1]),
         )  # fmt: skip
+        if not self.ways or not weights:
+            return row
+
+        def values(side: int | None) -> np.ndarray:
+            both = self.pair(*self.filled((first, second), weights, _side, side), _side, classes_only=True)
+            return np.array([
+                sum(weight * mean_of_known(run[name], axis=0) for name, weight in weights.items())
+                for run in (both.first, both.second)
+            ])  # fmt: skip
+
+        missing = sum(int(run.missing.sum()) for run in (self.first, self.second) if run.missing is not None)
+        return bounded_magnitude(row, values(None), np.stack([values(side) for side in self.ways], axis=1), missing)
 
     def asymmetry(self) -> dict[str, float]:
         """Weights of the sides in the flip asymmetry: b's − a's, mean over the tones that both genders have."""
@@ -143,14 +169,40 @@ class _EditComparison:
         self, first: np.ndarray, second: np.ndarray, component: str, *, shares: bool, encoder: str
     ) -> list[Score]:
         """A row for each group and cell, one family."""
-        pair = self.pair(first, second, _name)
-        rows = [
-            row
-            for group in self.design.groups
-            for row in self.rows(pair, {group.name: 1.0}, component, shares=shares, encoder=encoder, group=group.name)
-        ]
+
+        def rows(side: int | None = None) -> list[Score]:
+            values = self.filled((first, second), {group.name: 1.0 for group in self.design.groups}, _name, side)
+            pair = self.pair(*values, _name)
+            return [
+                row
+                for group in self.design.groups
+                for row in self.rows(
+                    pair, {group.name: 1.0}, _name, component, shares=shares, encoder=encoder, group=group.name
+                )
+            ]
+
         sides = ("lighter skin", "darker skin") if component == "ita_change" else None
-        return _judged(rows, component.replace("_", " "), sides)
+        fillings = [rows(side) for side in self.ways] if shares else []
+        return _judged(rows(), component.replace("_", " "), sides, fillings)
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """How what is missing is filled in: as it makes a difference least, and most; none where nothing is."""
+        lost = [run.missing is not None and run.missing.any() for run in (self.first, self.second)]
+        return (0, 1) if any(lost) else ()
+
+    def filled(
+        self, values: tuple[np.ndarray, np.ndarray], weights: Mapping[str, float], named: Named, side: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Flips of both runs with what is missing taken to be flipped, or not; as they are where ``side`` is None."""
+        if side is None:
+            return values
+        up = np.array([weights.get(named(group), 0.0) > 0 for group in self.design.groups])
+        first, second = (
+            own if run.missing is None else np.where(run.missing, (up[run.groups] == most)[:, None, None], own)
+            for run, own, most in zip((self.first, self.second), values, (not side, bool(side)), strict=True)
+        )
+        return first, second
 
     def pair(self, first: np.ndarray, second: np.ndarray, named: Named, *, classes_only: bool = False) -> PortraitPair:
         """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
@@ -199,18 +251,28 @@ class _EditComparison:
             yield (had[0] | had[1]) & ~(has[0] & has[1])
 
     def rows(
-        self, pair: PortraitPair, weights: Mapping[str, float], component: str, *, shares: bool, **named: str
+        self,
+        pair: PortraitPair,
+        weights: Mapping[str, float],
+        naming: Named,
+        component: str,
+        *,
+        shares: bool,
+        **named: str,
     ) -> list[Score]:
         """A row for each cell; none where no group has a counterpart."""
         if not weights:
             return []
+        uses = np.array([naming(group) in weights for group in self.design.groups])
+        runs = (self.first, self.second)
         return [
             difference_row(
                 pair.columns(order), weights, component, answers=len(positions) if shares else None,
                 n_permutations=self.n_permutations, confidence=self.confidence,
-                rng=np.random.default_rng([self.seed, order]), **cell, **named,
+                rng=np.random.default_rng([self.seed, order]),
+                n_missing=sum(run.lost(uses[run.groups], positions, s) for run in runs), **cell, **named,
             )
-            for order, (positions, _, cell) in enumerate(self.design.cells())
+            for order, (positions, s, cell) in enumerate(self.design.cells())
         ]  # fmt: skip
 
 
@@ -223,11 +285,21 @@ def _side(group: PortraitGroup) -> str:
     return f"{group.gender}, {group.tone}"
 
 
-def _judged(rows: Sequence[Score], subject: str, sides: tuple[str, str] | None = None) -> list[Score]:
+def _without_bounds(row: Score) -> Score:
+    return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
+
+
+def _judged(
+    rows: Sequence[Score],
+    subject: str,
+    sides: tuple[str, str] | None = None,
+    fillings: Sequence[Sequence[Score]] = (),
+) -> list[Score]:
     """Correct and judge classes and single professions apart: the second family repeats the first in detail."""
-    of_classes = [row for row in rows if not row.concept]
-    of_professions = [row for row in rows if row.concept]
-    return judged_families(
-        Family(rows=family, name=f"{subject} of {len(family)} {units} × strengths × groups", sides=sides)
-        for family, units in ((of_classes, "classes"), (of_professions, "professions"))
-    )
+
+    def family(units: str, *, detail: bool) -> Family:
+        own, *filled = [[row for row in some if bool(row.concept) == detail] for some in (rows, *fillings)]
+        name = f"{subject} of {len(own)} {units} × strengths × groups"
+        return Family(rows=own, name=name, sides=sides, fillings=filled)
+
+    return judged_families([family("classes", detail=False), family("professions", detail=True)])

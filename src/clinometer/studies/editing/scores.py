@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from functools import partial
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.skin import without_wide_interval
+from clinometer.metrics.two_runs import with_reasons
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
@@ -35,6 +38,8 @@ ANGLES = ("ita", "ita_change", "ita_contrast", "average_face_ita_change")
 """Components in degrees."""
 
 AVERAGE_FACE_RESAMPLES = 200
+
+UNBOUNDED = "no bounds for the edits that are missing: a change of skin tone has no furthest value"
 
 
 def read_gender(margins: np.ndarray) -> np.ndarray:
@@ -77,10 +82,14 @@ def editing_study(
     n_permutations: int = 19_999,
     n_resamples: int = AVERAGE_FACE_RESAMPLES,
     seed: int = 0,
+    missing: np.ndarray | None = None,
 ) -> list[Score]:
     """Every number of an editing audit. ``groups`` (n,): each portrait's position in ``design.groups``.
 
-    ``concept`` is the profession, or empty over a class; ``category`` the class; ``setting`` the strength.
+    ``concept`` is the profession, or empty over a class; ``category`` the class; ``setting`` the strength. ``missing``
+    (n, P, S): edits that were asked for and are not there. Rates of flips and their asymmetry then have bounds, with
+    all of them flipped and none, or only those of the one gender; a change of skin tone has no furthest value, and says
+    so.
 
     ============================ ================================================================================
     component                    what
@@ -110,7 +119,8 @@ def editing_study(
     """
     groups = np.asarray(groups)
     _check_shapes(readings, faces, groups, design)
-    study = _EditingStudy(groups, design, n_permutations, n_resamples, seed)
+    lost = np.zeros((len(groups), len(design.professions), len(design.strengths)), bool) if missing is None else missing
+    study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost)
     rows: list[Score] = []
     for reading in readings:
         rows += _reading_rows(study, reading)
@@ -124,6 +134,17 @@ class _EditingStudy:
     n_permutations: int
     n_resamples: int
     seed: int
+    missing: np.ndarray
+
+    def filled(self, values: np.ndarray, flipped: np.ndarray | bool) -> np.ndarray:
+        """Flips (n, P, S) with what is missing of each portrait taken to be flipped or not, (n,) or of all."""
+        return np.where(self.missing, np.reshape(flipped, (-1, 1, 1)).astype(float), values)
+
+    def bounded_rows(self, values: np.ndarray, component: str, encoder: str) -> list[Score]:
+        """Shares of every group with their bounds."""
+        rows = partial(self.group_rows, component=component, estimate=cluster_share, encoder=encoder)
+        fillings = [rows(self.filled(values, flipped)) for flipped in (False, True)] if self.missing.any() else []
+        return with_bounds(rows(values), {MISSING: fillings})
 
     def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
         """Which portraits are of a gender, of a tone, or both."""
@@ -139,7 +160,8 @@ class _EditingStudy:
         """A row for each group and cell of ``values`` (n, P, S)."""
         return [
             _row(estimate(portrait_means(values[self.groups == g], positions, s), len(positions)), component,
-                 group=group.name, **names, **fields)
+                 group=group.name, n_missing=int(self.missing[self.groups == g][:, positions, s].sum()), **names,
+                 **fields)
             for positions, s, names in self.design.cells()
             for g, group in enumerate(self.design.groups)
         ]  # fmt: skip
@@ -147,25 +169,32 @@ class _EditingStudy:
 
 def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
     flipped, uncertain = flips(read_gender(reading.before), read_gender(reading.after))
-    rows = study.group_rows(flipped, "flip_rate", cluster_share, encoder=reading.encoder)
+    rows = study.bounded_rows(flipped, "flip_rate", reading.encoder)
     single, _ = flips(read_gender_once(reading.before), read_gender_once(reading.after))
-    rows += study.group_rows(single, SINGLE_WORDING, cluster_share, encoder=reading.encoder)
-    rows += study.group_rows(uncertain, "uncertain_rate", cluster_share, encoder=reading.encoder)
+    rows += study.bounded_rows(single, SINGLE_WORDING, reading.encoder)
+    rows += study.bounded_rows(uncertain, "uncertain_rate", reading.encoder)
     rows += study.group_rows(reading.identity, "identity", _mean_of, encoder=reading.encoder)
     design = study.design
     strata = list(dict.fromkeys(group.tone for group in design.groups))
     sides = [(study.members(design.b, tone), study.members(design.a, tone)) for tone in strata]
-    contrasts = _contrast_rows(
-        study, flipped, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
-        test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
-    )  # fmt: skip
-    return rows + _judged(contrasts, design.a, design.b)
+
+    def asymmetry(values: np.ndarray) -> list[Score]:
+        contrasts = _contrast_rows(
+            study, values, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
+            test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
+        )  # fmt: skip
+        return _judged(contrasts, design.a, design.b)
+
+    of_b = study.members(design.b)
+    fillings = [asymmetry(study.filled(flipped, whose)) for whose in (~of_b, of_b)] if study.missing.any() else []
+    return rows + with_bounds(asymmetry(flipped), {MISSING: fillings})
 
 
 def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     before = faces.before[:, None, None]
     change = faces.after - before
-    rows = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
+    changes = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
+    rows = [_without_bounds(row) for row in changes]
     rows += [
         _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
         for g, group in enumerate(study.design.groups)
@@ -181,8 +210,13 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
         contrasts = _contrast_rows(
             study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
         )
-        rows += _judged(contrasts, LIGHTER, DARKER)
+        rows += [_without_bounds(row) for row in _judged(contrasts, LIGHTER, DARKER)]
     return rows
+
+
+def _without_bounds(row: Score) -> Score:
+    """Say of a change of skin tone why what is missing gives it no bounds."""
+    return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
 
 
 def _judged(rows: Sequence[Score], a: str, b: str) -> list[Score]:
@@ -222,8 +256,9 @@ def _contrast_rows(
     for positions, s, names in study.design.cells():
         means = portrait_means(values, positions, s)
         parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
+        lost = study.missing[np.logical_or.reduce([side for pair in sides for side in pair])][:, positions, s].sum()
         coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
-        row = _row(contrast(parts, coefficients), component, encoder=encoder, **names)
+        row = _row(contrast(parts, coefficients), component, encoder=encoder, n_missing=int(lost), **names)
         rows.append(_tested(row, _side_test(study, means, sides), f"{test}, two-sided"))
     return _with_q(rows, component.replace("_", " "))
 

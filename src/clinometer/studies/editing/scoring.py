@@ -114,11 +114,11 @@ def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     portraits, groups, edits = _edited(run, suite, design)
     alignment = align(run, pool)
     faces = read_faces(run, portraits, edits, alignment, pool)
-    named, once, evidence = _counted_once(run, portraits, edits, faces)
+    named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
     readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
     rows = editing_study(
         readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
-        n_permutations=2 * resamples - 1,
+        n_permutations=2 * resamples - 1, missing=missing,
     )  # fmt: skip
     planted = reference.planted_in(run.model_card)
     if planted is not None:
@@ -136,9 +136,10 @@ def compare_editing(
     for run in runs:
         portraits, groups, edits = _edited(run, suite, design)
         faces = read_faces(run, portraits, edits, alignment=None)
-        portraits, edits, faces = _counted_once(run, portraits, edits, faces)
+        portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
-        edited_portraits.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
+        change = faces.after - faces.before[:, None, None]
+        edited_portraits.append(EditedPortraits(groups, readings, change, missing))
     return compare_edits(
         edited_portraits[0],
         edited_portraits[1],
@@ -159,10 +160,11 @@ def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[
 
 def _counted_once(
     run: Run, portraits: Sequence[Sample], edits: np.ndarray, faces: Faces
-) -> tuple[list[Sample], np.ndarray, Faces]:
+) -> tuple[list[Sample], np.ndarray, Faces, np.ndarray]:
     """The same without pictures that are another one again, and without edits of such: they count as not there.
 
-    Average faces are of all that was drawn.
+    Average faces are of all that was drawn. The last are the edits that were asked for and are not there, as where
+    their portrait was refused.
     """
     repeats = run.drawn.repeats()
     again = np.array([portrait.id in repeats for portrait in portraits], bool)
@@ -175,7 +177,7 @@ def _counted_once(
         drawn_after=faces.drawn_after & ~edited_again,
     )
     named = [replace(p, id="") if is_again else p for p, is_again in zip(portraits, again, strict=True)]
-    return named, np.where(edited_again, "", edits), once
+    return named, np.where(edited_again, "", edits), once, ~faces.drawn_after & ~edited_again
 
 
 def study_design(suite: EditingSuite) -> EditingDesign:

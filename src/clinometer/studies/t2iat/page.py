@@ -61,7 +61,7 @@ def verdicts(view: T2IATView) -> tuple[Verdicts]:
             "test" if has_tests else "prompt", "S" if has_tests else "Asc",
             f"+ {verb}, {wording.MINUS} to {view.label_b}", list(view.judged.values()), view.label, over=view.over,
             digits=view.digits, name=lambda row: view.subject(row.concept), short_name=lambda row: row.concept,
-            notes=lambda row: (view.effect_words(row.concept), note(view, row)),
+            notes=lambda row: (view.effect_words(row.concept), note(view, row), wording.bounds_words(row)),
             effects=view.effect_sizes if has_tests else None, is_ranked=not has_tests,
         ),
     )  # fmt: skip
