@@ -52,10 +52,15 @@ def random_encoder(number: int, images: int, concepts: int) -> EncoderEmbeddings
     )
 
 
-def measure(images: int, concepts: int, encoders: int, resamples: int) -> dict[str, float]:
-    """Score one study in this process: processor seconds, and the peak of its memory in bytes."""
+def measure(images: int, concepts: int, encoders: int, resamples: int, missing: float) -> dict[str, float]:
+    """Score one study in this process: processor seconds, and the peak of its memory in bytes.
+
+    ``missing`` : so many images for each that is there are not, so that verdicts have bounds.
+    """
     made = [random_encoder(number, images, concepts) for number in range(encoders)]
-    design = Design(tuple(TargetDesign(f"concept {t}", "all") for t in range(concepts)), GROUPS, *GROUPS, margin=0.1)
+    lost = round(missing * images / concepts)
+    targets = tuple(TargetDesign(f"concept {t}", "all", missing=lost) for t in range(concepts))
+    design = Design(targets, GROUPS, *GROUPS, margin=0.1)
     started = process_time()
     mcas_study(made, design, n_resamples=resamples)
     unit = 1 if sys.platform == "darwin" else 1024
@@ -65,9 +70,10 @@ def measure(images: int, concepts: int, encoders: int, resamples: int) -> dict[s
     }
 
 
-def measured_apart(resamples: int, **sizes: int) -> dict[str, float]:
+def measured_apart(resamples: int, missing: float, **sizes: int) -> dict[str, float]:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--one", json.dumps({**sizes, "resamples": resamples})]
+    options = {**sizes, "resamples": resamples, "missing": missing}
+    command = [sys.executable, __file__, "--one", json.dumps(options)]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
@@ -78,11 +84,11 @@ def slopes(sizes: list[int], found: list[dict[str, float]]) -> tuple[float, floa
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0]), float(np.polyfit(sizes, peaks, 1)[0])
 
 
-def report(axis: str, sizes: list[int], base: dict[str, int], resamples: int) -> None:
+def report(axis: str, sizes: list[int], base: dict[str, int], resamples: int, missing: float) -> None:
     """Measure one axis and print it."""
     found = []
     for size in sizes:
-        found.append(measured_apart(resamples, **{**base, axis: size}))
+        found.append(measured_apart(resamples, missing, **{**base, axis: size}))
         print(f"{axis:10}{size:>10,}{found[-1]['seconds']:>12.1f} s{found[-1]['peak'] / 1e6:>12,.0f} MB", flush=True)
     if len(sizes) > 1:
         exponent, slope = slopes(sizes, found)
@@ -98,6 +104,7 @@ def main() -> None:
     parser.add_argument("--concepts", type=int, nargs="*", default=[10, 100, 1000])
     parser.add_argument("--encoders", type=int, nargs="*", default=[1, 2, 4, 6])
     parser.add_argument("--resamples", type=int, default=10_000)
+    parser.add_argument("--missing", type=float, default=0.0, help="images that are missing, for each that is there")
     parser.add_argument("--base", type=json.loads, default=BASE, help="JSON: what the other axes are")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -107,7 +114,7 @@ def main() -> None:
     print(f"base: {options.base}, {options.resamples:,} replicates")
     for axis in BASE:
         sizes: list[int] = getattr(options, axis)
-        report(axis, sizes, options.base, options.resamples)
+        report(axis, sizes, options.base, options.resamples, options.missing)
 
 
 if __name__ == "__main__":
