@@ -122,6 +122,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "verdict": wording.verdict_words,
     "said": wording.said_of,
     "note": wording.note,
+    "bounds": wording.bounds_words,
     "needed": lambda row: wording.needed(row) if row else "",
     "amount": wording.count,
     "listed": wording.listed,

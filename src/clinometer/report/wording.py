@@ -409,12 +409,16 @@ def qualification(row: Row) -> str:
     return "; ".join(part for part in (_words_chosen(row), bounds_words(row)) if part)
 
 
-def bounds_words(row: Row) -> str:
-    """The interval with the missing pictures filled in either way; empty where none is missing or repeated."""
+def bounds_words(row: Row, scale: float = 1.0) -> str:
+    """The interval with the missing pictures filled in either way; empty where none is missing or repeated.
+
+    ``scale`` : of the unit in which the number is shown.
+    """
     if not row.has_bounds:
         return ""
     of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
-    ends = interval(row.bound_low, row.bound_high, digits_for([row.value, row.low, row.high]))
+    digits = digits_for([scale * x for x in (row.value, row.low, row.high)])
+    ends = interval(scale * row.bound_low, scale * row.bound_high, digits)
     pictures = "picture" if row.n_missing + row.n_repeated == 1 else "pictures"
     return f"with its {' and '.join(of)} {pictures} filled in either way the interval is {ends}"
 

@@ -32,7 +32,7 @@ def verdicts(view: EditingView) -> list[Verdicts]:
     def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
         return Verdicts(
             "edit", symbol, meaning, rows, digits=1, scale=scale, suffix=suffix, heading="edited into",
-            notes=lambda row: (note(row), wording.bounds_words(row)),
+            notes=lambda row: (note(row), wording.bounds_words(row, scale)),
             name=lambda row: f"{wording.capitalised(row.category)}, {row.setting}",
         )  # fmt: skip
 
