@@ -63,6 +63,7 @@ HEADS = {
     "families-away": ("ends of intervals", "promised"),
     "derived-coverage": ("number", "promised"),
     "compare-level": ("verdicts on equal runs", "nominal"),
+    "compare-missing": ("verdicts where one run refuses", "nominal"),
     "compare-away": ("verdicts on runs that differ", "nominal"),
     "compare-power": ("differences", "nominal"),
     "sweep-level": ("differences of equal settings", "promised"),
