@@ -1,4 +1,4 @@
-"""A model that fails: its errors become one line, and a model that only fails is stopped."""
+"""A model that fails: its errors become one line, and a model that only fails is stopped. See decision 39."""
 
 from __future__ import annotations
 

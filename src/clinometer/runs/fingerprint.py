@@ -1,7 +1,8 @@
 """What scores and a report are made of, as one hash each: what has not changed is not computed again.
 
 A fingerprint holds what a run was asked, the checksums of the files that are read, and the code that reads them. It
-stands in run.json beside the checksum of the file that was made of it, so neither is taken for that of another.
+stands in run.json beside the checksum of the file that was made of it, so neither is taken for that of another. See
+decision 32.
 """
 
 from __future__ import annotations

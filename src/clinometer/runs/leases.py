@@ -11,7 +11,7 @@ This takes one thing of a filesystem: to create a file only if there is none. Lo
 conditional PUT. All of it goes when the work ends; nothing that a run says depends on it.
 
 The claim is the first sign, so a lease that is held for a moment takes four requests of a store: a listing and the
-claim; a look whether the claim is still its own, and its removal.
+claim; a look whether the claim is still its own, and its removal. See decision 30.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ledger of a run: run.json, and in it the checksum of every file, so that what is read back is what was written.
 
 A file is written first and listed at the end of its stage. Until then its own seal vouches for it, so a process may be
-killed at any moment. Before a file that is listed is written anew or removed, it leaves the list.
+killed at any moment. Before a file that is listed is written anew or removed, it leaves the list. See decision 29.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ model draws the same image, in whatever run, order, batch or process, and two mo
 from the same noise: their runs are paired.
 
 Planned samples are held as columns: a million of them take some 70 MB, and a `Sample` is made of one that is looked at.
+See decision 28.
 """
 
 from __future__ import annotations
@@ -286,7 +287,7 @@ def build_plan(
     Of finished images ``bytes_of`` says what they take in memory: a part of several holds at most `PART_BYTES`.
 
     A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
-    samples of a run are the same image.
+    samples of a run are the same image. See decision 27.
     """
     before = Plan.of(after)
     counts: Counter[str] = Counter(file or prompt for file, prompt in before.rows("file", "prompt"))

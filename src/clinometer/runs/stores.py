@@ -1,4 +1,7 @@
-"""Where files lie: how object stores differ from a disk, what their listings tell, and how a disk is written."""
+"""Where files lie: how object stores differ from a disk, what their listings tell, and how a disk is written.
+
+See decision 31.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a study measures piece by piece: by an engine's workers where there are some, else by this process, in turn."""
+"""What a study measures piece by piece: by an engine's workers where there are some, else by this process, in turn.
+
+See decision 36.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ as long as any setting does, so that all images have partners.
 
 What was decided is kept in sweep.json, and so is how far each concept has come. A cell that joins late, or that failed
 and is mended, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
-stops has seen the partners of images that it is still to draw.
+stops has seen the partners of images that it is still to draw. See decision 51.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ on the order in which they finish.
 
 A package offers one by an entry point in the group ``clinometer.engines``: a callable ``factory(address: str, workers:
 int | None)`` that returns an :class:`Engine`. ``address`` is what follows the equals sign in ``--engine name=address``.
+See decision 36.
 """
 
 from clinometer.pipeline.engines.opening import open_engine, places_by_weights

@@ -2,7 +2,7 @@
 
 A worker holds every model of the audit. What their weights take is counted; what it takes to work with them is not
 known before, and is estimated by :data:`WORKING`. A batch that does not fit is drawn in halves, so too little room
-costs time and no image.
+costs time and no image. See decision 37.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Two models as classifiers, or one at two settings: how otherwise the second takes groups of portraits."""
+"""Two models as classifiers, or one at two settings: how otherwise the second takes groups of portraits.
+
+See decision 21.
+"""
 
 from __future__ import annotations
 

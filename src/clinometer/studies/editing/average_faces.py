@@ -1,7 +1,7 @@
 """The average face of portraits and of their edits, and by how much its tone of skin changes.
 
 Faces are taken a few portraits at a time, as they may wait outside memory; what is held at once is one group's, of one
-class of professions at one strength.
+class of professions at one strength. See decision 25.
 """
 
 from __future__ import annotations

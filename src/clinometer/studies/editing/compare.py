@@ -1,4 +1,7 @@
-"""Two models as editors, or one at two settings: whom the second flips or lightens otherwise than the first."""
+"""Two models as editors, or one at two settings: whom the second flips or lightens otherwise than the first.
+
+See decision 21.
+"""
 
 from __future__ import annotations
 

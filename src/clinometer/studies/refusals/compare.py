@@ -3,7 +3,7 @@
 Both runs are asked the same prompts, whatever their seeds, so they are held against each other prompt by prompt. What
 is said over all, or of a group, is said of prompts like these: a filter judges prompts, so those are the units, and
 prompts that may be judged alike are one unit, as all of one concept and the matched ones of two groups. What is said of
-a single prompt is said of it alone, and rests on its pictures.
+a single prompt is said of it alone, and rests on its pictures. See decision 26.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ pictures were missing at random nothing but precision would be lost; where they 
 own, and every other number is about what was let through.
 
 The prompt is what was sampled: a filter that dislikes one prompt refuses all of its pictures. So the interval and the
-test are over prompts, and prompts that the suite matches (man/woman) are compared within their pair.
+test are over prompts, and prompts that the suite matches (man/woman) are compared within their pair. See decision 26.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Two models, or one at two settings, asked the same associations: by how much the second ties otherwise."""
+"""Two models, or one at two settings, asked the same associations: by how much the second ties otherwise.
+
+See decision 21.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ together. For three axes and more, the mean product of the centred estimates. Ra
 
 Why not the double-centred cosines: they ask whether cosines add up, not whether levels go together. If men are 9 in 10
 and light skin 8 in 10, independently, 72 in 100 are light men and cosines of cells that add up would give 60; and the
-direction on which they are measured is so short that whatever a concept shows leans along it.
+direction on which they are measured is so short that whatever a concept shows leans along it. See decision 16.
 """
 
 from __future__ import annotations

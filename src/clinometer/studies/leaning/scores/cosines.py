@@ -5,7 +5,7 @@
     C[t, m, g] = Σ_i Σ_j w_i v_j cos(x_i, y_j)      x_i of target t, y_j of group g, in modality m
 
 with weights that sum to 1. Uniform weights give the estimate, bootstrap weights a replicate. The cosines are
-computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of C.
+computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of C. See decision 13.
 """
 
 from __future__ import annotations

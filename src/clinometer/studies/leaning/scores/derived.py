@@ -1,4 +1,4 @@
-"""Numbers that follow from MCAS and its parts: δ and α of every target, and summaries over targets."""
+"""Numbers that follow from MCAS and its parts: δ and α of every target, and summaries over targets. See decision 4."""
 
 from __future__ import annotations
 

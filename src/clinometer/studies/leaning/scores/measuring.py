@@ -8,7 +8,7 @@ An image enters the study as a row of cosines with all attribute images and word
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
 measured. What stays is each image's mean cosines to the groups, 32 bytes of two, its match with the prompts, and the
 target's replicates, 0.3 MB a view, where some are drawn. No target needs another one, so targets can be measured by any
-process, in any order: see :mod:`clinometer.studies.leaning.scores.views` for what becomes of them.
+process, in any order: see :mod:`clinometer.studies.leaning.scores.views` for what becomes of them. See decision 34.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ prompt and not by group, 3 one whose words mean nothing to it although its image
 groups apart and has its zero in the wrong place: it takes most images of one group for the other, so what it reads of
 a concept at parity leans as well. Each asks for what the others cannot see; where words are too few to be permuted, 3
 is not asked. An encoder without a text tower is asked 1, 2 and 4 of its images alone, each held against the images of
-the other prompts.
+the other prompts. See decision 10.
 """
 
 from __future__ import annotations

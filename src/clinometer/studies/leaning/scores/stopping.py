@@ -32,7 +32,7 @@ of :mod:`~.stopping` test Δ as they test the image part. What the attribute ima
 beforehand: here Student's bound on their paired difference.
 
 A pair counts if both runs have it. Which pairs those are follows from when each run stopped, and never from a pair that
-is still to be drawn, so the evidence holds at any stopping time of either.
+is still to be drawn, so the evidence holds at any stopping time of either. See decision 6.
 """
 
 from __future__ import annotations
