@@ -239,7 +239,7 @@ def test_a_sweep_that_is_killed_with_its_workers_goes_on(tmp_path):
 def test_the_page_and_the_terminal_say_what_was_found(whole, capsys):
     page = (folder_of(whole).parent / "sweep.html").read_text()
     told = (
-        "Of 1 setting, 0 lean more",
+        "One setting held against the baseline: the images do not tell.",
         "<bdi>Colours</bdi>; the baseline is <bdi>plain",
         "<bdi>plain and redder</bdi>",
     )

@@ -62,7 +62,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
 
 
 def _furthest(comparisons: Sequence[Comparison]) -> list[str]:
-    """Concepts by the size of their difference in any of the comparisons, the largest first."""
+    """Sort concepts by the size of their difference in any of the comparisons, the largest first."""
     component = _quantities(comparisons[0])[0].component
     sizes: dict[str, float] = {}
     for comparison in comparisons:
@@ -86,7 +86,7 @@ def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLik
 def comparison_tables(
     comparison: Comparison, labels: tuple[str, str] | None = None, *, short: bool = False
 ) -> list[DifferenceTable]:
-    """The differences that are judged, such as MCAS of every concept, or S of every test and Asc of every prompt.
+    """Gather the differences that are judged, of every concept, or S of every test and Asc of every prompt.
 
     With ``short``, tests go by their names and not by their concepts, edits by the classes of professions alone, and
     crossed axes by their levels, without the cells.
@@ -103,23 +103,23 @@ def comparison_tables(
 
 
 def comparison_verdict(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:
-    """Which leans more, or that it is undecided, and over what."""
+    """Say which leans more, or that it is undecided, and over what."""
     return " ".join(part for part in _verdict(comparison, labels or pair_names([comparison])[0]) if part)
 
 
 def comparison_refusals(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:
-    """Which run refuses more, and what that means; empty where neither refused anything."""
+    """Say which run refuses more, and what that means; empty where neither refused anything."""
     return " ".join(refusals_in_words(comparison, labels or pair_names([comparison])[0]))
 
 
 def comparison_caution(comparison: Comparison, labels: tuple[str, str] | None = None) -> tuple[str, str]:
-    """What makes the differences mean less, and its numbers: pictures that show less of what was asked."""
+    """Say what makes the differences mean less, and by what numbers: pictures that show less of what was asked."""
     suite = comparison.first.suite
     return study_of(suite).comparison(suite).caution(comparison, labels or pair_names([comparison])[0])
 
 
 def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
-    """A sentence, and the numbers that it rests on."""
+    """Word the verdict, and the numbers that it rests on."""
     first, second = labels
     if _same_images(comparison):
         return f"{second} beside {first}: nothing differs, for both hold the same images.", ""
@@ -211,7 +211,7 @@ def _table(
 
 
 def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> str:
-    """What the sign means, what was tested, what the intervals are over, and what would decide."""
+    """Say what the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
     label_a = quantity.a or study_of(suite).comparison(suite).label_a(suite)
     family = quantity.family or f"{quantity.unit}s"
@@ -227,13 +227,13 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
 
 
 def _common_reason(rows: Sequence[Row]) -> str:
-    """What all rows that are judged leave out alike, or why none is; the note says it once."""
+    """Find what all rows that are judged leave out alike, or why none is; the note says it once."""
     reasons = {row.reason for row in rows if row.defined and not not_measured(row)} or {row.reason for row in rows}
     return reasons.pop() if len(reasons) == 1 else ""
 
 
 def pairing_in_words(comparison: Comparison) -> str:
-    """How many pairs of images were compared, or what keeps the runs from being paired."""
+    """Say how many pairs of images were compared, or what keeps the runs from being paired."""
     if not comparison.paired:
         return f"Not paired: {comparison.unpaired}."
     sentence = wording.count(comparison.pairs, "pair of images", "pairs of images")
@@ -245,7 +245,7 @@ def pairing_in_words(comparison: Comparison) -> str:
 
 
 def _sameness(comparison: Comparison) -> str:
-    """That both runs hold the same images, and why, where it is known."""
+    """Say that both runs hold the same images, and why, where it is known."""
     if not _same_images(comparison):
         return ""
     cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
@@ -254,14 +254,14 @@ def _sameness(comparison: Comparison) -> str:
 
 
 def _same_images(comparison: Comparison) -> bool:
-    """Whether the runs hold the same images and so differ in nothing; another classifier of given portraits may."""
+    """Tell whether the runs hold the same images and differ in nothing; another classifier of given portraits may."""
     alike = 0 < comparison.pairs == comparison.identical and not comparison.dropped
     differences = comparison.scores[~comparison.scores.component.str.startswith("own_")]
     return alike and bool((differences["value"].fillna(0) == 0).all())
 
 
 def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str], first: Sequence[str] = ()) -> dict[str, Any]:
-    """What a page of several runs shows besides their differences, by the runs' names; pictures of ``first`` first.
+    """Gather what a page of several runs shows besides their differences; pictures of ``first`` first.
 
     Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
     the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study

@@ -30,7 +30,7 @@ class DifferenceTable:
 
 
 def own_name(suite: Suite, row: Row) -> str:
-    """The name that a row has by itself: its concept, or its group."""
+    """Name a row by itself: by its concept, or its group."""
     return row.concept or row.group
 
 
@@ -160,24 +160,24 @@ def difference_table(
 
 
 def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with what is about the same thing together, model by model."""
+    """Sort rows so that those about the same thing stand together, model by model."""
     labels = dict.fromkeys(row["label"] for row in rows)
     return [row for label in labels for row in rows if row["label"] == label]
 
 
 def pair_names(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
-    """What the two runs of each comparison are called, among all of them: see :func:`run_names`."""
+    """Name the two runs of each comparison, among all of them: see :func:`run_names`."""
     first, *others = run_names(all_runs(comparisons))
     return [(first, other) for other in others]
 
 
 def all_runs(comparisons: Sequence[Comparison]) -> list[Run]:
-    """The run that the others are held against, and the others."""
+    """List the run that the others are held against, and the others."""
     return [comparisons[0].first, *(comparison.second for comparison in comparisons)]
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """What runs are called: their models; where two share a model, all by their directories, or whole paths.
+    """Name runs by their models; where two share a model, all by their directories, or whole paths.
 
     A run that is given twice is numbered the second time.
     """
@@ -198,7 +198,7 @@ _LABELS: Final = {"images": "images asked for"}  # how many there are is a fact 
 
 
 def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
-    """The facts of every run, by the runs' names; of their settings those that differ, and those that are the same."""
+    """Gather the facts of every run; of their settings those that differ, and those that are the same."""
     reports = [report_input(run) for run in runs.values()]
     fact_cells = _by_name([_facts(report) for report in reports])
     settings = _by_name([_settings(report) for report in reports])
@@ -211,7 +211,7 @@ def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def _facts(report: ReportInput) -> dict[str, str]:
-    """Facts of a run that are shown whether they differ or not."""
+    """Gather the facts of a run that are shown whether they differ or not."""
     masthead = dict(facts(View.of(report)))
     identity = dict(card(report.model_card)["identity"])
     return {
@@ -228,13 +228,13 @@ def _facts(report: ReportInput) -> dict[str, str]:
 
 
 def _settings(report: ReportInput) -> dict[str, str]:
-    """The settings that a run's own report lists."""
+    """List the settings that a run's own report lists."""
     listed = {name: value for name, value in flat(report.settings).items() if name not in _FACTS}
     return {_LABELS.get(name, name): value for name, value in listed.items()}
 
 
 def _by_name(run_texts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
-    """What each run has under a name, empty where it has nothing; names that none has anything under are left out."""
+    """Gather what each run has under a name, empty where it has nothing; names under which none has are left out."""
     names = dict.fromkeys(name for texts in run_texts for name in texts)
     nothing = ("", wording.MISSING)  # not told, and told to be nothing
     cells = {name: ["" if texts.get(name, "") in nothing else texts[name] for texts in run_texts] for name in names}
@@ -251,5 +251,5 @@ def _row(name: str, cells: Sequence[str]) -> dict[str, Any]:
 
 
 def _shortened(value: str) -> str:
-    """A value with only the first digits of every SHA-256 in it."""
+    """Cut every SHA-256 in a value to its first digits."""
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", rf"\1{wording.ELLIPSIS}", value)

@@ -46,13 +46,13 @@ class Strip:
 
 
 def is_flagged(sample: Sample) -> bool:
-    """Whether a safety checker took offence at a picture: a report, which goes from hand to hand, leaves it out."""
+    """Tell whether a safety checker flagged a picture: a report, which goes from hand to hand, leaves it out."""
     flag = sample.get("flagged")
     return not is_empty(flag) and bool(flag)
 
 
 def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
-    """One sample's picture, or what became of it."""
+    """Show one sample's picture, or what became of it."""
     status, reason = text_of(sample.get("status")), text_of(sample.get("reason"))
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
@@ -72,12 +72,12 @@ def counts_in_words(*samples: Samples) -> str:
 
 
 def all_there(n: int) -> str:
-    """That no image was lost."""
+    """Say that no image was lost."""
     return "the one image is there" if n == 1 else f"all {n:,} images are there"
 
 
 def losses(view: View, samples: Samples) -> list[dict[str, Any]]:
-    """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
+    """List concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
     table = []
     for (role, owner), owner_samples in by_owner(samples).items():
         statuses = owner_samples.counts("status")
@@ -102,7 +102,7 @@ MOST_NOISES: Final = 8
 
 
 def beside_each_other(views: Mapping[str, View], first: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Pictures of several runs, a row a run and a column a noise that all of them started from.
+    """Lay out pictures of several runs, a row a run and a column a noise that all of them started from.
 
     ``first`` are the concepts that come first; those without follow in the order of the plan. Where runs share no
     noise, each shows its own first pictures.
@@ -116,7 +116,7 @@ def beside_each_other(views: Mapping[str, View], first: Sequence[str] = ()) -> l
 
 
 def _by_owner(view: View) -> dict[str, Samples]:
-    """The samples of each concept, or of each group where the suite has no concept of its own."""
+    """Find the samples of each concept, or of each group where the suite has no concept of its own."""
     found = by_owner(Samples(view.report.samples))
     targets = {owner: samples for (role, owner), samples in found.items() if role == "target"}
     return targets or {view.label(owner): samples for (_, owner), samples in found.items()}
@@ -181,12 +181,12 @@ class Samples(Sequence[Sample]):
         return _Row(self._table, int(self._rows[at]))
 
     def counts(self, name: str) -> Counter[str]:
-        """How often each text stands in a column, in the order in which they first do."""
+        """Count each text of a column, in the order in which they first appear."""
         codes, texts = self._texts(name)
         return Counter(dict(zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True)))
 
     def by(self, *names: str) -> dict[tuple[str, ...], Samples]:
-        """The rows of each combination of texts in some columns, in the order in which they first appear."""
+        """Split rows by the combination of texts in some columns, in the order in which they first appear."""
         codes, texts = zip(*(self._texts(name) for name in names), strict=True)
         shape = [max(1, len(each)) for each in texts]
         ranks, found = pd.factorize(np.atleast_1d(np.ravel_multi_index(codes, shape)))
@@ -198,7 +198,7 @@ class Samples(Sequence[Sample]):
         }
 
     def _texts(self, name: str) -> tuple[np.ndarray, list[str]]:
-        """A column as codes of its texts, in the order in which they first appear; a missing one is empty."""
+        """Code a column by its texts, in the order in which they first appear; a missing one is empty."""
         if name not in self._table:
             return np.zeros(len(self), int), [""] if len(self) else []
         codes, cells = pd.factorize(self._table[name].array.take(self._rows), use_na_sentinel=False)
@@ -208,14 +208,14 @@ class Samples(Sequence[Sample]):
 
     @classmethod
     def together(cls, found: Sequence[Samples]) -> Samples:
-        """Rows of one table as one, in its order."""
+        """Join rows of one table, in its order."""
         if len(found) == 1:
             return found[0]
         return cls(found[0]._table, np.sort(np.concatenate([each._rows for each in found])))
 
 
 def by_owner(samples: Samples, *further: str) -> dict[tuple[str, ...], Samples]:
-    """The rows of each role and owner, a target's concept or else a group, and of the texts in further columns."""
+    """Split rows by role and owner, a target's concept or else a group, and by the texts in further columns."""
     held: dict[tuple[str, ...], list[Samples]] = {}
     for (role, concept, group, *rest), found in samples.by("role", "concept", "group", *further).items():
         held.setdefault((role, concept if role == "target" else group, *rest), []).append(found)
@@ -223,7 +223,7 @@ def by_owner(samples: Samples, *further: str) -> dict[tuple[str, ...], Samples]:
 
 
 def text_of(value: Any) -> str:
-    """A cell as text; empty where there is nothing."""
+    """Read a cell as text; empty where there is nothing."""
     return "" if is_empty(value) else str(value)
 
 

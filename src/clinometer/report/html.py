@@ -62,7 +62,7 @@ def _hash(text: str) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """A number and what follows it, which may stand on a line of its own but is not broken itself.
+    """Let what follows a number stand on a line of its own, and not be broken itself.
 
     >>> breakable("0.3 [0.1, 0.5]")
     Markup('0.3 <span class="whole">[0.1, 0.5]</span>')
@@ -72,13 +72,13 @@ def breakable(text: str) -> Markup:
 
 
 def shown(value: Any) -> Any:
-    """What a template shows of a value: a text without passwords and keys."""
+    """Return what a template shows of a value: a text without passwords and keys."""
     return masked(value) if type(value) is str and not value.startswith("data:") else value
 
 
 @cache
 def environment(package: str) -> Environment:
-    """A package's templates before those of all studies, with everything that is put into them escaped."""
+    """Load a package's templates before those of all studies, with everything that is put into them escaped."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("clinometer.report")]),
         autoescape=select_autoescape(default=True, default_for_string=True),

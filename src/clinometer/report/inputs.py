@@ -128,7 +128,7 @@ def report_input(run: Run) -> ReportInput:
 
 
 def _notices(run: Run, damage: list[str]) -> list[str]:
-    """What is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
+    """Gather what is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
     try:
         return pictures_in_words(run)
     except (RunCorruptError, RunNotFoundError) as error:
@@ -166,7 +166,7 @@ def _value(setting: Any) -> str:
 
 
 def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
-    """How many images, or by what rule."""
+    """Say how many images, or by what rule."""
     until, words = record.get("until"), suite.images_in_words()
     if until is None:
         return words

@@ -61,7 +61,7 @@ class View:
 
     @property
     def model(self) -> str:
-        """What the model is called."""
+        """Look up what the model is called."""
         return str(self.report.model_card.get("name", "the model"))
 
     @cached_property

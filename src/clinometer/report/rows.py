@@ -27,17 +27,17 @@ class Row(Score):
 
     @property
     def defined(self) -> bool:
-        """Whether there is a number."""
+        """Tell whether there is a number."""
         return isfinite(self.value)
 
     @property
     def has_interval(self) -> bool:
-        """Whether the image interval is there."""
+        """Tell whether the image interval is there."""
         return isfinite(self.low) and isfinite(self.high)
 
     @property
     def has_stimulus_interval(self) -> bool:
-        """Whether the stimulus interval is there."""
+        """Tell whether the stimulus interval is there."""
         return isfinite(self.stimulus_low) and isfinite(self.stimulus_high)
 
     def ends(self, over: str = "images") -> tuple[float, float]:
@@ -46,12 +46,12 @@ class Row(Score):
 
     @property
     def has_bounds(self) -> bool:
-        """Whether it is known what missing or repeated pictures might change."""
+        """Tell whether it is known what missing or repeated pictures might change."""
         return isfinite(self.bound_low) and isfinite(self.bound_high)
 
     @property
     def unstable(self) -> bool:
-        """Whether the value is flagged unstable."""
+        """Tell whether the value is flagged unstable."""
         return self.flag == "unstable"
 
 
@@ -73,7 +73,7 @@ class Scores:
         return len(self.rows)
 
     def select(self, metric: str, component: str | None = None, **equal: str) -> list[Row]:
-        """Rows of a metric, in order; ``encoder`` is the mean over encoders unless named, ``"*"`` is any."""
+        """Select the rows of a metric, in order; ``encoder`` is the mean over encoders unless named, ``"*"`` is any."""
         conditions = {"encoder": MEAN, **equal}
         return [
             row
@@ -107,5 +107,5 @@ def _cell(value: Any, default: Any) -> Any:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a cell of a data frame holds nothing: None, NaN or NA."""
+    """Tell whether a cell of a data frame holds nothing: None, NaN or NA."""
     return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"

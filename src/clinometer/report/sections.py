@@ -15,7 +15,7 @@ from clinometer.report.wording import decided, not_measured, reason_words, verdi
 
 
 def nothing_told(counts: Mapping[str, int]) -> str:
-    """The beginning of a sentence where all that was measured is of one kind that tells nothing; else empty."""
+    """Begin a sentence where all that was measured is of one kind that tells nothing; else empty."""
     verdict_groups = {verdict_group for verdict_group, n in counts.items() if n and verdict_group != "unmeasured"}
     if verdict_groups == {"few"}:
         return "There are too few images to tell"
@@ -23,7 +23,7 @@ def nothing_told(counts: Mapping[str, int]) -> str:
 
 
 def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
-    """The verdicts that name no side, counted: ``three are shown balanced and for ten the images do not tell``.
+    """Count the verdicts that name no side: ``three are shown balanced and for ten the images do not tell``.
 
     What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
     """
@@ -101,7 +101,7 @@ def facts(view: View) -> list[tuple[str, str]]:
 
 
 def image_counts(view: View) -> str:
-    """How many images were drawn or imported, and what became of the others."""
+    """Count the images that were drawn or imported, and say what became of the others."""
     samples = view.report.samples
     statuses = Counter(samples["status"]) if "status" in samples else Counter()
     if not statuses:
@@ -114,7 +114,7 @@ def image_counts(view: View) -> str:
 
 
 def protocol(view: View) -> dict[str, Any] | None:
-    """The prescription and the departures; None of a run that was not put under a protocol."""
+    """Gather the prescription and the departures; None of a run that was not put under a protocol."""
     prescription, departures = view.report.suite.protocol, view.report.departures
     if prescription is None or departures is None:
         return None
@@ -148,7 +148,7 @@ _OF_IMAGES: Final = ("folder", "dataset")
 
 
 def measured_how(view: View) -> dict[str, Any]:
-    """What the section says of every study: cards, settings, the suite, the tests."""
+    """Gather what the section says of every study: cards, settings, the suite, the tests."""
     report = view.report
     return {
         "generator": card(report.model_card),
@@ -175,7 +175,7 @@ def card(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings as one list of names and values."""
+    """Flatten nested settings into one list of names and values."""
     lines: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -248,7 +248,7 @@ _MISSING: Final = "are missing (refused or of one colour)"
 
 
 def refusal_words(view: PairView) -> str:
-    """The difference between the rates of the suite's two groups, the one that lost more named first.
+    """Say the difference between the rates of the suite's two groups, the one that lost more named first.
 
     It says "more often" where interval and p both do. Empty where no picture was refused.
     """
@@ -289,7 +289,7 @@ COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def table(view: View) -> dict[str, Any]:
-    """Columns and rows; a cell is (text, key to sort by). What no row has is left out."""
+    """Gather columns and rows; a cell is (text, key to sort by). What no row has is left out."""
     identities = [[_text_and_key(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
     named = [name for name, texts in zip(IDENTITY, zip(*identities, strict=True), strict=False) if any(texts)]
     cells = [[_text_and_key(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
@@ -312,7 +312,7 @@ def table(view: View) -> dict[str, Any]:
 
 
 def _why(row: Row) -> str:
-    """The row's own reason, or why there is no verdict."""
+    """Give the row's own reason, or why there is no verdict."""
     return reason_words(row) if row.verdict and not_measured(row) else row.reason
 
 

@@ -134,7 +134,7 @@ def estimate(
 
 
 def splits(row: Row) -> str:
-    """How a permutation p was found: ``exact, 70 splits``; a certified one with its bracket; empty without splits."""
+    """Say how a permutation p was found: ``exact, 70 splits``, or certified with its bracket; empty without splits."""
     if row.n_splits == 0:
         return ""
     if row.p_method == "certified":
@@ -163,7 +163,7 @@ def capitalised(text: str) -> str:
 
 
 def reasons(missing: Iterable[tuple[str, str]]) -> list[str]:
-    """Why cells of a table are empty, a line for each reason: how many where they are more than three."""
+    """Say why cells of a table are empty, a line for each reason: how many where they are more than three."""
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in missing:
         names_by_reason.setdefault(reason, []).append(name)
@@ -260,7 +260,7 @@ NOTES: Final[dict[VerdictGroup, str]] = {
 
 
 def verdict_group_of(row: Row | None) -> VerdictGroup:
-    """Where a page lists a score: of a leaning by its side, which is the sign of the value."""
+    """Find where a page lists a score: of a leaning by its side, which is the sign of the value."""
     if row is None or not row.defined:
         return "unmeasured"
     if leans(row):
@@ -269,47 +269,47 @@ def verdict_group_of(row: Row | None) -> VerdictGroup:
 
 
 def leans(row: Row) -> bool:
-    """Whether the verdict names a side."""
+    """Tell whether the verdict names a side."""
     return row.verdict in LEANING
 
 
 def slightly(row: Row) -> bool:
-    """Whether it leans, and by less than the suite's margin."""
+    """Tell whether it leans, and by less than the suite's margin."""
     return row.verdict == Verdict.LEANS_SLIGHTLY
 
 
 def too_few(row: Row) -> bool:
-    """Whether it rests on too few for a verdict."""
+    """Tell whether it rests on too few for a verdict."""
     return row.verdict == Verdict.TOO_FEW
 
 
 def not_measured(row: Row) -> bool:
-    """Whether there is nothing to judge."""
+    """Tell whether there is nothing to judge."""
     return row.verdict in ("", Verdict.NOT_MEASURED)
 
 
 def decided(row: Row) -> bool:
-    """Whether the verdict names which of two runs does more."""
+    """Tell whether the verdict names which of two runs does more."""
     return row.verdict in (Verdict.MORE, Verdict.MORE_HERE)
 
 
 def of_these_prompts(row: Row) -> bool:
-    """Whether the verdict is of these prompts only, and not of others like them."""
+    """Tell whether the verdict is of these prompts only, and not of others like them."""
     return row.verdict == Verdict.MORE_HERE
 
 
 def held_back(row: Row, low: float, high: float) -> bool:
-    """Whether it is undecided although the interval leaves out 0: the test says otherwise, or the family is large."""
+    """Tell whether it is undecided although the interval leaves out 0, by its test or for the size of its family."""
     return row.verdict == Verdict.UNDECIDED and (low > 0 or high < 0)
 
 
 def without_estimate(**fields: str) -> Row:
-    """A row for what has no score at all."""
+    """Make a row for what has no score at all."""
     return Row(reason_code=ReasonCode.NO_ESTIMATE, **fields)  # type: ignore[arg-type]
 
 
 def verdict_words(row: Row, label: Label = str) -> str:
-    """A verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
+    """Say a verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
     if leans(row):
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}{assumption(row)}"
@@ -320,21 +320,21 @@ def verdict_words(row: Row, label: Label = str) -> str:
 
 
 def verdict_in_full(row: Row, label: Label = str) -> str:
-    """A verdict in a cell beside its number: ``not measured`` says why."""
+    """Say a verdict in a cell beside its number: ``not measured`` says why."""
     words = verdict_words(row, label)
     why = reason_words(row) if row.verdict == Verdict.NOT_MEASURED else ""
     return f"{words}: {why}" if why else words
 
 
 def assumption(row: Row) -> str:
-    """What a verdict takes for granted of pictures that are not there, or twice: ``, if the missing are like them``."""
+    """Say what a verdict assumes of pictures that are not there, or twice: ``, if the missing are like them``."""
     clauses = {MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
     held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
     return f", if {' and '.join(held)}" if held and not not_measured(row) else ""
 
 
 def said_of(row: Row, label: Label = str) -> str:
-    """A verdict after its subject: ``leans to men``, ``is shown balanced``, ``is undecided``, ``has no verdict``."""
+    """Say a verdict after its subject: ``leans to men``, ``is undecided``, ``has no verdict``."""
     if not row.defined:
         return "could not be measured"
     if leans(row):
@@ -343,7 +343,7 @@ def said_of(row: Row, label: Label = str) -> str:
 
 
 def counted(rows: Iterable[Row], label: Label = str) -> str:
-    """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
+    """Count verdicts by side, and then those that name none: ``4 to men · 3 undecided``."""
     counts = Counter(
         (
             VERDICT_GROUPS.index(verdict_group_of(row)),
@@ -355,23 +355,23 @@ def counted(rows: Iterable[Row], label: Label = str) -> str:
 
 
 def reason_words(row: Row) -> str:
-    """Why a verdict names no side, or why there is none; the row's own reason where it has one."""
+    """Say why a verdict names no side, or why there is none; the row's own reason where it has one."""
     return row.reason or _REASONS.get(row.reason_code, "")
 
 
 def note(row: Row, images: str = "images a concept") -> str:
-    """What stands below a verdict that names no side: why there is none, or how many images would decide."""
+    """Say below a verdict that names no side why there is none, or how many images would decide."""
     return reason_words(row) if not_measured(row) or not row.has_interval else needed(row, images)
 
 
 def withheld(rows: Iterable[Row]) -> str:
-    """What most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
+    """Say what most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
     codes = Counter(row.reason_code for row in rows if row.defined and row.reason_code in _OF_THE_ENCODER)
     return _REASONS[codes.most_common(1)[0][0]] if codes else ""
 
 
 def needed(row: Row, images: str = "images a concept") -> str:
-    """How many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
+    """Say how many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
 
     ``images`` : what ``n_decide`` counts.
     """
@@ -384,7 +384,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
 
 
 def source_words(mcas: Row, image_part: Row) -> str:
-    """Which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
+    """Say which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
     return source_of(mcas, image_part).value
 
 
@@ -402,7 +402,7 @@ def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
 
 
 def qualification(row: Row) -> str:
-    """What else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
+    """Say what else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
 
     It withholds no verdict.
     """
@@ -410,7 +410,7 @@ def qualification(row: Row) -> str:
 
 
 def bounds_words(row: Row, scale: float = 1.0) -> str:
-    """The interval with the missing pictures filled in either way; empty where none is missing or repeated.
+    """Write the interval with the missing pictures filled in either way; empty where none is missing or repeated.
 
     ``scale`` : of the unit in which the number is shown.
     """
@@ -431,7 +431,7 @@ def _words_chosen(row: Row) -> str:
 
 
 def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> str:
-    """The verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
+    """Say the verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
     runs = {FIRST: names[0], SECOND: names[1]}
     refuses = row.component.startswith("refusal")
     if row.verdict == Verdict.MORE_HERE:

@@ -108,8 +108,9 @@ def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
 
 
 def _numbers(settings: Sequence[Setting]) -> list[tuple[str, str]]:
-    """The numbers that settings have about the whole suite, by metric and component."""
-    return list(dict.fromkeys((row.metric, row.component) for setting in settings for row in numbers_of(setting)))
+    """Name the numbers that any setting has about the whole suite, by metric and component."""
+    rows = [row for setting in settings for row in numbers_of(setting) if row.defined]
+    return list(dict.fromkeys((row.metric, row.component) for row in rows))
 
 
 def _suite_rows(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], lis
 
 
 def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
-    """How many settings lean more than the baseline, how many less."""
+    """Count the settings that lean more than the baseline, and less."""
     rows = [row for row in map(magnitude_of, compared) if row is not None]
     more = sum(decided(row) and row.side == "second" for row in rows)
     less = sum(decided(row) and row.side == "first" for row in rows)
@@ -163,10 +164,14 @@ def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
             f"Of {wording.count(len(rows), 'setting')}, {n_decided} lean otherwise than the baseline in some concept. "
             "Images were drawn until each difference was told, or there were as many as asked for."
         )
-    return (
-        f"Of {wording.count(len(rows), 'setting')}, {more} lean more than the baseline and {less} less; "
-        f"of {len(rows) - more - less} the images do not tell."
-    )
+    held = f"{wording.capitalised(wording.count(len(rows), 'setting', words=True))} held against the baseline:"
+    if len(rows) == 1:
+        return f"{held} {'it leans more' if more else 'it leans less' if less else 'the images do not tell'}."
+    parts = [wording.count(more, "leans more", "lean more", words=True)] if more else []
+    parts += [wording.count(less, "leans less", "lean less", words=True)] if less else []
+    if rest := len(rows) - more - less:
+        parts.append(f"for {wording.numeral(rest)} the images do not tell")
+    return f"{held} {wording.listed(parts)}."
 
 
 def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -73,7 +73,6 @@ def bands_figure(
                     va="top", annotation_clip=False,
                 )  # fmt: skip
         axes.set_xlabel(x_label)
-        axes.set_title(symbol, fontsize=12)
         return finish(figure, name=name, title=title, description=". ".join(tips.values()), tips=tips)
 
 

@@ -92,7 +92,7 @@ def within(row: Row, most: float) -> Row:
 
 
 def _add_line(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-    """What ``axes.plot`` adds, without reading formats, units and colour cycles: pages hold hundreds of marks."""
+    """Add what ``axes.plot`` adds, without reading formats, units and colour cycles: pages hold hundreds of marks."""
     from matplotlib.lines import Line2D
 
     axes.add_line(Line2D(x, y, **style))
@@ -171,7 +171,7 @@ def row_height(models: int) -> int:
 
 
 def lane_offset(order: int, models: int) -> float:
-    """How far below its row's middle a model's mark lies, in rows."""
+    """Find how far below its row's middle a model's mark lies, in rows."""
     return (order - (models - 1) / 2) * LANE / row_height(models)
 
 

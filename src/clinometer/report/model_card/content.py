@@ -97,7 +97,7 @@ def _asked(suite: Suite) -> str:
 
 
 def _facts(view: View) -> list[tuple[str, str]]:
-    """What the report's first screen lists, then what pins the models, their settings and the software."""
+    """List the facts of the report's first screen, then what pins the models, their settings and the software."""
     how = measured_how(view)
     settings = view.report.settings
     pinned = [("Generator", _in_a_cell(how["generator"]["identity"]))]
@@ -142,7 +142,7 @@ def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
 
 
 def _warnings(view: View, told: Told) -> list[str]:
-    """What the report says where something is missing: files, verdicts, pictures."""
+    """Gather what the report says where something is missing: files, verdicts, pictures."""
     missing = [unmeasured(verdicts.rows, verdicts.unit) for verdicts in told.verdicts]
     refusals = refusal_words(view) if isinstance(view, PairView) else ""
     damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in view.report.damage]

@@ -65,7 +65,7 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
 
 
 def _lines_ended(text: str) -> int:
-    """How many line ends stand at the end of a text."""
+    """Count the line ends at the end of a text."""
     text = text.replace("\r\n", "\n")
     return len(text) - len(text.rstrip("\n"))
 
@@ -90,7 +90,7 @@ def _with_results(
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two metadata say the same, whatever the order of their keys; NaN is the same as NaN."""
+    """Tell whether two metadata say the same, whatever the order of their keys; NaN is the same as NaN."""
     return one.keys() == other.keys() and all(repr(one[key]) == repr(other[key]) for key in one)
 
 
@@ -153,7 +153,7 @@ def _spliced(metadata: str, block: str, newline: str, source: str) -> str:
 
 
 def _extent(metadata: str, key: yaml.Node, value: yaml.Node, source: str) -> tuple[int, int]:
-    """Where the key begins and its value ends; what follows, comments too, is another's."""
+    """Find where the key begins and its value ends; what follows, comments too, is another's."""
     start = key.start_mark.index
     tokens = [
         token

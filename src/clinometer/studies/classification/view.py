@@ -27,12 +27,12 @@ class ClassificationView(View):
 
     @property
     def label_a(self) -> str:
-        """What the classes of the first set are called."""
+        """Look up what the classes of the first set are called."""
         return self.suite.a.label
 
     @property
     def label_b(self) -> str:
-        """What the classes of the second set are called."""
+        """Look up what the classes of the second set are called."""
         return self.suite.b.label
 
     @property
@@ -41,7 +41,7 @@ class ClassificationView(View):
         return self.suite.settings[self.suite.noise_samples[-1]]
 
     def rows(self, component: str, **equal: str) -> list[Row]:
-        """Rows of a component at the largest number of noise samples, unless another setting is named."""
+        """Select the rows of a component at the largest number of noise samples, unless another setting is named."""
         conditions = {"encoder": DENOISER, "setting": self.setting, **equal}
         return self.scores.select(METRIC, component, **conditions)
 
@@ -57,12 +57,12 @@ class ClassificationView(View):
 
     @cached_property
     def amplifications(self) -> dict[str, Row]:
-        """What more noise samples add to ΔS, by contrast."""
+        """Look up what more noise samples add to ΔS, by contrast."""
         return {row.group: row for row in self.rows("amplification", setting="*")}
 
     @property
     def given(self) -> str:
-        """Where the portraits came from, if the model did not draw them."""
+        """Look up where the portraits came from, if the model did not draw them."""
         portraits = self.report.model_card.get("settings", {}).get("portraits")
         return str(portraits["name"]) if portraits else ""
 

@@ -194,7 +194,7 @@ def skin(view: EditingView) -> dict[str, Any] | None:
 
 
 def _alignment(view: EditingView) -> dict[str, Any] | None:
-    """How faces were laid over each other, and how many of the images had one."""
+    """Say how faces were laid over each other, and how many of the images had one."""
     curves = view.report.curves
     if curves is None or "alignment" not in curves:
         return None

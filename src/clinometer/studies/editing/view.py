@@ -61,21 +61,21 @@ class EditingView(View):
 
     @property
     def class_starts(self) -> list[tuple[int, str]]:
-        """Where the columns of each class begin."""
+        """Find where the columns of each class begin."""
         return [(order * len(self.settings), kind) for order, kind in enumerate(self.kinds)]
 
     def class_rows(self, component: str, encoder: str) -> list[Row]:
-        """Rows about whole classes."""
+        """Select rows about whole classes."""
         return [row for row in self.scores.select("editing", component, encoder=encoder) if not row.concept]
 
     def overall(self, component: str) -> list[Row]:
-        """Rows about whole classes that were measured on pixels."""
+        """Select rows about whole classes that were measured on pixels."""
         return self.class_rows(component, PIXELS)
 
     def by_cell(self, component: str, encoder: str = PIXELS) -> dict[tuple[str, str, str], Row]:
-        """Rows about whole classes by group, class and strength."""
+        """Look up rows about whole classes by group, class and strength."""
         return {(row.group, row.category, row.setting): row for row in self.class_rows(component, encoder)}
 
     def pixel_rows(self, component: str) -> list[Row]:
-        """Rows measured on pixels."""
+        """Select rows measured on pixels."""
         return self.scores.select("editing", component, encoder=PIXELS)

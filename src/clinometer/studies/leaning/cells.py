@@ -62,7 +62,7 @@ class CellsView(LeaningView):
 
     @cached_property
     def _mean_rows(self) -> dict[tuple[str, str], list[Row]]:
-        """Rows of the average over encoders, by component and concept; parts of an axis are left out."""
+        """Look up rows of the average over encoders, by component and concept; parts of an axis are left out."""
         rows: dict[tuple[str, str], list[Row]] = {}
         for row in self.scores.select(METRIC, setting=""):
             rows.setdefault((row.component, row.concept), []).append(row)

@@ -315,7 +315,12 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
     columns += [view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names]
     # TT may be far smaller than MCAS; every encoder has a scale of its own, and one row the same decimals throughout
     digits = max(digits_of(rows.values(), "stimuli") for rows in columns)
-    return {"encoders": names, "columns": columns, "digits": digits}
+    return {"encoders": names, "columns": [(rows, _is_tested(rows)) for rows in columns], "digits": digits}
+
+
+def _is_tested(rows: Mapping[str, Row]) -> bool:
+    """Tell whether any row has a q, which else would head an empty column."""
+    return any(isfinite(row.q) for row in rows.values())
 
 
 def prior(view: LeaningView) -> dict[str, Any] | None:
@@ -329,7 +334,8 @@ def prior(view: LeaningView) -> dict[str, Any] | None:
     image = view.scores.by_concept("mcas", "ii")
     over = ("stimuli", "images", "images")  # of a text, over words; of what was drawn, over what was drawn
     columns = [
-        (rows, digits_of(rows.values(), ends), ends) for rows, ends in zip((text, drawn, image), over, strict=True)
+        (rows, digits_of(rows.values(), ends), ends, _is_tested(rows))
+        for rows, ends in zip((text, drawn, image), over, strict=True)
     ]
     return {"prior": name, "columns": columns, "agreement": agreement(view, (text, drawn, image), "All three")}
 

@@ -123,7 +123,7 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
 
 
 def group_places(view: LeaningView) -> dict[str, tuple[float, float]]:
-    """Where each group's own held-out images lie: (similarity to the third group, MCAS)."""
+    """Find where each group's own held-out images lie: (similarity to the third group, MCAS)."""
     across = {row.group: row for row in view.scores.select("xmcas_group", "similarity") if not row.concept}
     up = {row.group: row for row in view.scores.select("xmcas_group", "mcas") if not row.concept}
     return {
@@ -134,7 +134,7 @@ def group_places(view: LeaningView) -> dict[str, tuple[float, float]]:
 
 
 def prompt_places(view: LeaningView) -> list[tuple[str, str, float, float]]:
-    """Where each attribute prompt's own images lie: group, prompt, similarity, MCAS."""
+    """Find where each attribute prompt's own images lie: group, prompt, similarity, MCAS."""
     up = {(row.group, row.concept): row for row in view.scores.select("xmcas_group", "mcas") if row.concept}
     return [
         (row.group, row.concept, row.value, up[row.group, row.concept].value)

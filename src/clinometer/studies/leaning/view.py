@@ -132,5 +132,5 @@ class LeaningView(PairView):
 
     @property
     def holds_few(self) -> bool:
-        """Whether a concept has too few images to tell."""
+        """Tell whether a concept has too few images to tell."""
         return any(self.verdict_group(name) == "few" for name in self.concepts)

@@ -85,7 +85,7 @@ def _name(row: Row, comparison: Comparison) -> str:
 
 
 def _other_group(suite: Suite) -> str:
-    """What the suite's first group is compared with."""
+    """Name what the suite's first group is compared with."""
     return suite.label_of(study_of(suite).compared_groups(suite)[0].b)
 
 
@@ -117,7 +117,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
 
 
 def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
-    """What differences of leaning are about, where pictures are missing."""
+    """Say what differences of leaning are about, where pictures are missing."""
     drawn = "what both runs drew" if comparison.paired else "what each run drew"
     bounds = Scores.from_frame(comparison.scores[comparison.scores.n_missing > 0])
     bounded = "; a verdict that the missing pictures may change says so" if any(r.has_bounds for r in bounds) else ""

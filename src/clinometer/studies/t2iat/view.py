@@ -84,7 +84,7 @@ class T2IATView(PairView):
 
     @property
     def over(self) -> str:
-        """What the judged interval is over: prompts of tests, images of stimuli."""
+        """Tell what the judged interval is over: prompts of tests, images of stimuli."""
         return "stimuli" if self.suite.tests else "images"
 
     def effect_words(self, test: str) -> str:
@@ -101,6 +101,6 @@ class T2IATView(PairView):
         return next((word for word, below in words if abs(row.value) < below), "large")
 
     def subject(self, name: str) -> str:
-        """What a judged row is about, for people."""
+        """Name what a judged row is about."""
         tests = {test.name: test for test in self.suite.tests}
         return self.test_subject(tests[name]) if name in tests else name
