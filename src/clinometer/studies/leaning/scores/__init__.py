@@ -86,8 +86,8 @@ def mcas_study(
     ========================== ============================================================= =================
     metric                     components                                                    encoders
     ========================== ============================================================= =================
-    ``mcas``                   ii, itp, ita, tt, mcas (with p, q, p_labels; verdict on mcas  mean and each
-                               of "mean")
+    ``mcas``                   ii, itp, ita, tt, image_part, text_part, mcas (with p, q,     mean and each
+                               p_labels; verdicts on the last three of "mean")
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
     ``share``                  share, parity_gap, corrected_share, between                   mean and each
     ``reader``                 sensitivity, specificity, informedness, confusion             mean and each
@@ -105,11 +105,11 @@ def mcas_study(
 
     ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
     is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
-    :mod:`clinometer.studies.leaning.scores.contrasts`, everything else percentiles of bootstrap replicates. A verdict
-    rests on MCAS of the mean over encoders, and in the profile on every group and pair, from ten images of a target
-    on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same
-    arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own attribute
-    images gives no verdict: ``not measured``, with the reason.
+    :mod:`clinometer.studies.leaning.scores.contrasts`, everything else percentiles of bootstrap replicates. Verdicts
+    stand on both parts and MCAS of the mean over encoders, and in the profile on every group and pair, from ten images
+    of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on.
+    The same arguments give the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own
+    attribute images gives no verdict: ``not measured``, with the reason.
 
     Where the groups are cells of axes, the rows are those of :func:`crossed_study` instead: there is no pair of
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.

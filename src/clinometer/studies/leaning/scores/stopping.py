@@ -28,8 +28,8 @@ attribute images of both, the difference of the image parts is a mean over a tar
     Δ_t = E d_t,       d_t = y_t(x of the second) − y_t(x of the first)
 
 and d lies within what the spans of the two runs allow; that of MCAS is ITP_t(second) − ITP_t(first) more. So the bets
-of :mod:`~.stopping` test Δ as they test the image part. What the attribute images may be off by is given away
-beforehand: here Student's bound on their paired difference.
+above test Δ as they test the image part. What the attribute images may be off by is given away beforehand: here
+Student's bound on their paired difference.
 
 A pair counts if both runs have it. Which pairs those are follows from when each run stopped, and never from a pair that
 is still to be drawn, so the evidence holds at any stopping time of either. See decision 6.
