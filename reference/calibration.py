@@ -4,7 +4,7 @@ A network of this size, drawn from with few steps, keeps most planted proportion
 large leanings, and each concept has an error of its own. So its samples are read, the error is taken off the
 proportion that it is taught, and a short further leg follows. The CLIP reads them, not the judge, which has no part
 in training: its verdict on the result stays independent. As the reading of a finite number of samples is itself
-uncertain, not the whole error is taken off but `SHARE` of it, about the share that would recur.
+uncertain, not the whole error is taken off but `SHARE` of it, about the share that would recur. See decision 41.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The one door to torch: everything that needs it imports it from here.
 
 Importing this module imports torch, so nothing that must start fast may import it at its top. What is put right on the
-way in stands in :mod:`clinometer._compat`. A machine without torch gets a message instead of a traceback.
+way in stands in :mod:`clinometer._compat`. A machine without torch gets a message instead of a traceback. See decision
+53.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a run asks of its encoders, before anything is drawn: a wrong one must not cost an hour of images."""
+"""What a run asks of its encoders, before anything is drawn: a wrong one must not cost an hour of images.
+
+See decision 40.
+"""
 
 from __future__ import annotations
 

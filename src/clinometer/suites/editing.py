@@ -1,4 +1,7 @@
-"""The suite of an editing study: portraits of groups, the professions they are edited into, and how strongly."""
+"""The suite of an editing study: portraits of groups, the professions they are edited into, and how strongly.
+
+See decision 24.
+"""
 
 from __future__ import annotations
 

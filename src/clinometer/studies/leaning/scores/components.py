@@ -1,4 +1,7 @@
-"""Rows of MCAS and its parts, per target: by each encoder, over encoders, and of the audited model itself."""
+"""Rows of MCAS and its parts, per target: by each encoder, over encoders, and of the audited model itself.
+
+See decision 14.
+"""
 
 from __future__ import annotations
 
