@@ -15,8 +15,11 @@ from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.cosines import group_scores
 from clinometer.studies.leaning.scores.design import layout_of
 from clinometer.studies.leaning.scores.differences import MissingPictures, compare_intersections
+from clinometer.studies.t2iat import t2iat_study
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings, unit
+from tests.metrics.t2iat_designs import DESIGN as T2IAT
+from tests.metrics.t2iat_designs import embeddings as t2iat_embeddings
 
 OPTIONS = {"n_resamples": 50, "n_permutations": 0}
 IMAGED = ("ii", "ita", "image_part", "mcas")
@@ -240,3 +243,32 @@ def test_where_the_groups_overlap_nothing_is_told_to_lie_between():
     rows = sim.picture_rows(POPULATIONS[2].draw(rng, np.full(3, 0.5), 12), design_of(3))
     between = [row for row in rows if row.component == "between"]
     assert all(np.isnan(row.value) and "do not lie apart" in row.reason for row in between)
+
+
+def test_associations_have_bounds_for_neutral_pictures_that_are_missing():
+    encoder = replace(t2iat_embeddings(n=14), neutral={
+        name: x[:11] if order == 0 else x for order, (name, x) in enumerate(t2iat_embeddings(n=14).neutral.items())
+    })  # fmt: skip
+    short = next(iter(encoder.neutral))
+    plain, rows = (
+        t2iat_study([encoder], of, n_resamples=60, seed=0).scores for of in (T2IAT, replace(T2IAT, missing={short: 3}))
+    )
+    bare = [replace(row, n_missing=0, bound_low=np.nan, bound_high=np.nan, depends_on="") for row in rows]
+    assert list(map(repr, bare)) == list(map(repr, plain))
+    bounded = [row for row in rows if np.isfinite(row.bound_low)]
+    assert {(row.metric, row.component) for row in bounded} == {
+        ("t2iat", "differential_association"), ("t2iat", "effect_size"), ("association", "mean")
+    }  # fmt: skip
+    for row in bounded:
+        low, high = (row.stimulus_low, row.stimulus_high) if row.metric == "t2iat" else (row.low, row.high)
+        assert row.n_missing == 3
+        assert row.bound_low <= low <= high <= row.bound_high
+
+
+def test_an_association_that_missing_pictures_might_undo_depends_on_them():
+    encoder = t2iat_embeddings(n=14)
+    of = replace(T2IAT, missing=dict.fromkeys(encoder.neutral, 400))
+    rows = t2iat_study([encoder], of, n_resamples=60, seed=0).scores
+    leaning = [row for row in rows if row.verdict == "leans" and row.metric == "association"]
+    assert leaning
+    assert {row.depends_on for row in leaning} == {MISSING}

@@ -6,6 +6,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError, RunMismatchError
+from clinometer.models.protocols import GenerationResult
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
 from tests.toys import Eye, Painter, toy_t2iat_suite
@@ -140,3 +141,24 @@ def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):
     assert tests.value["activities"] > 0
     assert "one prompt in each set" in tests.reason["parity"]
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.pages
+def test_what_refused_neutral_pictures_might_change_stands_beside_the_verdict(tmp_path):
+    class Shy(Painter):
+        def generate(self, requests):
+            for order, request in enumerate(requests):
+                (result,) = super().generate([request])
+                yield GenerationResult(request.id, "refused", None, "no") if order % 6 == 0 else result
+
+    suite = toy_t2iat_suite(neutral=8, attribute=4, stimuli=3)
+    run = quick.audit(Shy(), suite, tmp_path / "run", encoder=Eye())
+    lost = run.samples[(run.samples.status != "ok") & (run.samples.group == "")]
+    scores = run.scores[(run.scores.encoder == "mean") & (run.scores.verdict != "")]
+    of_stimuli = scores[scores.metric == "association"].set_index("concept")
+    assert of_stimuli.n_missing[of_stimuli.n_missing > 0].to_dict() == lost.concept.value_counts().to_dict()
+    (test,) = scores[scores.metric == "t2iat"].itertuples()
+    assert test.n_missing == len(lost) > 0
+    assert test.bound_low < test.stimulus_low < test.stimulus_high < test.bound_high
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert f"with its {len(lost)} missing pictures filled in either way the interval is" in page

@@ -133,8 +133,13 @@ def prompt_set(
     with_b: Sequence[Array],
     *,
     name: str,
+    missing: Sequence[int] = (),
+    side: int = 0,
 ) -> PromptSet:
     """Bring the embeddings of a concept's prompts, arrays of any library or nested lists, into the form of the tests.
+
+    ``missing`` : neutral images of each prompt that are not there, taken to be what its images with B are on average
+    (``side`` 0), or those with A.
 
     Raises
     ------
@@ -155,6 +160,9 @@ def prompt_set(
         nothing = np.zeros((0, 0))
         return PromptSet((), (), (), nothing, nothing, nothing, nothing, len(parts) - len(whole), reason=reason)
     units = [[unit_vectors(images) for images in prompt] for prompt in whole]
+    for order, prompt in zip(numbered, units, strict=True) if missing else ():
+        stand_in = prompt[2 - side].mean(axis=0)
+        prompt[0] = np.concatenate([prompt[0], np.tile(stand_in, (missing[order - 1], 1))])
     sizes = [tuple(len(prompt[role]) for prompt in units) for role in range(3)]
     stacked = [np.concatenate([prompt[role] for prompt in units]) for role in range(3)]
     means = [np.stack([prompt[role].mean(axis=0) for prompt in units]) for role in range(3)]

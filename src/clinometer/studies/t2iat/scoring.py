@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -35,7 +35,7 @@ def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     With a ``pool``, its processes measure the concepts.
     """
     suite = suite_of(run, T2iatSuite)
-    design, numbers = t2iat_design(suite), range(len(suite.concepts))
+    design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
     encoders = tuple(run.encoder_cards)
     for encoder in encoders:
         require_finished(run, encoder)
@@ -66,7 +66,8 @@ class Measuring(RunWork):
         suite = suite_of(run, T2iatSuite)
         vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
-        measure = ConceptMeasurer(embeddings, t2iat_design(suite), self.resamples, run.record["seed"])
+        design = with_missing(t2iat_design(suite), run)
+        measure = ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
         concepts = list(suite.concepts.values())
         owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
 
@@ -76,6 +77,12 @@ class Measuring(RunWork):
             return [(number, measure(number)) for number in unit]
 
         return measured
+
+
+def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
+    """Tell a design how many neutral images of each stimulus were asked for and are not there."""
+    rows = run.drawn.each(["concept", "group", "status"])
+    return replace(design, missing=Counter(name for name, group, status in rows if not group and status != "ok"))
 
 
 def t2iat_design(suite: T2iatSuite) -> T2iatDesign:

@@ -31,6 +31,7 @@ class T2iatDesign:
     tests : differential associations asked for; may be none.
     a, b : the two attributes; positive leans to ``a``.
     margin : size below which an association counts as none; None if the suite names none.
+    missing : by stimulus, its neutral images that were asked for and are not there; where it is not named, none.
     """
 
     concepts: Mapping[str, tuple[str, ...]]
@@ -38,6 +39,7 @@ class T2iatDesign:
     a: str
     b: str
     margin: float | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class SeenConcept:
         cannot be used.
     stimuli, arrows : its stimuli by name, averaged over the encoders, and over those of them that read text: an arrow's
         two ends must be seen by the same ones.
+    filled : the same, without its stimuli, with what is missing taken to be with B, and with A; nothing of nothing.
     """
 
     prompts: MeasuredSet
@@ -48,6 +49,7 @@ class SeenConcept:
     drawn: Mapping[int, tuple[SetDraws, SetDraws]]
     stimuli: Mapping[str, MeasuredStimulus]
     arrows: Mapping[str, MeasuredStimulus]
+    filled: tuple[SeenConcept, ...] = ()
 
 
 MeasuredConcept = tuple[SeenConcept, ...]
@@ -74,10 +76,14 @@ class ConceptMeasurer:
         names = self.design.concepts[concept]
         (embeddings,) = counted_once(self.embeddings, stimuli=names, groups=(self.design.a, self.design.b))
         sets = [self._prompt_set(encoder, concept) for encoder in embeddings]
+        lost = [self.design.missing.get(name, 0) for name in names]
+        ends = [[self._prompt_set(e, concept, lost, side) for e in embeddings] for side in (0, 1)] if any(lost) else []
         stimuli = [self._stimuli(encoder, concept) for encoder in embeddings]
         views = [
-            self._seen(number, own_set, {name: (cosines[name], cosines[name]) for name in names})
-            for own_set, cosines in zip(sets, stimuli, strict=True)
+            self._seen(
+                number, own_set, {name: (cosines[name], cosines[name]) for name in names}, [end[i] for end in ends]
+            )
+            for i, (own_set, cosines) in enumerate(zip(sets, stimuli, strict=True))
         ]
         if len(views) == 1:
             return (*views,)
@@ -86,19 +92,26 @@ class ConceptMeasurer:
             name: (average_stimulus([images_only(one) for one in cosines]), average_stimulus(reading(cosines)))
             for name, cosines in by_name.items()
         }
-        return (self._seen(number, average_sets(sets), together), *views)
+        return (self._seen(number, average_sets(sets), together, [average_sets(end) for end in ends]), *views)
 
-    def _prompt_set(self, encoder: T2iatEmbeddings, concept: str) -> PromptSet:
+    def _prompt_set(
+        self, encoder: T2iatEmbeddings, concept: str, missing: Sequence[int] = (), side: int = 0
+    ) -> PromptSet:
         stimuli, groups = self.design.concepts[concept], (self.design.a, self.design.b)
         attribute = [[encoder.attribute[name, group] for name in stimuli] for group in groups]
-        return prompt_set([encoder.neutral[name] for name in stimuli], *attribute, name=concept)
+        neutral = [encoder.neutral[name] for name in stimuli]
+        return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side)
 
     def _stimuli(self, encoder: T2iatEmbeddings, concept: str) -> dict[str, StimulusCosines]:
         a, b = self.design.a, self.design.b
         return {name: stimulus_cosines(encoder, name, a, b) for name in self.design.concepts[concept]}
 
     def _seen(
-        self, number: int, own_set: PromptSet, stimuli: Mapping[str, tuple[StimulusCosines, StimulusCosines]]
+        self,
+        number: int,
+        own_set: PromptSet,
+        stimuli: Mapping[str, tuple[StimulusCosines, StimulusCosines]],
+        ends: Sequence[PromptSet] = (),
     ) -> SeenConcept:
         nothing = (np.nan, np.nan)
         intervals, drawn = (nothing, nothing), dict[int, tuple[SetDraws, SetDraws]]()
@@ -110,7 +123,8 @@ class ConceptMeasurer:
             name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design)
             for name, pair in stimuli.items()
         }
-        return SeenConcept(own_set.measured(), intervals, drawn, of_images, of_readers)
+        filled = tuple(self._seen(number, end, {}) for end in ends)
+        return SeenConcept(own_set.measured(), intervals, drawn, of_images, of_readers, filled)
 
     def _interval(self, own_set: PromptSet, number: int, *, prompts: bool) -> Interval:
         rng = np.random.default_rng([self.seed, number, int(prompts)])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.records import Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
@@ -113,19 +114,49 @@ def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
         *_stimulus_rows(view, design),
         *_amplification(view, design, seed),
     ]
-    return _judged(_corrected(rows), design)
+    return _bounded(_judged(_corrected(rows), design), view, design, seed)
 
 
-def _test_rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
+def _bounded(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
+    """Give tests and stimuli bounds for missing neutral images; of a test, X goes to one side and Y to the other."""
+    if not any(design.missing.values()):
+        return rows
+    fillings = []
+    for side in (0, 1):
+        filled = [*_test_rows(view, design, seed, side), *_stimulus_rows(view, design, side)]
+        fillings.append({_about_row(row): row for row in _judged(_corrected(filled), design)})
+    bounded = []
+    for row in rows:
+        others = [[filled[_about_row(row)]] for filled in fillings if _about_row(row) in filled]
+        ends = stimulus_ends if row.metric == "t2iat" else image_ends
+        bounded += with_bounds([row], {MISSING: others}, ends)
+    return bounded
+
+
+def _about_row(row: Score) -> tuple[str, str, str]:
+    return row.metric, row.component, row.concept or row.category
+
+
+def _test_rows(view: _View, design: T2iatDesign, seed: int, side: int | None = None) -> list[Score]:
+    """S and d of every test; with ``side``, what is missing of X filled in to that side, and of Y to the other."""
+
+    def seen(concept: SeenConcept, filled: int) -> SeenConcept:
+        return concept.filled[filled] if side is not None and concept.filled else concept
+
     rows: list[Score] = []
     for order, test in enumerate(design.tests):
-        pairs = [pair_sets(encoder[test.x].prompts, encoder[test.y].prompts) for encoder in view.encoders]
-        x, y = view.concepts[test.x], view.concepts[test.y]
+        to_x, to_y = side or 0, 1 - (side or 0)
+        pairs = [
+            pair_sets(seen(encoder[test.x], to_x).prompts, seen(encoder[test.y], to_y).prompts)
+            for encoder in view.encoders
+        ]
+        x, y = seen(view.concepts[test.x], to_x), seen(view.concepts[test.y], to_y)
         pair = average_pairs(pairs, x.prompts, y.prompts)
         drawn = partial(_pair_draws, x, y, order)
         association = pair_association(pair, rng=np.random.default_rng([seed, order]), drawn=drawn)
-        again = sum(stimulus.repeats for seen in (x, y) for stimulus in seen.stimuli.values())
-        rows += [replace(row, n_repeated=again) for row in _rows_of(association, test, view.encoder)]
+        again = sum(s.repeats for name in (test.x, test.y) for s in view.concepts[name].stimuli.values())
+        lost = sum(design.missing.get(s, 0) for name in (test.x, test.y) for s in design.concepts[name])
+        rows += [replace(row, n_repeated=again, n_missing=lost) for row in _rows_of(association, test, view.encoder)]
     return rows
 
 
@@ -212,18 +243,19 @@ def _concept_rows(view: _View, design: T2iatDesign) -> list[Score]:
     return rows
 
 
-def _stimulus_rows(view: _View, design: T2iatDesign) -> list[Score]:
+def _stimulus_rows(view: _View, design: T2iatDesign, side: int | None = None) -> list[Score]:
+    """Asc of every stimulus and its distribution; with ``side``, Asc alone, with what is missing filled in to it."""
     rows: list[Score] = []
     stimuli = view.stimuli
     estimates = {name: stimuli[name].image for _, name in _named(design)}
-    tests = stimulus_tests(stimuli, estimates)
+    tests = stimulus_tests(stimuli, estimates, missing=None if side is None else design.missing, side=side or 0)
     for category, name in _named(design):
         estimate, test = estimates[name], tests[name]
         rows.append(
             Score(
                 metric="association",
                 component="mean",
-                value=estimate.value,
+                value=estimate.value if side is None else test.value,
                 low=test.low,
                 high=test.high,
                 p=test.p,
@@ -231,10 +263,11 @@ def _stimulus_rows(view: _View, design: T2iatDesign) -> list[Score]:
                 test=tests.test,
                 family=STIMULUS_FAMILY,
                 reason=estimate.reason,
+                n_missing=design.missing.get(name, 0),
                 **_about(view, category, name),
             )
         )
-        rows += distribution_rows(name, category, view.encoder, stimuli[name])
+        rows += distribution_rows(name, category, view.encoder, stimuli[name]) if side is None else []
     return rows
 
 

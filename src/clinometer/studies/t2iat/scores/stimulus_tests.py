@@ -25,7 +25,7 @@ from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCo
 
 @dataclass(frozen=True)
 class StimulusTest:
-    """One stimulus: the 95 % interval of its number over images, and the p of 0; NaN where there is none.
+    """One stimulus: its number, its 95 % interval over images, and the p of 0; NaN where there is none.
 
     ``stimulus_low``, ``stimulus_high`` let the words of its text vary as well.
     """
@@ -35,6 +35,7 @@ class StimulusTest:
     p: float = nan
     stimulus_low: float = nan
     stimulus_high: float = nan
+    value: float = nan
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,14 @@ def stimulus_tests(
     stimuli: Mapping[str, StimulusCosines] | Mapping[str, MeasuredStimulus],
     estimates: Mapping[str, WelchEstimate],
     texts: Mapping[str, WelchEstimate] | None = None,
+    missing: Mapping[str, int] | None = None,
+    side: int = 0,
 ) -> StimulusTests:
     """Test the mean association of every stimulus, less that of its text, against 0.
 
     ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``texts`` : the
-    association of each text, held fixed but for the stimulus interval; 0 without.
+    association of each text, held fixed but for the stimulus interval; 0 without. ``missing`` : neutral images that are
+    not there, taken to be what those with B (``side`` 0), or with A, score.
     """
     names = [name for name, estimate in estimates.items() if np.isfinite(estimate.value)]
     if texts is not None:
@@ -66,6 +70,8 @@ def stimulus_tests(
     words = [texts[name] if texts else WelchEstimate(0.0) for name in names]
     tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
                            [text.value for text in words])  # fmt: skip
+    if missing:
+        tests = tests.filled([missing.get(name, 0) for name in names], side)
     parts = [list(zip(text.variances, text.freedoms, strict=True)) for text in words]
     outer = tests.with_other(
         np.array([sum(variance for variance, _ in of_text) for of_text in parts]),
@@ -75,7 +81,9 @@ def stimulus_tests(
     return StimulusTests(
         {
             name: StimulusTest(*map(float, numbers))
-            for name, *numbers in zip(names, ends.low, ends.high, tests.p_value, outer.low, outer.high, strict=True)
+            for name, *numbers in zip(
+                names, ends.low, ends.high, tests.p_value, outer.low, outer.high, tests.value, strict=True
+            )
         },
         TEST,
     )
