@@ -1,7 +1,7 @@
 # make audit   set up, then audit the reference model; ends by naming the report
 # make test    set up, then the tests of every property: what a contributor runs
 # make test-all    the same, then the rest: rebuilt models, long simulations, dying clusters, every family of models
-# make lint    style, types, walls between the rooms
+# make lint    style, types, walls between the rooms; ends with how large each room is
 # make fuzz    everything that is read, changed at random: MINUTES (60) in all, from SEED (the time)
 # make audit-dependencies   known vulnerabilities of what is installed; 3 where nobody can be asked
 # make reference   rebuild the reference model from nothing (hours on two cores)
@@ -40,6 +40,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python docs/count_rooms.py
 
 # Each fuzzer has its share of the time; one that finds something does not keep the next from running.
 fuzz: .venv/installed-dev

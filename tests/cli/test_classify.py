@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from clinometer import api
 from clinometer.cli.app import app
-from clinometer.cli.classify import print_choices
+from clinometer.cli.measuring import print_choices
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.models.files.folder import image_files
 from tests.builders import tiny_stable_diffusion

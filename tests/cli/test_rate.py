@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from clinometer.cli.console import SAY_EVERY, LiveProgress
-from clinometer.cli.rate import MovingRate
+from clinometer.cli.console import SAY_EVERY, LiveProgress, MovingRate
 
 
 class Clock:

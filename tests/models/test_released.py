@@ -11,7 +11,7 @@ from clinometer.models.encoders.transformers_clip import load as load_encoder
 from clinometer.pipeline import recipes
 from clinometer.pipeline.engines import Done, open_engine
 from clinometer.pipeline.loaded_models import Models
-from clinometer.pipeline.stage_work import StageWork
+from clinometer.pipeline.parallel import StageWork
 from clinometer.studies import study_of
 from tests import quick
 from tests.toys import Eye, toy_suite
@@ -162,8 +162,8 @@ def test_what_was_let_go_is_loaded_again_when_it_is_asked_for(asked):
 
 def test_room_is_made_before_it_is_looked_for_and_only_for_workers(monkeypatch):
     told = []
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["0", "1"])
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.gpu_table", lambda: told.append("looked") or {})
+    monkeypatch.setattr("clinometer.pipeline.engines.visible_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr("clinometer.pipeline.engines.gpu_table", lambda: told.append("looked") or {})
 
     def make_room():
         told.append("made")

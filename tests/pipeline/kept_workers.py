@@ -36,10 +36,10 @@ def slots():
 
 @pytest.fixture
 def kept_workers(slots, monkeypatch):
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.LocalEngine", partial(KeptEngine, slots))
+    monkeypatch.setattr("clinometer.pipeline.engines.LocalEngine", partial(KeptEngine, slots))
 
 
 @pytest.fixture
 def fresh_workers(monkeypatch):
     """For a test of how workers start, where those around it keep theirs."""
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.LocalEngine", LocalEngine)
+    monkeypatch.setattr("clinometer.pipeline.engines.LocalEngine", LocalEngine)

@@ -365,7 +365,7 @@ class Backwards:
 def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
     point = EntryPoint("backwards", f"{__name__}:Backwards", "clinometer.engines")
     monkeypatch.setattr(
-        "clinometer.pipeline.engines.opening.entry_points", lambda group: [point] * (group == "clinometer.engines")
+        "clinometer.pipeline.engines.entry_points", lambda group: [point] * (group == "clinometer.engines")
     )
     monkeypatch.setattr(point.__class__, "load", lambda self: Backwards)
     Backwards.made.clear()
@@ -389,7 +389,7 @@ def test_an_engine_that_is_none_is_named(spec, workers, message):
 
 
 def test_one_process_is_opened_for_each_of_several_gpus(fresh_workers, monkeypatch):
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["4", "7"])
+    monkeypatch.setattr("clinometer.pipeline.engines.visible_gpus", lambda: ["4", "7"])
     engine = open_engine("local", None)
     assert isinstance(engine, LocalEngine)
     assert engine.workers == 2
@@ -397,7 +397,7 @@ def test_one_process_is_opened_for_each_of_several_gpus(fresh_workers, monkeypat
     engine.close()
     assert open_engine("local", None, "cpu") is None
     assert open_engine("local", None, "cuda:1") is None
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["0"])
+    monkeypatch.setattr("clinometer.pipeline.engines.visible_gpus", lambda: ["0"])
     assert open_engine("local", None) is None
 
 

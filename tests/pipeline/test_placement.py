@@ -87,7 +87,7 @@ def test_the_driver_is_asked(driver):
 
 
 def test_the_local_engine_places_its_workers(driver, monkeypatch):
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["GPU-aa", "GPU-bb"])
+    monkeypatch.setattr("clinometer.pipeline.engines.visible_gpus", lambda: ["GPU-aa", "GPU-bb"])
     engine = open_engine("local", None, weights=WEIGHTS)
     assert engine.workers == 1
     assert [slot._environment for slot in engine._slots] == [{"CUDA_VISIBLE_DEVICES": "GPU-aa"}]

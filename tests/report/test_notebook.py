@@ -1,4 +1,4 @@
-from clinometer.pipeline.notebook import run_repr_html
+from clinometer.pipeline.reporting import run_repr_html
 from tests.report.page import Page
 from tests.report.synthetic import report_input
 

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clinometer.pipeline.notebook import run_repr_html
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.reporting import render_html, run_repr_html
 from clinometer.studies.t2iat import figures
 from clinometer.studies.t2iat.page import PAGE as T2IAT
 from clinometer.studies.t2iat.view import T2IATView

@@ -69,8 +69,8 @@ def test_those_that_cannot_leave_are_loaded_in_each_round_and_give_the_same(tmp_
 
 @pytest.mark.parametrize(("gpus", "engines"), [([], 1), (["0"], 2)])
 def test_a_larger_model_has_other_workers_only_where_they_need_another_place(monkeypatch, gpus, engines):
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: gpus)
-    monkeypatch.setattr("clinometer.pipeline.engines.opening.gpu_table", dict)
+    monkeypatch.setattr("clinometer.pipeline.engines.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("clinometer.pipeline.engines.gpu_table", dict)
     shared, opened = SharedWorkers(Workers("local", 1)), []
     for weights in (5, 8, 3, 8):
         with shared.opened("auto", weights) as engine:

@@ -13,13 +13,11 @@ from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
-from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import write_model_card
-from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
-from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
 from clinometer.report.model_card.content import ROWS

@@ -9,13 +9,12 @@ import typer
 from typer.core import TyperGroup
 
 from clinometer.cli.audit import audit
-from clinometer.cli.card import card
 from clinometer.cli.listing import models, plan, suites
 from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import refuse_repeated
 from clinometer.cli.ratings import ratings
 from clinometer.cli.read import read
-from clinometer.cli.runs import compare, gate, import_, report, score, verify
+from clinometer.cli.runs import card, compare, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
 from clinometer.cli.sweep import sweep
 from clinometer.cli.unforeseen import RESUMED, VARIABLE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import plain_text
+from clinometer.cli.tables import plain_text
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
     comparison_refusals,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from math import ceil
 from threading import Event, Lock, Thread
@@ -27,8 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clinometer._in_hand import MARK
-from clinometer.cli.rate import MovingRate
-from clinometer.cli.words import plain_text
+from clinometer.cli.tables import plain_text
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.protocol import recorded_departures
@@ -37,6 +37,7 @@ from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_nam
 if TYPE_CHECKING:
     from clinometer.models.description import Description
     from clinometer.report.page import Summary
+
 
 _YES_NO: Final = {True: "yes", False: "no"}
 
@@ -354,3 +355,50 @@ def print_reference() -> None:
     for concept, truth in planted.items():
         table.add_row(plain_text(concept), *(f"{truth[name]:.2f}" for name in names))
     console.print(table)
+
+
+AT_ONCE: Final = 0.05
+"""Seconds within which items belong to one batch."""
+WINDOW: Final = 60.0
+"""Seconds that are averaged over, or the last `FEWEST` batches where they take longer."""
+FEWEST: Final = 3
+
+
+class MovingRate:
+    """Items a second, over the last minute or the last few batches; right from the first batch.
+
+    A batch's items are told one by one, within a millisecond, after the seconds that it took to make them all. So what
+    comes at once counts as one step, and the first step began when the stage did.
+
+    ::
+
+        rate = (items of the steps in the window) / (end of the last step − end of the step before the window)
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        now = clock()
+        self._steps: deque[tuple[float, float, int]] = deque([(now, now, 0)])  # begin and end of its news, items so far
+
+    def advance(self, items: int) -> None:
+        """Note that some more items are done."""
+        now, (begin, _, done) = self._clock(), self._steps[-1]
+        if len(self._steps) > 1 and now - begin < AT_ONCE:
+            self._steps[-1] = (begin, now, done + items)
+            return
+        self._steps.append((now, now, done + items))
+        while len(self._steps) > FEWEST + 1 and now - self._steps[0][1] > WINDOW:
+            self._steps.popleft()
+
+    @property
+    def per_second(self) -> float | None:
+        """Items a second; None before the first."""
+        (_, first, before), (_, last, done) = self._steps[0], self._steps[-1]
+        return (done - before) / (last - first) if done > before and last > first else None
+
+    def seconds_left(self, items: int) -> float | None:
+        """How long so many items will take, from now on; None before the first."""
+        rate = self.per_second
+        if rate is None:
+            return None
+        return max(items / rate - (self._clock() - self._steps[-1][1]), 0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import plain_text
+from clinometer.cli.tables import plain_text
 from clinometer.gates.gate import limits_in_words
 from clinometer.gates.policy import SELECTORS
 from clinometer.report import wording

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from clinometer import api
 from clinometer._csv import csv_text
-from clinometer.cli.tables import check_place, write_table
-from clinometer.cli.words import plain_text
+from clinometer.cli.tables import check_place, plain_text, write_table
 from clinometer.pipeline.paper_tables import models_of
 from clinometer.report import wording
 from clinometer.runs.protocol import recorded_departures

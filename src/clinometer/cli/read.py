@@ -68,7 +68,7 @@ def print_readings(found: FolderReadings) -> None:
     """How the groups are read where they are known, and their shares where they are not."""
     from rich.console import Console
 
-    from clinometer.cli.words import plain_text
+    from clinometer.cli.tables import plain_text
     from clinometer.pipeline.reading import unread_reasons
     from clinometer.report.wording import percent
 
@@ -97,7 +97,7 @@ def print_readings(found: FolderReadings) -> None:
 def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
     from rich.table import Table
 
-    from clinometer.cli.words import plain_text
+    from clinometer.cli.tables import plain_text
 
     table = Table("group", title=title, title_justify="left")
     for heading in columns:

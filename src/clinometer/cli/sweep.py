@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.options import EngineOption, RetryFailedOption, WorkersOption
-from clinometer.cli.words import plain_text
+from clinometer.cli.tables import plain_text
 from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:

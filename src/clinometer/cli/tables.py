@@ -1,4 +1,4 @@
-"""Tables that a command writes beside what it shows."""
+"""Tables that a command writes beside what it shows, and somebody else's words on a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
+from rich.markup import escape
 
 from clinometer._csv import csv_text
-from clinometer.cli.words import plain_text
+from clinometer._messages import printable
 from clinometer.errors import InvalidInputError, RunStorageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
     ".csv": lambda table, path: path.write_text(csv_text(table), encoding="utf-8", newline=""),
@@ -60,3 +62,8 @@ def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
     Console(soft_wrap=True).print(f"Table: [bold]{plain_text(str(out))}[/]")
+
+
+def plain_text(text: str) -> str:
+    """Text as rich prints it: no markup is read in it, and nothing reaches the terminal but letters and lines."""
+    return escape(printable(text))

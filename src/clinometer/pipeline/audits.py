@@ -21,10 +21,9 @@ from clinometer.models.files.portraits import PortraitSource, choose_portraits, 
 from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.registry import stamps_of
-from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
-from clinometer.pipeline.loaded_models import Models, named_encoders
+from clinometer.pipeline.loaded_models import Models, named_encoders, require_texts
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report

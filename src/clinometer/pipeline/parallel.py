@@ -1,28 +1,35 @@
-"""The stages of a run on an engine's workers: the driver says which parts are missing, and keeps the record."""
+"""The stages of a run on an engine's workers: the driver says which parts are missing, and keeps the record.
+
+A stage is sent as the same function that one process calls, to be done on some of the run's parts. Deaths of workers
+are told as they come, and what was given up once all else is made.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Generator as Iteration
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
-from clinometer.errors import ModelError
-from clinometer.models.abilities import EmbedsInPassing, offers
-from clinometer.models.protocols import Encoder, Generator
-from clinometer.pipeline.engines import Engine, Unit
+from clinometer._torch_threads import use_threads
+from clinometer.errors import EngineError, ModelError
+from clinometer.models.abilities import Converts, EmbedsInPassing, offers
+from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator
+from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
+from clinometer.pipeline.engines.protocol import Work as EngineWork
 from clinometer.pipeline.execution import Serial
-from clinometer.pipeline.finished_units import finished
-from clinometer.pipeline.recipes import Recipe
-from clinometer.pipeline.stage_work import StageFunction, StageWork, WorkOutcome, threads_of_a_worker
+from clinometer.pipeline.recipes import Recipe, built
 from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import NoProgress, Progress
 from clinometer.runs.store import Run
+from clinometer.runs.worker_run import WorkerRun
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
 TEXTS: Final[Unit] = ()
@@ -161,7 +168,7 @@ class Parallel:
         missing = sum(sizes[part] for unit in units for part in unit)
         progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
         names = {part: f"part {part}" for part in sizes}
-        events = finished(self.engine, work, units, progress, names, sizes)
+        events = finish_units(self.engine, work, units, progress, names, sizes)
         with _written_by_workers(run) as written, closing(events):
             for done in events:
                 for note in done.result.notes:
@@ -188,7 +195,7 @@ class EnginePool:
 
     def map(self, work: Work, units: Sequence[Unit], names: Sequence[str]) -> Iterator[Any]:
         """See :class:`clinometer.studies.study.Pool`."""
-        with closing(finished(self.engine, work, units, self.progress, dict(enumerate(names)))) as events:
+        with closing(finish_units(self.engine, work, units, self.progress, dict(enumerate(names)))) as events:
             for done in events:
                 yield done.result
 
@@ -231,3 +238,161 @@ class Silently:
 
     def finish(self) -> None:
         """Say nothing."""
+
+
+_NO_SIZES: Mapping[int, int] = {}
+
+
+def finish_units(
+    engine: Engine,
+    work: EngineWork,
+    units: Sequence[Unit],
+    progress: Progress,
+    names: Mapping[int, str],
+    images: Mapping[int, int] = _NO_SIZES,
+) -> Iteration[Done, None, None]:
+    """Have units made, and give each when it is; once all are, refuse that some are not.
+
+    Parameters
+    ----------
+    names : what the numbers in units stand for. A unit without a number is the texts.
+    images : how many images each stands for, where that says something.
+
+    Raises
+    ------
+    EngineError
+        Units were given up; the others are made. The message names them.
+    """
+    lost: list[Death] = []
+    try:
+        for event in engine.map(work, units) if units else ():
+            if isinstance(event, Done):
+                yield event
+                continue
+            lost += [event] if event.given_up else []
+            progress.note(_tell_death(event, names))
+    except BaseException:  # the user stops it, too
+        engine.close()  # what a worker still wrote would be there after it was forgotten
+        raise
+    if lost:
+        sized = {number: f"{name} ({images[number]} images)" if images else name for number, name in names.items()}
+        raise EngineError(
+            f"{MOST_DEATHS} workers died over each of {', '.join(_named(death, sized) for death in lost)}; the "
+            f"last because: {lost[-1].reason}. All others are finished; give the same command again, with fewer "
+            "--workers or a smaller --batch-size if memory ran out",
+            field="engine",
+        )
+
+
+def _tell_death(death: Death, names: Mapping[int, str]) -> str:
+    then = "it is given up for now" if death.given_up else "another takes it"
+    return f"a worker died over {_named(death, names)} ({death.reason}); {then}"
+
+
+def _named(death: Death, names: Mapping[int, str]) -> str:
+    return ", ".join(names[number] for number in death.unit) or "the texts"
+
+
+StageFunction = Callable[[Run, Any, Progress], None]
+"""Makes what the parts of a run lack, with a model."""
+
+
+@dataclass(frozen=True)
+class WorkOutcome:
+    """What a driver learns of a unit beside its files.
+
+    Attributes
+    ----------
+    notes : what a user should read.
+    batch_size : how many images the model draws at once by now; None of a model that does not say.
+    results : what became of the samples of the unit; no images.
+    conversions : what was done to images that were read from files, and to how many.
+    written : the files that were not there before, and their checksums.
+    own_encoders : cards of the model's own encoders that made some of them.
+    """
+
+    notes: tuple[str, ...]
+    batch_size: int | None
+    results: tuple[GenerationResult, ...]
+    conversions: Mapping[str, int]
+    written: Mapping[str, str] = field(default_factory=dict)
+    own_encoders: tuple[Card, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """A stage that workers do.
+
+    Attributes
+    ----------
+    place : of the run, absolute: a worker may be elsewhere.
+    stage : a function of a module, as it is pickled by its name.
+    recipe, card : the model, and what it is expected to be.
+    batch_size : how many images the driver's draws at once; a part's batches must not depend on the worker.
+    threads : torch's, in each worker. Sums run in another order where there are more, so all have as many.
+    redraw : samples that are drawn anew, by part.
+    draws : the stage makes samples, so the driver is told what became of them.
+    folder : where the driver works: relative paths mean there what they mean here.
+    """
+
+    place: str
+    stage: StageFunction
+    recipe: Recipe
+    card: Card
+    threads: int
+    batch_size: int | None = None
+    redraw: Mapping[int, Collection[str]] = field(default_factory=dict)
+    draws: bool = False
+    folder: str = field(default_factory=os.getcwd)
+
+    def open(self) -> Callable[[Unit], WorkOutcome]:
+        """Load the model, open the run, and return what makes a unit."""
+        use_threads(self.threads)
+        if os.path.isdir(self.folder):
+            os.chdir(self.folder)
+        model = built(self.recipe, self.card)
+        if self.batch_size is not None:
+            model.batch_size = self.batch_size
+        return partial(self._make, model, WorkerRun(self.place, self.redraw))
+
+    def _make(self, model: Any, run: WorkerRun, unit: Unit) -> WorkOutcome:
+        """Make what the parts of a unit lack."""
+        run.choose(unit)
+        before = _conversions(model)
+        notes = _Notes()
+        self.stage(run, model, notes)
+        after = _conversions(model)
+        return WorkOutcome(
+            notes=tuple(notes.messages),
+            batch_size=getattr(model, "batch_size", None),
+            results=_results(run) if self.draws else (),
+            conversions={what: count - before.get(what, 0) for what, count in after.items()},
+            written=run.take_created(),
+            own_encoders=run.encoders.take_own(),
+        )
+
+
+def _conversions(model: object) -> dict[str, int]:
+    return dict(model.conversions) if offers(model, Converts) else {}
+
+
+class _Notes(NoProgress):
+    """Keeps what is to be read, for the driver to say."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def note(self, message: str) -> None:
+        """Keep it."""
+        self.messages.append(message)
+
+
+def threads_of_a_worker() -> int:
+    """Threads of torch in each worker: those of ``OMP_NUM_THREADS``, or one, as the other cores have workers too."""
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads) if threads.isdecimal() and int(threads) else 1
+
+
+def _results(run: WorkerRun) -> tuple[GenerationResult, ...]:
+    """Tell what became of each sample, without its image."""
+    return tuple(GenerationResult(key, status, None, reason) for key, status, reason in run.drawn.statuses())

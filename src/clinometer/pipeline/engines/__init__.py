@@ -8,7 +8,117 @@ int | None)`` that returns an :class:`Engine`. ``address`` is what follows the e
 See decision 36.
 """
 
-from clinometer.pipeline.engines.opening import open_engine, places_by_weights
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import ClinometerError, EngineError
+from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.placement import gpu_table, placed
 from clinometer.pipeline.engines.protocol import MOST_DEATHS, Death, Done, Engine, Unit, Work
 
 __all__ = ["MOST_DEATHS", "Death", "Done", "Engine", "Unit", "Work", "open_engine", "places_by_weights"]
+
+
+GROUP: Final = "clinometer.engines"
+
+
+def open_engine(
+    spec: str,
+    workers: int | None,
+    device: str = "auto",
+    weights: int = 0,
+    make_room: Callable[[], None] = lambda: None,
+) -> Engine | None:
+    """Open the engine that ``spec`` names; None where this process alone is to do the work.
+
+    Parameters
+    ----------
+    spec : ``local``, ``ray``, ``ray=ADDRESS``, or ``plug-in[=ADDRESS]``.
+    workers : how many; None leaves it to the engine.
+    device : where models are; of ``local``, one process is opened for each of several GPUs where it is not named.
+    weights : bytes that the models of a worker take; workers are placed where GPUs have room. 0 where nobody knows.
+    make_room : called before anybody looks for room, once it is clear that this process is not to do the work.
+
+    Raises
+    ------
+    EngineError
+        No engine of that name, or it cannot be opened.
+    """
+    if workers is not None and workers < 1:
+        raise EngineError(f"expected 1 or more, found {workers}", field="workers")
+    name, _, address = spec.partition("=")
+    if name == "local":
+        return _local(address, workers, device, weights, make_room)
+    factory = partial(_open_ray, weights) if name == "ray" else _plug_in(name)
+    make_room()
+    try:
+        engine: Engine = factory(address, workers)
+    except ClinometerError:
+        raise
+    except Exception as error:  # a plug-in raises what it likes
+        raise EngineError(f"engine {spec!r}: it cannot be opened: {type(error).__name__}: {error}") from error
+    return engine
+
+
+def _local(
+    address: str, workers: int | None, device: str, weights: int, make_room: Callable[[], None]
+) -> LocalEngine | None:
+    if address:
+        raise EngineError(
+            f"'local' is this machine and takes no address, found {address!r}; leave it out", field="engine"
+        )
+    gpus = visible_gpus() if device in ("auto", "cuda") else []
+    if workers is None and len(gpus) < 2:
+        return None
+    make_room()
+    if not gpus:
+        return LocalEngine(workers or 1)
+    places = placed(gpus, weights, workers, gpu_table())
+    return LocalEngine(len(places), places)
+
+
+def places_by_weights(spec: str, device: str) -> bool:
+    """Whether what weights take says where the workers of an engine go: larger ones may need others."""
+    name = spec.partition("=")[0]
+    return name == "ray" or (name == "local" and device in ("auto", "cuda") and bool(visible_gpus()))
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process sees, as ``CUDA_VISIBLE_DEVICES`` names them; none where no model asked for torch."""
+    if "torch" not in sys.modules:
+        return []
+    from clinometer._torch import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    count = torch.cuda.device_count()
+    return [name.strip() for name in named][:count] if named != [""] else [str(gpu) for gpu in range(count)]
+
+
+def _open_ray(weights: int, address: str, workers: int | None) -> Engine:
+    try:
+        from clinometer.pipeline.engines.ray import RayEngine
+    except ImportError as error:
+        raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
+    return RayEngine(address, workers, weights)
+
+
+def _plug_in(name: str) -> Callable[[str, int | None], Any]:
+    plug_ins = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in plug_ins:
+        names = sorted({"local", "ray", *plug_ins})
+        hint = did_you_mean(name, names)
+        raise EngineError(
+            f"found {name!r}, expected one of {', '.join(names)}.{f' {hint}' if hint else ''}", field="engine"
+        )
+    try:
+        factory: Callable[[str, int | None], Any] = plug_ins[name].load()
+    except Exception as error:  # importing a package runs it
+        raise EngineError(f"engine {name!r} ({plug_ins[name].value}) cannot be imported: {error}") from error
+    return factory
