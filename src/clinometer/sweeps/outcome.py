@@ -22,7 +22,6 @@ from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.score import resamples_of
-from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.fingerprint import fingerprint_of_scores
@@ -235,20 +234,3 @@ def _forget(directory: Directory, name: str) -> None:
         for file in directory.names(FOLDER, suffix):
             if file.removeprefix(f"{FOLDER}/").removesuffix(suffix)[:-17] == name:
                 directory.remove(file)
-
-
-DIFFERENCE_SYMBOL: Final = "mean magnitude, less the baseline's"
-
-_NAMES: Final = {
-    ("internal_bias_summary", "diffusion_bias_mean"): "mean diffusion bias \N{GREEK SMALL LETTER DELTA}",
-    ("internal_bias_summary", "bias_amplification_mean"): "mean bias amplification \N{GREEK SMALL LETTER ALPHA}",
-    ("category", "std"): "spread of MCAS over concepts",
-    ("category", "mean"): "mean MCAS",
-}
-
-
-def number_in_words(metric: str, component: str) -> str:
-    """A number about a whole suite, as a page calls it."""
-    component_names = wording.COMPONENT_NAMES
-    plain = " ".join(dict.fromkeys(component_names.get(name, name.replace("_", " ")) for name in (metric, component)))
-    return _NAMES.get((metric, component), plain)

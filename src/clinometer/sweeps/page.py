@@ -22,7 +22,7 @@ from clinometer.report.rows import Row
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
-from clinometer.sweeps.outcome import DIFFERENCE_SYMBOL, Setting, SweepOutcome, number_in_words
+from clinometer.sweeps.outcome import Setting, SweepOutcome
 from clinometer.sweeps.table import concepts_of, image_count, magnitude_of, numbers_of, undone_of
 
 PAGE: Final = "sweep.html"
