@@ -1,7 +1,8 @@
 """Print how large the rooms of the package are, as docs/architecture.md has it; ``make lint`` ends with it.
 
-    python docs/count_rooms.py            one row a room, and the sum
-    python docs/count_rooms.py --audit    and what a default audit runs through: it takes as long as an audit
+    python docs/count_rooms.py                                  one row a room, and the sum
+    python docs/count_rooms.py --before OTHER/src/clinometer    from another checkout to this one, as the page has it
+    python docs/count_rooms.py --audit                          and what a default audit runs through: takes minutes
 
 A line of code is one that is neither blank nor a comment nor part of a docstring. A body is what a function has of
 them beside its signature. Imports within functions count as imports.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import sys
 import tempfile
 import threading
@@ -101,13 +103,18 @@ def measure_rooms(package: Path = PACKAGE) -> dict[str, Size]:
     return dict(rooms)
 
 
-def table(rooms: dict[str, Size]) -> str:
-    """Lay the figures out as Markdown."""
-    total = sum(rooms.values(), Size())
-    rows = [COLUMNS, ("---", *["---:"] * (len(COLUMNS) - 1))]
-    rows += [(f"`{room}`", *size.cells()) for room, size in sorted(rooms.items())]
-    rows.append(("sum", *total.cells()))
-    return "\n".join(f"| {' | '.join(row)} |".replace("| --- |", "|---|").replace(" ---: |", "---:|") for row in rows)
+def table(rooms: dict[str, Size], before: dict[str, Size] | None = None) -> str:
+    """Lay the figures out as Markdown; beside those of another state, from that to this."""
+    rows = [COLUMNS]
+    for room in [*sorted({*rooms, *(before or {})}), "sum"]:
+        now, then = (
+            sum(sizes.values(), Size()) if room == "sum" else sizes.get(room, Size()) for sizes in (rooms, before or {})
+        )
+        pairs = zip(then.cells(), now.cells(), strict=True)
+        cells = now.cells() if before is None else (one if one == other else f"{one} → {other}" for one, other in pairs)
+        rows.append((room if room == "sum" else f"`{room}`", *cells))
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---|" + "---:|" * (len(COLUMNS) - 1), *lines[1:]])
 
 
 def trace_audit() -> tuple[int, int]:
@@ -117,7 +124,7 @@ def trace_audit() -> tuple[int, int]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(inside) and not code.co_name.startswith("<"):
+        if event == "call" and code.co_filename.startswith(inside) and code.co_flags & inspect.CO_OPTIMIZED:
             functions.add((code.co_filename, code.co_firstlineno))
 
     import clinometer as cm
@@ -135,9 +142,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--audit", action="store_true", help="also count what a default audit runs through")
-    parser.add_argument("--package", type=Path, default=PACKAGE, help="another checkout's src/clinometer")
+    parser.add_argument("--before", type=Path, help="another checkout's src/clinometer, from which it is told")
     asked = parser.parse_args()
-    print(table(measure_rooms(asked.package)))  # noqa: T201
+    print(table(measure_rooms(), asked.before and measure_rooms(asked.before)))  # noqa: T201
     if asked.audit:
         modules, functions = trace_audit()
         print(f"\nA default audit runs through {modules} modules and {functions:,} functions.")  # noqa: T201

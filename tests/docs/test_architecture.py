@@ -1,8 +1,11 @@
 """The page on how the code is laid out says what is there."""
 
+import importlib.util
 import re
+import subprocess
+import sys
 
-from tests.docs.pages import ROOT, page
+from tests.docs.pages import ROOT, page, table_rows
 
 ARCHITECTURE = page("docs/architecture.md")
 
@@ -25,3 +28,40 @@ def test_every_room_is_in_the_table():
     table = ARCHITECTURE.split("## Who may import whom")[1].split("## What to touch")[0]
     named = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
     assert rooms - {"published"} <= named | {"api"}
+
+
+def counter():
+    spec = importlib.util.spec_from_file_location("count_rooms", ROOT / "docs/count_rooms.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_sizes_is_what_the_script_prints():
+    """Its columns and rooms; the figures change with every commit, and `make lint` prints them."""
+    count = counter()
+    rooms = count.measure_rooms()
+    printed = subprocess.run([sys.executable, ROOT / "docs/count_rooms.py"], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == count.table(rooms)
+    assert f"| {' | '.join(count.COLUMNS)} |" in ARCHITECTURE
+    told = {row[0].strip("`") for row in table_rows(ARCHITECTURE, "room") if len(row) == len(count.COLUMNS)}
+    assert rooms.keys() | {"sum"} <= told
+    assert all("→" in row[1] for row in table_rows(ARCHITECTURE, "room") if row[0] == "sum")
+
+
+def test_lines_bodies_and_imports_are_counted(tmp_path):
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "module.py").write_text(
+        '"""A docstring\nof two lines."""\n\nimport ast  # why\n# a comment\nNUMBER = (\n    1\n)\n'
+        '"""What it is."""\n\n\ndef double(x):\n    """Double."""\n\n    import math\n\n'
+        "    return (\n        2 * x\n    )\n"
+    )
+    (tmp_path / "top.py").write_text("")
+    count = counter()
+    sizes = count.measure_rooms(tmp_path)
+    assert sizes == {
+        "room": count.Size(modules=1, lines=9, imports=2, bodies=[4]),
+        "top": count.Size(modules=1),
+    }
+    assert count.table(sizes).splitlines()[-1] == "| sum | 2 | 9 | 111 | 22.2 | 4 | 0 |"
+    assert count.table(sizes, sizes).splitlines()[2] == "| `room` | 1 | 9 | 111 | 22.2 | 4 | 0 |"

@@ -11,10 +11,7 @@ from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
 
 @with_options_of_an_audit
 def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
-    """Audit a model: draw, embed, score, report. Stopped, the same command goes on where it was.
-
-    Several models, suites, seeds, steps, guidance scales or LoRAs are a sweep.
-    """
+    """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
