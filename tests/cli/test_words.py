@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import clinometer
-from clinometer.cli import classify, console, words
+from clinometer.cli import console, measuring, tables
 from clinometer.suites import suite_from_mapping
 from tests.toys import toy_suite
 
@@ -24,7 +24,7 @@ def printed(monkeypatch, call):
     """What a command writes to a terminal that takes colours."""
     stream = io.StringIO()
     plain = Console
-    for module in (console, classify):
+    for module in (console, measuring):
         monkeypatch.setattr(
             module, "Console", lambda **options: plain(file=stream, force_terminal=True, color_system=None, width=200)
         )
@@ -36,7 +36,7 @@ def printed(monkeypatch, call):
 def test_words_are_letters_and_lines(text):
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, color_system=None, width=10_000, soft_wrap=True)
-    console.print(words.plain_text(text))
+    console.print(tables.plain_text(text))
     found = stream.getvalue()
     assert all(each.isprintable() or each in "\n\u200c\u200d\u00a0\u202f" for each in found)
     assert sum(map(str.isalnum, found)) == sum(map(str.isalnum, text))  # no markup was taken out
@@ -70,7 +70,7 @@ def test_so_are_names_that_head_columns(monkeypatch):
 def test_so_are_files_that_are_classified(monkeypatch):
     row = {"file": f"/a/{HOSTILE}.png", "label": HOSTILE, "runner_up": "b", "margin": 0.1, "low": 0.0, "high": 0.2,
            "tie": False, "evaluations": 3, "reason": HOSTILE}  # fmt: skip
-    found = printed(monkeypatch, lambda: classify.print_choices(pd.DataFrame([row])))
+    found = printed(monkeypatch, lambda: measuring.print_choices(pd.DataFrame([row])))
     assert "\x1b]" not in found
     assert "\u202e" not in found
 
@@ -85,7 +85,7 @@ def test_an_error_reaches_the_terminal_without_them(tmp_path):
 
 @pytest.mark.parametrize("path", sorted((Path(clinometer.__file__).parent / "cli").glob("*.py")), ids=lambda p: p.stem)
 def test_no_command_prints_by_another_way(path):
-    if path.stem == "words":
+    if path.stem == "tables":
         return
     names = {
         alias.name

@@ -12,7 +12,8 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import EngineError, ModelError
-from clinometer.pipeline.engines import Death, Done, opening
+from clinometer.pipeline import engines
+from clinometer.pipeline.engines import Death, Done
 from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
@@ -87,7 +88,7 @@ class WatchedEngine:
 @pytest.fixture
 def workers(kept_workers):
     """Two processes."""
-    return opening.LocalEngine(2)
+    return engines.LocalEngine(2)
 
 
 def test_targets_are_measured_in_workers_and_one_that_is_killed_is_replaced(unscored, finished, workers, tmp_path):
