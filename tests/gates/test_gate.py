@@ -471,3 +471,39 @@ def test_of_three_levels_one_that_is_not_read_withholds_what_needs_it(crossed, c
     withheld = Withheld(run.scores.iloc[:0], (), check)
     assert (withheld.reason(row) == GateReason.UNFIT) == said
     assert withheld.reason(row | {"encoder": "other"}) == GateReason.NONE
+
+
+@pytest.mark.parametrize(("reach", "outcome"), [(0.05, "holds"), (1.0, "undecided")])
+def test_a_limit_that_missing_pictures_might_break_is_not_kept(run, reach, outcome):
+    scores = run.scores.copy()
+    parts = (scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "mean")
+    scores.loc[parts, "n_missing"], scores.loc[parts, "depends_on"] = 3, "missing"
+    scores.loc[parts, "bound_low"] = scores.low[parts] - reach
+    scores.loc[parts, "bound_high"] = scores.high[parts] + reach
+    rule = {"metric": "mcas", "component": "image_part", "at_most": float(scores.high[parts].max()) + 0.1}
+    plain, held = held_with(run, run.scores, rule), held_with(run, scores, rule)
+    assert plain.outcome == "holds"
+    assert held.outcome == outcome
+    if outcome == "undecided":
+        assert not held.holds
+        assert GateReason.PICTURES in set(held.table.reason)
+
+
+def test_a_difference_that_missing_pictures_might_make_decides_nothing(tmp_path):
+    class Shy(Painter):
+        def generate(self, requests):
+            for order, request in enumerate(requests):
+                (result,) = super().generate([request])
+                hidden = "lean" in request.prompt and order % 3 == 0
+                yield GenerationResult(request.id, "refused", None, "no") if hidden else result
+
+    suite, folders = toy_suite(target=24, attribute=6), iter("abc")
+    plain, other, shy = (
+        quick.audit(model, suite, tmp_path / next(folders), encoder=Eye(), seed=seed)
+        for seed, model in ((0, Painter()), (1, Painter()), (1, Shy()))
+    )
+    rule = {"difference": "image_part", "within": 0.9}
+    assert gate(other, rule, baseline=plain).holds
+    judged = gate(shy, rule, baseline=plain)
+    assert judged.outcome == "undecided"
+    assert GateReason.PICTURES in set(judged.table.reason)

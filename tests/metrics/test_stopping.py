@@ -134,6 +134,38 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             assert row.reason
 
 
+def stopped_with(encoder, of):
+    stands = {name: evidence_of([encoder], of, component=name, ahead=True) for name in ("image_part", "mcas")}
+    return rows_when_stopped(study(encoder, of=of), stands, of)
+
+
+def test_missing_pictures_move_the_ends_of_a_sequence_as_those_of_a_fixed_number():
+    encoder, of = embeddings(images=40), design(margin=0.02)
+    lacking = replace(of, targets=tuple(replace(t, missing=n) for n, t in enumerate(of.targets)))
+    fixed = {(row.concept, row.component): row for row in study(encoder, of=lacking) if row.encoder == "mean"}
+    for before, row in zip(stopped_with(encoder, of), stopped_with(encoder, lacking), strict=True):
+        assert (row.verdict, row.side, row.n_decide) == (before.verdict, before.side, before.n_decide)
+        np.testing.assert_equal(
+            (row.value, row.low, row.high, row.q), (before.value, before.low, before.high, before.q)
+        )
+        if (row.metric, row.component, row.encoder) == ("mcas", "image_part", "mean") and row.n_missing:
+            held = fixed[row.concept, row.component]
+            assert row.low - row.bound_low == pytest.approx(held.low - held.bound_low)
+            assert row.bound_high - row.high == pytest.approx(held.bound_high - held.high)
+            assert not row.depends_on or row.verdict != Verdict.UNDECIDED
+
+
+def test_a_leaning_of_a_stopped_run_depends_on_pictures_that_might_undo_it():
+    encoder, of = embeddings(images=40), design(margin=0.02)
+    many = replace(of, targets=tuple(replace(t, missing=400) for t in of.targets))
+    decided = [row for row in stopped_with(encoder, many) if row.component == "image_part" and row.verdict == "leans"]
+    assert decided
+    assert {row.depends_on for row in decided} == {"missing"}
+    few = replace(of, targets=tuple(replace(t, missing=1) for t in of.targets))
+    sure = [row for row in stopped_with(encoder, few) if row.component == "image_part" and row.verdict == "leans"]
+    assert any(not row.depends_on for row in sure)
+
+
 def continued(encoder, of, factor, rng):
     """So many times the images, those to come drawn from those there are, of the targets that are not decided."""
     images = [
