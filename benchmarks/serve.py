@@ -35,6 +35,7 @@ from benchmarks.browse import make_run
 from clinometer.models.images import encode_png
 from clinometer.runs import Run
 from clinometer.runs.ratings.sampling import draw_items
+from clinometer.studies import rated_of
 from clinometer.web.database import open_database, reading, writing
 from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tables import Answer
@@ -131,7 +132,7 @@ def pictures(side: int) -> list[bytes]:
 
 def invited(run: Run, database: str, raters: int) -> str:
     """A task on the run, and the token of an invitation to it."""
-    items = [(run.directory.place, item) for item in draw_items(run, ITEMS // CONCEPTS)]
+    items = [(run.directory.place, item) for item in draw_items(run, rated_of(run), ITEMS // CONCEPTS)]
     with writing(open_database(database)) as session:
         spec = TaskSpec("Load", "Whom does the picture show?", answers_for([run]), raters_each=raters, repeats=0.0)
         return invite(session, make_task(session, spec, items))

@@ -7,11 +7,15 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import grimp
 import pytest
 
 import clinometer
 import clinometer.metrics
 from clinometer.studies import leaning
+from clinometer.suites import Suite
+
+SOURCE = Path(clinometer.__file__).parent
 
 
 def test_the_public_names():
@@ -56,6 +60,66 @@ def test_the_walls_hold():
         check=False,
     )
     assert result.returncode == 0, result.stdout
+
+
+def test_no_circle_of_imports():
+    """Not even one that type checkers alone see: each module can be read after those that it rests on."""
+    graph = grimp.build_graph("clinometer", exclude_type_checking_imports=False)
+    waiting = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    while read := {name for name, imported in waiting.items() if not imported & waiting.keys()}:
+        waiting = {name: imported for name, imported in waiting.items() if name not in read}
+    circles = sorted(name for name in waiting if name in set().union(*map(graph.find_upstream_modules, waiting[name])))
+    assert circles == []
+
+
+def test_runs_know_no_study():
+    """No module of ``runs`` names a study, or a suite's class: they ask the record of the study."""
+    shapes = {shape.__name__ for shape in Suite.__subclasses__()}
+    rooms = {shape.__module__ for shape in Suite.__subclasses__()}
+    named = [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path, tree in modules().items()
+        if path.is_relative_to(SOURCE / "runs")
+        for node in ast.walk(tree)
+        for name in names_in(node)
+        if name in shapes | rooms or name.startswith("clinometer.studies")
+    ]
+    assert len(shapes) >= 4
+    assert named == []
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """What an import, a name or an attribute names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or "", *(alias.name for alias in node.names)]
+    return [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+
+
+def test_what_is_pure_opens_no_file():
+    """Neither ``stats`` nor ``metrics`` opens, writes or makes a file."""
+    doors = {
+        "open",
+        "tempfile",
+        "shutil",
+        "mmap",
+        "memmap",
+        "tofile",
+        "save",
+        "savez",
+        "savetxt",
+        "SpooledTemporaryFile",
+    }
+    found = [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path, tree in modules().items()
+        if path.relative_to(SOURCE).parts[0] in ("stats", "metrics")
+        for node in ast.walk(tree)
+        for name in names_in(node)
+        if name in doors
+    ]
+    assert found == []
 
 
 @cache

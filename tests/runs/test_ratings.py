@@ -21,10 +21,10 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings, rescore
 from clinometer.runs.ratings.importing import import_ratings
-from clinometer.runs.ratings.readings import readings_of
 from clinometer.runs.ratings.sampling import draw_items, over_prompts
-from clinometer.runs.ratings.scoring import compared_groups, human_study
-from clinometer.runs.ratings.store import DEFAULTS, SCHEMA
+from clinometer.runs.ratings.scoring import human_study, readings_of
+from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated
+from clinometer.studies import rated_of
 from tests import quick, toy_editing
 from tests.toys import Eye, Painter, toy_suite
 
@@ -52,8 +52,8 @@ def write_csv(path, rows, head=("item", "rater", "answer")):
 
 def answered(run, raters=2):
     """Every second image of each concept, answered as the encoder reads it."""
-    read = readings_of(run)["mean"]
-    a, b = compared_groups(run.suite)
+    read = readings_of(run, rated_of(run))["mean"]
+    a, b = rated_of(run).groups
     return [
         (identifier, f"worker {k}", a if read[identifier] else b)
         for identifier in targets(run).id[::2]
@@ -67,7 +67,7 @@ def human(run, component):
 
 
 def test_readings_average_to_the_share(finished):
-    read = readings_of(finished)["eye"]
+    read = readings_of(finished, rated_of(finished))["eye"]
     shares = finished.scores.query("metric == 'share' and component == 'share' and encoder == 'eye'")
     for row in shares.itertuples():
         ids = targets(finished)[lambda held, name=row.concept: held.concept == name].id
@@ -75,8 +75,8 @@ def test_readings_average_to_the_share(finished):
 
 
 def test_a_table_of_answers_becomes_scores_and_a_section(run, tmp_path):
-    found = import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
-    rescore(run)
+    found = import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
+    rescore(run, rated_of(run))
     assert (found.ratings, found.raters) == (len(answered(run)), 2)
     assert human(run, "alpha").value.item() == 1
     assert (human(run, "sensitivity").value.dropna() == 1).all()
@@ -89,22 +89,22 @@ def test_a_table_of_answers_becomes_scores_and_a_section(run, tmp_path):
 
 def test_others_scores_stay_as_they_were(run, tmp_path):
     before = run.scores
-    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
-    after = rescore(run)
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
+    after = rescore(run, rated_of(run))
     assert after[after.metric != "human"].reset_index(drop=True).equals(before)
 
 
 def test_the_same_file_is_taken_in_once(run, tmp_path):
     file = write_csv(tmp_path / "r.csv", answered(run))
     for _ in range(2):
-        import_ratings(run, file)
+        import_ratings(run, rated_of(run), file)
     assert len(ratings_of(run)) == len(answered(run))
-    import_ratings(run, write_csv(tmp_path / "other.csv", answered(run)[:2]))
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "other.csv", answered(run)[:2]))
     assert len(run.directory.names("ratings", ".parquet")) == 2
 
 
 def test_raters_become_pseudonyms(run, tmp_path):
-    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
     names = ratings_of(run).rater.unique()
     assert len(names) == 2
     assert not any("worker" in name for name in names)
@@ -113,8 +113,8 @@ def test_raters_become_pseudonyms(run, tmp_path):
 def test_a_second_answer_is_a_repeat(run, tmp_path):
     first = answered(run, raters=1)[:4]
     changed = [(item, rater, "women" if answer == "men" else "men") for item, rater, answer in first[:1]]
-    import_ratings(run, write_csv(tmp_path / "r.csv", [*first, *first[1:], *changed]))
-    study = human_study(run, run.scores)
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", [*first, *first[1:], *changed]))
+    study = human_study(run, rated_of(run), run.scores)
     assert (study.same, study.repeats) == (3, 4)
 
 
@@ -137,7 +137,7 @@ def test_mturk_and_label_studio_say_the_same(run, tmp_path):
     studio.write_text(json.dumps(tasks))
     found = []
     for file in (mturk, studio):
-        import_ratings(run, file)
+        import_ratings(run, rated_of(run), file)
         held = ratings_of(run)
         found.append(held[held.source == held.source.iloc[-1]][["item", "answer", "seconds"]].to_numpy().tolist())
     assert found[0] == found[1]
@@ -156,7 +156,7 @@ def test_mturk_and_label_studio_say_the_same(run, tmp_path):
 def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, head, row, said):
     row = [targets(run).id.iloc[0] if cell == "ITEM" else cell for cell in row]
     with pytest.raises(RatingsError, match=said):
-        import_ratings(run, write_csv(tmp_path / "r.csv", [row], head))
+        import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", [row], head))
     assert ratings_of(run).empty
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_export_is_refused(run, tmp_path, content):
     file = tmp_path / "s.json"
     file.write_text(content)
     with pytest.raises(RatingsError, match=r"s\.json"):
-        import_ratings(run, file)
+        import_ratings(run, rated_of(run), file)
 
 
 @pytest.mark.parametrize("content", [b"item,rater,answer\n" + b"x" * 200_000, b"\xff\xfe\0", b"item,rater\0,answer\nx"])
@@ -184,7 +184,7 @@ def test_what_is_no_table_is_refused(run, tmp_path, content):
     file = tmp_path / "r.csv"
     file.write_bytes(content)
     with pytest.raises(RatingsError, match=r"r\.csv"):
-        import_ratings(run, file)
+        import_ratings(run, rated_of(run), file)
 
 
 def test_a_file_without_end_is_not_read(run, tmp_path):
@@ -192,30 +192,30 @@ def test_a_file_without_end_is_not_read(run, tmp_path):
     with file.open("wb") as stream:
         stream.truncate(3_000_000_000)
     with pytest.raises(RatingsError, match="more than 100,000,000 bytes"):
-        import_ratings(run, file)
+        import_ratings(run, rated_of(run), file)
 
 
 def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
     file = write_csv(tmp_path / "r.csv", answered(run))
-    import_ratings(run, file)
+    import_ratings(run, rated_of(run), file)
     run.directory.remove("ratings/part-00000.parquet")
     with pytest.raises(RunCorruptError, match="was written and is missing"):
         ratings_of(run)
-    import_ratings(run, file)
+    import_ratings(run, rated_of(run), file)
     assert len(ratings_of(run)) == len(answered(run))
 
 
 def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
     """What is drawn is drawn anew where it is gone; what people said is not, and must not leave the scores unseen."""
-    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
-    rescore(run)
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
+    rescore(run, rated_of(run))
     run.directory.remove("ratings/part-00000.parquet")
     with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: it was written and is missing"):
         quick.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
 
 
 def test_a_changed_part_is_refused(run, tmp_path):
-    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
     path = tmp_path / "run/ratings/part-00000.parquet"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -229,13 +229,13 @@ def test_images_that_were_drawn_from_nothing_are_refused(run, size):
     rows = [{"item": run.plan[0].id, "rater": "r", "answer": "woman", "stratum": "\x1b[31mx", "stratum_size": size}]
     add_ratings(run, "task", rows)
     with pytest.raises(RunCorruptError, match=r"ratings/part-00000.parquet: .*'stratum_size' is below 1 for") as said:
-        human_study(run, run.scores)
+        human_study(run, rated_of(run), run.scores)
     assert str(said.value).isprintable()
 
 
 def test_scoring_again_keeps_the_rows_of_people(run, tmp_path):
-    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
-    before = rescore(run).query("metric == 'human'").reset_index(drop=True)
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
+    before = rescore(run, rated_of(run)).query("metric == 'human'").reset_index(drop=True)
     cm.score_run(run.url)
     after = cm.open_run(run.url).scores.query("metric == 'human'").reset_index(drop=True)
     assert after.equals(before)
@@ -245,32 +245,32 @@ def test_scoring_again_keeps_the_rows_of_people(run, tmp_path):
 
 
 def test_items_are_drawn_within_concepts_and_readings(finished):
-    read = readings_of(finished)["mean"]
+    read = readings_of(finished, rated_of(finished))["mean"]
     for strata, most in (("concept", 4), ("reading", 4)):
-        drawn = draw_items(finished, 4, strata=strata)
+        drawn = draw_items(finished, rated_of(finished), 4, strata=strata)
         counts = {name: sum(item.concept == name for item in drawn) for name in set(targets(finished).concept)}
         assert all(0 < n <= most for n in counts.values())
-    for item in draw_items(finished, 4, strata="reading"):
-        group = compared_groups(finished.suite)[0 if read[item.name] else 1]
+    for item in draw_items(finished, rated_of(finished), 4, strata="reading"):
+        group = rated_of(finished).groups[0 if read[item.name] else 1]
         assert item.stratum == f"{item.concept}, read as {group}"
         ids = targets(finished)[lambda held, name=item.concept: held.concept == name].id
         assert item.stratum_size == sum(read[identifier] == read[item.name] for identifier in ids)
 
 
 def test_one_seed_draws_one_sample(finished):
-    first, again, other = (draw_items(finished, 3, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (draw_items(finished, rated_of(finished), 3, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_attention_items_were_drawn_for_a_group(finished):
-    checks = [item for item in draw_items(finished, 1, attention=3) if item.attention]
+    checks = [item for item in draw_items(finished, rated_of(finished), 1, attention=3) if item.attention]
     held = finished.samples.set_index("id")
     assert [held.group[item.name] for item in checks] == [item.attention for item in checks]
     assert len(checks) == 3
 
 
 def test_a_concept_can_be_shown_at_once(finished):
-    for item in draw_items(finished, 0, shown=5):
+    for item in draw_items(finished, rated_of(finished), 0, shown=5):
         assert item.name == f"concept:{item.concept}"
         assert len(set(item.pictures)) == 5
         assert set(item.pictures) <= set(targets(finished)[lambda held, item=item: held.concept == item.concept].id)
@@ -312,13 +312,13 @@ def rows_of(run, rater, answer, **marks):
 def test_simulated_raters_are_scored_apart(run):
     """What people said is scored as if simulated raters had never been there."""
     add_ratings(run, "task people", rows_of(run, "a", "man") + rows_of(run, "b", "woman"))
-    alone = rescore(run).query("metric == 'human'").reset_index(drop=True)
+    alone = rescore(run, rated_of(run)).query("metric == 'human'").reset_index(drop=True)
     add_ratings(run, "task demo", rows_of(run, "c", "man", simulated=True) + rows_of(run, "d", "man", simulated=True))
-    both = rescore(run)
+    both = rescore(run, rated_of(run))
     assert both.query("metric == 'human'").reset_index(drop=True).equals(alone)
     assert (both.query("metric == 'simulated' and component == 'share'").value == 1).all()
     assert remove_ratings(run, "task demo", simulated=True) == 2 * len(targets(run))
-    assert set(rescore(run).metric) >= {"human"}
+    assert set(rescore(run, rated_of(run)).metric) >= {"human"}
     assert not (run.scores.metric == "simulated").any()
 
 
@@ -336,27 +336,29 @@ def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
     assert pooled(run) in report_input(run).damage
     with pytest.raises(RunNotFoundError, match="counted simulated raters"):
         _require_scores_of_now(run)
-    rescore(run)
+    rescore(run, rated_of(run))
     assert not pooled(run)
 
 
 def test_an_exported_table_stays_marked_where_it_is_taken_in(run, tmp_path):
     rows = [(*row, "True") for row in answered(run, raters=1)] + [(*row, "") for row in answered(run, raters=2)]
-    import_ratings(run, write_csv(tmp_path / "r.csv", rows, ("item", "rater", "answer", "simulated")))
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", rows, ("item", "rater", "answer", "simulated")))
     assert ratings_of(run).simulated.sum() == len(answered(run, raters=1))
 
 
 def test_unknown_concepts_and_strata_are_refused(finished):
     with pytest.raises(RatingsError, match="has no images of"):
-        draw_items(finished, 2, concepts=["gaurd"])
+        draw_items(finished, rated_of(finished), 2, concepts=["gaurd"])
     with pytest.raises(RatingsError, match="strata"):
-        draw_items(finished, 2, strata="gender")
+        draw_items(finished, rated_of(finished), 2, strata="gender")
 
 
 def test_items_drawn_either_way_are_put_into_the_strata_of_the_readings(run):
-    items = {"simple": draw_items(run, 3, seed=1), "strata": draw_items(run, 4, strata="reading", seed=2)}
-    read = readings_of(run)["mean"]
-    a, b = compared_groups(run.suite)
+    simple = draw_items(run, rated_of(run), 3, seed=1)
+    by_reading = draw_items(run, rated_of(run), 4, strata="reading", seed=2)
+    items = {"simple": simple, "strata": by_reading}
+    read = readings_of(run, rated_of(run))["mean"]
+    a, b = rated_of(run).groups
     for source, drawn in items.items():
         rows = [
             {"item": i.name, "rater": "r", "answer": a if read[i.name] else b, "stratum": i.stratum,
@@ -364,17 +366,14 @@ def test_items_drawn_either_way_are_put_into_the_strata_of_the_readings(run):
             for i in drawn
         ]  # fmt: skip
         add_ratings(run, source, rows)
-    for concept in human_study(run, run.scores).concepts:
+    for concept in human_study(run, rated_of(run), run.scores).concepts:
         assert concept.sizes.sum() == 8 or set(concept.sizes) <= set(range(1, 9))
         assert len(concept.strata) == concept.answers.shape[1]
 
 
-def test_a_suite_of_no_two_groups_is_refused(finished):
-    class Nothing:
-        name = "nothing"
-
+def test_a_suite_of_no_two_groups_is_refused():
     with pytest.raises(RunMismatchError, match="two groups"):
-        compared_groups(Nothing())
+        _ = Rated("nothing").groups
 
 
 # --- edits -----------------------------------------------------------------------------------------------------------
@@ -384,15 +383,15 @@ def test_a_suite_of_no_two_groups_is_refused(finished):
 def test_edits_are_rated_and_held_against_the_reader(tmp_path):
     suite = toy_editing.toy_suite()
     run = quick.audit(toy_editing.Recolourer(), suite, tmp_path / "run", encoder=toy_editing.Reader())
-    items = draw_items(run, 4, attention=2)
+    items = draw_items(run, rated_of(run), 4, attention=2)
     edits = run.samples[run.samples.role == "edit"]
     assert {item.name for item in items if not item.attention} <= set(edits.id)
     assert {item.attention for item in items if item.attention} == {"man", "woman"}
-    read = readings_of(run)["mean"]
+    read = readings_of(run, rated_of(run))["mean"]
     assert set(read) == set(edits.id)
     rows = [(i, f"worker {k}", "Man" if read[i] else "woman") for i in edits.id[::2] for k in range(2)]
-    import_ratings(run, write_csv(tmp_path / "r.csv", rows))
-    rescore(run)
+    import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", rows))
+    rescore(run, rated_of(run))
     assert (human(run, "sensitivity").value.dropna() == 1).all()
     shares = human(run, "corrected_share").query("encoder == 'mean'").set_index("concept").value
     for concept, held in edits.groupby("concept"):  # people see what the reader does, so the reader is right of all

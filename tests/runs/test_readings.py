@@ -7,13 +7,18 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics import association_scores
-from clinometer.runs.browse import Reader, compared_words, part_numbers, piece_of
+from clinometer.runs.browse import Reader, part_numbers, piece_of
+from clinometer.studies import study_of
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 
+def words_of(run):
+    return study_of(run.suite).reading_words(run.suite)
+
+
 def readings(run, encoder="eye"):
-    reader = Reader(run, encoder)
+    reader = Reader(run, encoder, words_of(run))
     pieces = [piece_of(run, part) for part in part_numbers(run)]
     for piece in pieces:
         reader.learn(piece)
@@ -27,7 +32,7 @@ def run(tmp_path_factory):
 
 def test_sides_and_margins_are_the_association_with_the_words(run):
     vectors, texts = run.embeddings("eye"), run.texts("eye")
-    a, b = (np.stack([texts[word] for word in words]) for words in compared_words(run).values())
+    a, b = (np.stack([texts[word] for word in words]) for words in words_of(run).values())
     seen = readings(run)
     assert set(seen) == set(vectors)
     for identifier, vector in vectors.items():
@@ -60,7 +65,7 @@ def test_parts_do_not_matter(run, tmp_path):
 def test_exchanging_the_groups_exchanges_the_sides_alone(run, tmp_path):
     axis = {"a": "woman", "b": "man", "third": "other"}
     exchanged = quick.audit(Painter(), toy_suite(axis=axis), tmp_path / "run", encoder=Eye())
-    assert list(compared_words(exchanged)) == list(compared_words(run))[::-1]
+    assert list(words_of(exchanged)) == list(words_of(run))[::-1]
     first, second = readings(run), readings(exchanged)
     assert {key: (seen.group, seen.margin) for key, seen in first.items()} == {
         key: (seen.group, seen.margin) for key, seen in second.items()
@@ -85,7 +90,7 @@ def test_a_part_of_refusals_alone_has_no_readings(tmp_path):
 def test_a_run_that_changes_while_it_is_read_is_read_as_far_as_it_goes(run, tmp_path):
     shutil.copytree(run.url, tmp_path / "run")
     changing = cm.open_run(tmp_path / "run")
-    whole, reader = readings(run), Reader(changing, "eye")
+    whole, reader = readings(run), Reader(changing, "eye", words_of(changing))
     pieces = [piece_of(changing, part) for part in part_numbers(changing)]
     reader.learn(pieces[0])  # the vectors of the others were not there then
     (tmp_path / "run/embeddings/eye/part-00001.parquet").unlink()  # and these are no more

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from clinometer.runs import Run
 from clinometer.runs.ratings.sampling import draw_items
+from clinometer.studies import rated_of
 from clinometer.web.database import writing
 from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
@@ -31,7 +32,7 @@ def make(
 ) -> tuple[str, str]:
     """A task and the token of an invitation to it."""
     given = {"title": "A task", "question": QUESTION, "answers": answers_for([run]), "raters_each": 50} | wanted
-    drawn = [(run.directory.place, item) for item in draw_items(run, images, attention=2)]
+    drawn = [(run.directory.place, item) for item in draw_items(run, rated_of(run), images, attention=2)]
     with writing(browser.app.state.ratings.engine) as session:
         task = make_task(session, TaskSpec(**given), drawn)
         return task.id, invite(session, task, days=days, raters_most=most)

@@ -12,6 +12,7 @@ import pytest
 import clinometer as cm
 from clinometer.models.protocols import Card
 from clinometer.runs.browse import Reader, part_numbers, piece_of
+from clinometer.studies import study_of
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures
@@ -84,7 +85,7 @@ def test_every_order_is_one(explored):
 
 def test_typical_images_are_near_the_mean_of_their_concept(runs, explored):
     run = cm.open_run(runs / "step-900")
-    reader = Reader(run, "eye")
+    reader = Reader(run, "eye", study_of(run.suite).reading_words(run.suite))
     pieces = [piece_of(run, part) for part in part_numbers(run)]
     for piece in pieces:
         reader.learn(piece)

@@ -10,6 +10,7 @@ from sqlalchemy import select
 import clinometer as cm
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.ratings.sampling import draw_items
+from clinometer.studies import rated_of
 from clinometer.web.database import reading
 from clinometer.web.ratings.tables import Item
 from tests.old_runs import as_of_format_1
@@ -72,7 +73,7 @@ def test_raters_are_warned_and_see_them_blurred(browser, run, runs):
 
 
 def test_a_concept_that_is_shown_at_once_is_flagged_by_any_of_its_images(run):
-    assert {item.concept for item in draw_items(run, 0) if item.flagged} == {FLAGGED}
+    assert {item.concept for item in draw_items(run, rated_of(run), 0) if item.flagged} == {FLAGGED}
 
 
 def test_a_report_which_goes_from_hand_to_hand_leaves_them_out(runs):
@@ -93,7 +94,7 @@ def test_runs_of_earlier_versions_know_no_flags(runs, tmp_path):
         change()
         run = cm.open_run(place)
         assert run.samples.flagged.isna().all()
-        assert not any(item.flagged for item in draw_items(run, 2, attention=2))
+        assert not any(item.flagged for item in draw_items(run, rated_of(run), 2, attention=2))
         cm.score_run(place)
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
     page = browser.get("/explore", params={"run": ids(browser)["old"], "per": 96}).text

@@ -9,7 +9,8 @@ import pytest
 
 import clinometer as cm
 from clinometer.runs.ratings import add_ratings, rescore
-from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.scoring import readings_of
+from clinometer.studies import rated_of
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -20,7 +21,7 @@ def rated(runs, tmp_path_factory):
     place = tmp_path_factory.mktemp("rated")
     shutil.copytree(runs / "step-900", place / "runs" / "rated")
     run = cm.open_run(place / "runs" / "rated")
-    read, other = readings_of(run)["mean"], {}
+    read, other = readings_of(run, rated_of(run))["mean"], {}
     for order, item in enumerate(list(read)[::3]):
         seen, unseen = ("man", "woman") if read[item] else ("woman", "man")
         other[item] = (unseen if order % 2 else seen, seen if order % 2 else unseen)
@@ -31,7 +32,7 @@ def rated(runs, tmp_path_factory):
     ]
     rows += [rows[0] | {"rater": "r0", "repeat": True, "answer": HTML}]
     add_ratings(run, "a file", rows)
-    rescore(run)
+    rescore(run, rated_of(run))
     return client(place / "runs", cache=place / "cache"), cm.open_run(run.url), list(other)
 
 

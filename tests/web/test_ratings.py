@@ -15,8 +15,8 @@ from sqlalchemy import select
 import clinometer as cm
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings import ratings_of
-from clinometer.runs.ratings.readings import readings_of
-from clinometer.runs.ratings.scoring import compared_groups
+from clinometer.runs.ratings.scoring import readings_of
+from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.demo import SKILLS, add_demo
 from clinometer.web.ratings.links import invite
@@ -402,7 +402,7 @@ def test_simulated_raters_have_the_skill_that_they_are_named_by(served):
     assert add_demo(engine, [run]) == task  # it is made once
     with reading(engine) as session:
         held = answers_of(session, session.get(Task, task))
-    read, (a, b) = readings_of(run)["mean"], compared_groups(run.suite)
+    read, (a, b) = readings_of(run, rated_of(run))["mean"], rated_of(run).groups
     shown = held[held.attention == ""]
     right = [answer == (a if read[item] else b) for item, answer in zip(shown["item"], shown.answer, strict=True)]
     by_rater = shown.assign(right=right).groupby("rater").right.mean()

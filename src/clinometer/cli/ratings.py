@@ -48,12 +48,13 @@ def import_(
     """Take ratings made elsewhere into a run, and score and report it with them."""
     from clinometer.runs import Run
     from clinometer.runs.ratings.importing import import_ratings
+    from clinometer.studies import rated_of
 
     opened = Run(run)
     columns = {"item": item_column, "rater": rater_column, "answer": answer_column}
     named = {key: name for key, name in columns.items() if name}
     with opened.directory.locked():
-        counts = import_ratings(opened, file, named=named, question=question)
+        counts = import_ratings(opened, rated_of(opened), file, named=named, question=question)
         _score(opened)
     typer.echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
     _say_scores(opened)
@@ -96,7 +97,7 @@ def new(
     require_web("ratings")
     from clinometer.runs import Run
     from clinometer.runs.ratings.sampling import draw_items
-    from clinometer.studies import study_of
+    from clinometer.studies import rated_of
     from clinometer.web.database import writing
     from clinometer.web.ratings.links import invite
     from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
@@ -118,12 +119,12 @@ def new(
         for run in opened
         for item in draw_items(
             run,
+            rated_of(run),
             images,
             strata=strata,  # type: ignore[arg-type]
             concepts=concept or (),
             attention=attention,
             seed=seed,
-            column=study_of(run.suite).rated_column,
             shown=shown,
         )
     ]
@@ -268,9 +269,10 @@ def _score(run: Run) -> None:
     """Scores and report, where the run was scored before."""
     from clinometer.pipeline.reporting import write_report
     from clinometer.runs.ratings import rescore
+    from clinometer.studies import rated_of
 
     if run.is_scored:
-        rescore(run)
+        rescore(run, rated_of(run))
         write_report(run)
 
 

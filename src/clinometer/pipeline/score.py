@@ -71,7 +71,8 @@ def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
             scored = study.score(run, resamples)
         else:
             scored = study.score_by(run, resamples, pool)
-    return Scored(with_ratings(run, with_repeats(run, with_refusals(run, scored.scores))), scored.curves)
+    scores = with_repeats(run, with_refusals(run, scored.scores))
+    return Scored(with_ratings(run, study.rated(run.suite), scores), scored.curves)
 
 
 def require_same_scores(run: Run, progress: Progress) -> None:

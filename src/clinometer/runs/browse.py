@@ -21,7 +21,6 @@ from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
-from clinometer.suites import LeaningSuite
 
 RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
@@ -264,12 +263,17 @@ def piece_of(run: Run, part: int) -> Piece:
 
 
 class Reader:
-    """One encoder's readings of a run, in two passes: ``learn`` every part, then ``read`` them in any order."""
+    """One encoder's readings of a run, in two passes: ``learn`` every part, then ``read`` them in any order.
 
-    def __init__(self, run: Run, encoder: str) -> None:
+    Parameters
+    ----------
+    words : of the groups that images are read as; a study names them.
+    """
+
+    def __init__(self, run: Run, encoder: str, words: Mapping[str, Sequence[str]]) -> None:
         self._run = run
         self.encoder = encoder
-        self.groups, self._words = _word_means(run, encoder)
+        self.groups, self._words = _word_means(run, encoder, words)
         self._sums: dict[Owner, np.ndarray] = {}
 
     def learn(self, piece: Piece) -> None:
@@ -330,9 +334,8 @@ def _cosines(units: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return units @ mean / length if length else np.full(len(units), nan)
 
 
-def _word_means(run: Run, encoder: str) -> tuple[tuple[str, ...], np.ndarray]:
+def _word_means(run: Run, encoder: str, words: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], np.ndarray]:
     """The groups that images are read as, and the mean unit vector of each group's words."""
-    words = compared_words(run)
     try:
         texts = run.texts(encoder) if words else {}
     except RunNotFoundError:  # the encoder has not come to them
@@ -341,12 +344,3 @@ def _word_means(run: Run, encoder: str) -> tuple[tuple[str, ...], np.ndarray]:
         return (), np.zeros((0, 0))
     means = [unit_vectors(np.stack([texts[word] for word in group])).mean(axis=0) for group in words.values()]
     return tuple(words), np.stack(means)
-
-
-def compared_words(run: Run) -> Mapping[str, Sequence[str]]:
-    """The words of the groups that the suite compares: of the pair; with axes, of every cell; of other studies none."""
-    suite = run.suite
-    if not isinstance(suite, LeaningSuite):
-        return {}
-    names = (suite.compared.a, suite.compared.b) if suite.axes is None else tuple(suite.groups)
-    return {name: suite.groups[name].words for name in names}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -16,7 +17,6 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.runs.leases import require_held
 from clinometer.runs.stores import (
     INVENTORIES,
     READ_ONLY,
@@ -44,6 +44,12 @@ local_path = LocalFileSystem._strip_protocol
 
 _BLOCK: Final = 2**26
 """Bytes that are hashed at a time."""
+
+HELD: Final[dict[str, Callable[[], None]]] = {}
+"""By the places of directories that this process holds, what refuses to write once another has taken over."""
+
+MOST_JSON: Final = 2**26
+"""Of run.json and the like: it lists a file for each part."""
 
 MOST_BYTES: Final = 2**29
 """The most bytes of a file that is read whole and is not a Parquet table: a page, a CSV file."""
@@ -210,7 +216,7 @@ class Files:
         RunStorageError
             The disk is full, or it may not be written there. What was there before is untouched.
         """
-        require_held(self, name)
+        self._require_held(name)
         self.require_writable()
         self._require_inside(name)
         if self.is_store:
@@ -243,6 +249,12 @@ class Files:
             raise RunStorageError(
                 f"{self.url}: this place can be read but not written; give another --out, or copy the run to a disk"
             )
+
+    def _require_held(self, name: str) -> None:
+        """Refuse to write where another process has taken over; hidden files, which say who that is, may be."""
+        require = HELD.get(self.place) if HELD and not name.startswith(".") else None
+        if require is not None:
+            require()
 
     def _require_inside(self, name: str) -> None:
         """Refuse to write, or remove, through a folder that is a link out of the directory."""
@@ -277,7 +289,7 @@ class Files:
         RunStorageError
             As of :meth:`write_bytes`.
         """
-        require_held(self, name)
+        self._require_held(name)
         self.require_writable()
         self._require_inside(name)
         try:
@@ -365,6 +377,23 @@ class Files:
             return hasher.hexdigest()
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a mapping as readable JSON."""
+        self.write_bytes(name, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a mapping back."""
+        try:
+            content = json.loads(self.read_bytes(name, MOST_JSON))
+            if isinstance(content, dict):
+                return content
+            fault = f"found {type(content).__name__}, expected a mapping"
+        except RecursionError:
+            fault = "not JSON that clinometer wrote (nested too deeply)"
+        except ValueError as error:  # a number of thousands of digits is one, too
+            fault = f"not JSON ({error})"
+        raise RunCorruptError(f"{self.path(name)}: {fault}; restore it or start a new run")
 
     @contextmanager
     def _opened(self, name: str, *, whole: bool = False) -> Iterator[Any]:

@@ -18,9 +18,10 @@ from typing import Any, Final
 import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
+from clinometer.runs.files import MOST_JSON
 from clinometer.runs.ledger import RATINGS
 from clinometer.runs.samples import WITHOUT_PIXELS
-from clinometer.runs.storage import MOST_JSON, Directory
+from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 
 SCORES: Final = "scores.parquet"

@@ -29,19 +29,15 @@ from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
 from clinometer._in_hand import PLACE, in_hand
 from clinometer.errors import RunCorruptError, RunError, RunLockedError, RunNotFoundError
+from clinometer.runs.files import HELD, Files
 from clinometer.runs.stores import INVENTORIES, Inventory, not_writable
-
-if TYPE_CHECKING:
-    from clinometer.runs.files import Files
-    from clinometer.runs.storage import Directory
-
 
 FOLDER: Final = ".leases"
 LIFETIME: Final = 60.0
@@ -109,7 +105,7 @@ class Lease:
 
     def __init__(
         self,
-        place: Directory,
+        place: Files,
         name: str,
         *,
         lifetime: float = LIFETIME,
@@ -286,42 +282,26 @@ def _beat(holder: Holder) -> str:
 
 SIGNATURE: Final = ".lock-holder.json"
 
-_LEASES: Final[dict[str, Lease]] = {}
-"""What this process holds, by place."""
-
 
 @contextmanager
-def hold(directory: Directory) -> Iterator[None]:
+def hold(directory: Files) -> Iterator[None]:
     """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
     with _locked(directory) if directory.is_local else nullcontext():
         # Who had the lock of this machine has it no more, so its lease is over, too.
         is_dead = is_of_this_machine if directory.is_local else is_gone
         lease = Lease(directory, "driver", lifetime=LIFETIME, is_dead=is_dead)
         lease.acquire()
-        _LEASES[directory.place] = lease
+        HELD[directory.place] = lease.require_held
         INVENTORIES[directory.place] = Inventory(directory.fs, directory.root)
         try:
             yield
         finally:
-            del _LEASES[directory.place], INVENTORIES[directory.place]
+            del HELD[directory.place], INVENTORIES[directory.place]
             lease.release()
 
 
-def require_held(directory: Files, name: str) -> None:
-    """Refuse to write where another process has taken over. Hidden files say who that is, so they may be written.
-
-    Raises
-    ------
-    RunLockedError
-        Another process has; the message says which.
-    """
-    lease = _LEASES.get(directory.place) if _LEASES and not name.startswith(".") else None
-    if lease is not None:
-        lease.require_held()
-
-
 @contextmanager
-def _locked(directory: Directory) -> Iterator[None]:
+def _locked(directory: Files) -> Iterator[None]:
     lock = FileLock(directory.path(".lock"), timeout=0)
     try:
         os.makedirs(directory.root, exist_ok=True)
@@ -341,12 +321,12 @@ def _locked(directory: Directory) -> Iterator[None]:
         lock.release()
 
 
-def _sign(directory: Directory) -> None:
+def _sign(directory: Files) -> None:
     since = datetime.now(UTC).isoformat("T", "seconds")
     directory.write_json(SIGNATURE, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
 
 
-def _holder(directory: Directory) -> str:
+def _holder(directory: Files) -> str:
     with suppress(RunNotFoundError, RunCorruptError):
         holder = directory.read_json(SIGNATURE)
         return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"

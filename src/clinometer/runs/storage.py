@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,9 +26,6 @@ Check = Callable[[str | None], None]
 Shape = Callable[[pa.Table], None]
 """Told what a table holds; raises what it has against it."""
 
-MOST_JSON: Final = 2**26
-"""Of run.json and the like: it lists a file for each part."""
-
 HOLDS_PIXELS: Final = re.compile(r"(samples|unfinished)/")
 """Names of files of which pixels may be most, so that they are left aside where nobody asks for them."""
 
@@ -51,23 +47,6 @@ class Directory(Files):
             if LEFTOVER.fullmatch(leftover.name) and not leftover.is_dir():  # a folder is somebody else's
                 with suppress(OSError):  # it does no harm
                     leftover.unlink(missing_ok=True)
-
-    def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a mapping as readable JSON."""
-        self.write_bytes(name, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
-
-    def read_json(self, name: str) -> dict[str, Any]:
-        """Read a mapping back."""
-        try:
-            content = json.loads(self.read_bytes(name, MOST_JSON))
-            if isinstance(content, dict):
-                return content
-            fault = f"found {type(content).__name__}, expected a mapping"
-        except RecursionError:
-            fault = "not JSON that clinometer wrote (nested too deeply)"
-        except ValueError as error:  # a number of thousands of digits is one, too
-            fault = f"not JSON ({error})"
-        raise RunCorruptError(f"{self.path(name)}: {fault}; restore it or start a new run")
 
     def write_table(self, name: str, table: pa.Table) -> str:
         """Write a table as Parquet, sealed. Returns its checksum."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from clinometer.errors import SuiteError
 
 if TYPE_CHECKING:
+    from clinometer.runs import Run
+    from clinometer.runs.ratings.store import Rated
     from clinometer.studies.study import Study
     from clinometer.suites import Suite
 
@@ -43,3 +45,8 @@ def study_named(name: str) -> Study:
 def study_of(suite: Suite) -> Study:
     """The record of a suite's study."""
     return study_named(suite.study)
+
+
+def rated_of(run: Run) -> Rated:
+    """Ask the study of a run what people rate in it."""
+    return study_of(run.suite).rated(run.suite)

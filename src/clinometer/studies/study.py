@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
+from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.suites import Suite
 
@@ -52,6 +53,18 @@ class ComparedGroups:
 def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
     """No two groups are compared."""
     return (ComparedGroups(),)
+
+
+def named_answers(suite: Suite) -> dict[str, str]:
+    """Find the group that an answer means: groups by their names and labels, in small letters."""
+    groups = getattr(suite, "groups", {})
+    labels = {(getattr(group, "label", None) or name).lower(): name for name, group in groups.items()}
+    return labels | {name.lower(): name for name in groups}
+
+
+def rates_targets(suite: Suite) -> Rated:
+    """Have the images of concepts rated by themselves: they are held against no two groups."""
+    return Rated(suite.name, answers=named_answers(suite))
 
 
 Stage = Callable[[Run, Generator, Progress], None]
@@ -152,8 +165,9 @@ class Study:
     paired_evidence_of : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what
         these tell of each concept's difference, for a study that can be drawn until differences are decided.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
-    rated_column : the column of samples that says which images people rate where they see all of a concept at once: the
-        concept itself, or the category that its stimuli share.
+    rated : suite → what people rate in its runs, and by which rule an encoder reads a rated image.
+    reading_words : suite → the words of the groups as which an encoder reads single images, by group; none where it
+        compares no groups by words.
     """
 
     key: str
@@ -175,4 +189,5 @@ class Study:
         None
     )
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
-    rated_column: Literal["concept", "category"] = "concept"
+    rated: Callable[[Suite], Rated] = rates_targets
+    reading_words: Callable[[Suite], Mapping[str, Sequence[str]]] = lambda suite: {}

@@ -19,6 +19,7 @@ from typing import Any, Final
 from clinometer import api
 from clinometer.errors import RunStorageError
 from clinometer.runs.browse import Owner, Piece, Reader, part_numbers, piece_of
+from clinometer.studies import study_of
 from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 2
@@ -179,7 +180,8 @@ def make_index(run: api.Run, place: Path, progress: Callable[[float], None]) -> 
 
 def _fill(run: api.Run, writer: _Writer, progress: Callable[[float], None]) -> None:
     parts = part_numbers(run)
-    readers = [Reader(run, name) for name in run.encoder_cards]
+    words = study_of(run.suite).reading_words(run.suite)
+    readers = [Reader(run, name, words) for name in run.encoder_cards]
     for order, part in enumerate(parts):
         piece = piece_of(run, part)
         writer.write_samples(piece)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from diffusers import AutoPipelineForImage2Image
@@ -35,7 +35,6 @@ from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 if TYPE_CHECKING:
-    from clinometer.models.diffusers.pipeline import Opened
     from clinometer.models.diffusers.prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
@@ -43,6 +42,24 @@ FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
 """What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
 
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
+
+
+class Opened(Protocol):
+    """A pipeline that is loaded, from which generators at several settings are made."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its network is compiled."""
+        ...
+
+    @property
+    def batch_sizes(self) -> dict[Any, int]:
+        """Batch sizes that memory was found to hold, by the settings that say how much a batch takes."""
+        ...
+
+    def generator(self, *, batch_size: int | None = None, **options: Any) -> DiffusersGenerator:
+        """Draw with it at some settings."""
+        ...
 
 
 class DiffusersGenerator:

@@ -174,12 +174,12 @@ def load(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )
     pipeline.set_progress_bar_config(disable=True)
-    opened = Opened(pipeline, origin, name, chosen_device.type, further, compiled=compile)
+    opened = OpenedPipeline(pipeline, origin, name, chosen_device.type, further, compiled=compile)
     return opened.generator(**settings, batch_size=batch_size)
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedPipeline:
     """A pipeline on its device: what generators at any settings of a call have in common.
 
     Attributes
@@ -257,7 +257,7 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
     settings = {"name": "reference"} | options
     generator = load(str(reference.pipeline_path()), **_as_made_for(settings))
-    if generator.opened is not None:
+    if isinstance(generator.opened, OpenedPipeline):
         generator.opened = replace(generator.opened, defaults=_as_made_for)
     return generator
 

@@ -16,10 +16,8 @@ from typing import Any, Final
 
 from clinometer._messages import did_you_mean, first_and_more, named_in_a_line, quoted
 from clinometer.errors import RatingsError
-from clinometer.runs.ratings.readings import RATED
-from clinometer.runs.ratings.store import OF_CONCEPT, add_ratings
+from clinometer.runs.ratings.store import OF_CONCEPT, Rated, add_ratings
 from clinometer.runs.store import Run
-from clinometer.suites import EditingSuite, Suite
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,9 @@ class Imported:
     answers: tuple[str, ...]
 
 
-def import_ratings(run: Run, file: Path, *, named: Mapping[str, str] | None = None, question: str = "") -> Imported:
+def import_ratings(
+    run: Run, rated: Rated, file: Path, *, named: Mapping[str, str] | None = None, question: str = ""
+) -> Imported:
     """Take the ratings of a file into a run. The same file is taken in once, however often it is given.
 
     A rater who rated an item twice is taken to have been asked again: the second answer is a repeat.
@@ -43,7 +43,7 @@ def import_ratings(run: Run, file: Path, *, named: Mapping[str, str] | None = No
         The file is no such file, names an item that the run does not hold, or no answer that is a group.
     """
     ratings = read_ratings(file, named)
-    items, answers = _Items(run), _answers_of(run.suite)
+    items, answers = _Items(run, rated), rated.answers
     rows = [_row(rating, items, answers, question) for rating in ratings]
     _require_groups(run, rows, answers)
     _with_pseudonyms(rows)
@@ -56,12 +56,12 @@ def import_ratings(run: Run, file: Path, *, named: Mapping[str, str] | None = No
 class _Items:
     """The items of a run by what a file may call them."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, rated: Rated) -> None:
         self.run = run
         self.by_name = {sample.id: sample.id for sample in run.plan}
         self.by_name |= {PurePosixPath(s.file).name: s.id for s in run.plan if s.file}
         self.by_name |= {s.file: s.id for s in run.plan if s.file}
-        concepts = {name for s in run.plan if s.role in RATED for name in (s.concept, s.category) if name}
+        concepts = {name for s in run.plan if s.role in rated.roles for name in (s.concept, s.category) if name}
         self.by_name |= {name: f"{OF_CONCEPT}{name}" for name in sorted(concepts - self.by_name.keys())}
         self.by_name |= {f"{OF_CONCEPT}{name}": f"{OF_CONCEPT}{name}" for name in concepts}
 
@@ -76,15 +76,6 @@ class _Items:
             f"{rating.place}: {quoted(rating.item)} is no item of {self.run.url}; expected a sample's id, the file it "
             f"was imported from, or a concept{'; ' if hint else ''}{hint}"
         )
-
-
-def _answers_of(suite: Suite) -> Mapping[str, str]:
-    """Groups by their names and labels, in small letters; of an editing suite the two genders."""
-    if isinstance(suite, EditingSuite):
-        return {name.lower(): name for name in (suite.genders.a, suite.genders.b)}
-    groups = getattr(suite, "groups", {})
-    labels = {(getattr(group, "label", None) or name).lower(): name for name, group in groups.items()}
-    return labels | {name.lower(): name for name in groups}
 
 
 def _row(rating: Rating, items: _Items, answers: Mapping[str, str], question: str) -> dict[str, Any]:

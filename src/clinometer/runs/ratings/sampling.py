@@ -12,12 +12,9 @@ import pandas as pd
 from clinometer._messages import did_you_mean
 from clinometer.errors import RatingsError
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.readings import RATED, readings_of
-from clinometer.runs.ratings.scoring import compared_groups
-from clinometer.runs.ratings.store import OF_CONCEPT
+from clinometer.runs.ratings.scoring import readings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, Rated
 from clinometer.runs.store import Run
-from clinometer.suites import EditingSuite, Suite
-from clinometer.suites.editing import PORTRAIT
 
 Strata = Literal["concept", "reading", "none"]
 """Within what images are drawn: each concept, each concept and what the encoders read in it, or the whole run."""
@@ -46,19 +43,18 @@ class DrawnItem:
 
 def draw_items(
     run: Run,
+    rated: Rated,
     images: int,
     *,
     strata: Strata = "concept",
     concepts: Collection[str] = (),
     attention: int = 0,
     seed: int = 0,
-    column: Literal["concept", "category"] = "concept",
     shown: int = SHOWN,
 ) -> list[DrawnItem]:
     """Draw ``images`` of each concept, or as many in all with ``strata="none"``; 0 shows ``shown`` of each at once.
 
-    ``attention`` more are images that were drawn for either group by name, whose answer is taken as known. ``column``
-    of the samples says which images are shown at once; a study names it.
+    ``attention`` more are images that were drawn for either group by name, whose answer is taken as known.
 
     Raises
     ------
@@ -68,18 +64,20 @@ def draw_items(
     if strata not in get_args(Strata):
         raise RatingsError(f"expected one of {', '.join(get_args(Strata))}, found {strata!r}", field="strata")
     rng = np.random.default_rng([seed, 20])
-    pool = ratable_images(run, concepts)
+    pool = ratable_images(run, rated, concepts)
     if images == ALL_AT_ONCE:
         items = []
-        for name, images_of_concept in pool.groupby(column, sort=False):
+        for name, images_of_concept in pool.groupby(rated.column, sort=False):
             chosen = over_prompts(images_of_concept, shown, rng)
             pictures, flagged = tuple(chosen.id), bool(chosen.flagged.any())
             items.append(DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=flagged, pictures=pictures))
     else:
         items = [
-            item for stratum in _strata(run, pool, strata) for item in _stratum_items(stratum, images, strata, rng)
+            item
+            for stratum in _strata(run, rated, pool, strata)
+            for item in _stratum_items(stratum, images, strata, rng)
         ]
-    return [*items, *_attention(run, attention, rng)]
+    return [*items, *_attention(run, rated, attention, rng)]
 
 
 def over_prompts(images: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -96,17 +94,17 @@ def over_prompts(images: pd.DataFrame, number: int, rng: np.random.Generator) ->
     return images.iloc[rng.permutation(places)]
 
 
-def drawn_before(run: Run, item: str) -> list[str]:
+def drawn_before(run: Run, rated: Rated, item: str) -> list[str]:
     """Draw the pictures of an item of a task that kept none, made by an earlier version."""
-    images, name = ratable_images(run), item.removeprefix(OF_CONCEPT)
+    images, name = ratable_images(run, rated), item.removeprefix(OF_CONCEPT)
     images = images[(images.concept == name) | (images.category == name)]
     return list(over_prompts(images, SHOWN, np.random.default_rng([0, 20])).id)
 
 
-def ratable_images(run: Run, concepts: Collection[str] = ()) -> pd.DataFrame:
+def ratable_images(run: Run, rated: Rated, concepts: Collection[str] = ()) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
     samples = _samples(run)
-    pool = samples[(samples.status == "ok") & samples.role.isin(RATED)]
+    pool = samples[(samples.status == "ok") & samples.role.isin(rated.roles)]
     names = set(pool.concept)
     for name in concepts:
         if name not in names:
@@ -123,14 +121,14 @@ def _samples(run: Run) -> pd.DataFrame:
     return samples.assign(flagged=samples.flagged.fillna(False).astype(bool))
 
 
-def _strata(run: Run, pool: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
+def _strata(run: Run, rated: Rated, pool: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
     if strata == "none":
         yield "", pool
         return
     if strata == "concept":
         yield from (("", stratum) for _, stratum in pool.groupby("concept", sort=False))
         return
-    readings, (a, b) = readings_of(run).get(MEAN), compared_groups(run.suite)
+    readings, (a, b) = readings_of(run, rated).get(MEAN), rated.groups
     if readings is None:
         raise RatingsError(f"{run.url}: no encoder has read its images; give --strata concept, or score it first")
     read = pool.assign(read=[a if readings[identifier] else b for identifier in pool.id])
@@ -149,19 +147,12 @@ def _stratum_items(
         yield DrawnItem(str(row.id), str(row.concept), name, size, flagged=bool(row.flagged))
 
 
-def _drawn_for(suite: Suite, group: str) -> list[str]:
-    """Groups whose images show one of the two that are compared: itself, or the portraits of a gender."""
-    if isinstance(suite, EditingSuite):
-        return [name for name, portraits in suite.groups.items() if portraits.gender == group]
-    return [group]
-
-
-def _attention(run: Run, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
+def _attention(run: Run, rated: Rated, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
     """As many images of either group, drawn for it by name."""
     samples, items = _samples(run), []
-    for order, group in enumerate(compared_groups(run.suite) if number else ()):
-        of = samples[(samples.status == "ok") & samples.group.isin(_drawn_for(run.suite, group))]
-        of = of[of.role.isin(("attribute", PORTRAIT))]
+    for order, group in enumerate(rated.groups if number else ()):
+        of = samples[(samples.status == "ok") & samples.group.isin(rated.shown_by.get(group, [group]))]
+        of = of[of.role.isin(rated.shown_roles)]
         n = (number + 1 - order) // 2
         for row in of.iloc[rng.permutation(len(of))[:n]].itertuples():
             items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))

@@ -3,36 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import pandas as pd
 
-from clinometer.errors import RunMismatchError
-from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, RatedConcept, human_rows
+from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, MachineScores, RatedConcept, human_rows
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.readings import RATED, Readings, machine_scores, readings_of
-from clinometer.runs.ratings.store import OF_CONCEPT, has_ratings, ratings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
-from clinometer.suites import LeaningSuite, Suite
+from clinometer.stats.agreement import Agreement, krippendorff_alpha
+
+Readings = Mapping[str, Mapping[str, float]]
+"""Encoder → sample id → 1 where it reads the image as a, else 0."""
 
 
-def with_ratings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
+def readings_of(run: Run, rated: Rated) -> Readings:
+    """Readings of the rated images by the rule of the study's own numbers; none of a study that has no such rule.
+
+    ``"mean"`` averages over the encoders.
+    """
+    margins = {name: margins for name in run.encoder_cards if (margins := rated.read(run, name))}
+    if not margins:
+        return {}
+    ids = list(next(iter(margins.values())))
+    mean = {i: float(np.mean([by_id[i] for by_id in margins.values()])) for i in ids}
+    return {name: {i: float(m > 0) for i, m in by_id.items()} for name, by_id in ({MEAN: mean} | margins).items()}
+
+
+def machine_scores(scores: pd.DataFrame, rated: Rated) -> tuple[MachineScores, ...]:
+    """What people's fractions are held against: every signed score of the concepts, by encoder."""
+    concept_scores = scores[(scores.setting == "") & scores.group.isin(["", rated.groups[0]])]
+    machine = []
+    for metric, component in rated.machine:
+        rows = concept_scores[(concept_scores.metric == metric) & (concept_scores.component == component)]
+        for encoder, of_encoder in rows.groupby("encoder", sort=False):
+            names = of_encoder.concept.where(of_encoder.concept != "", of_encoder.category)
+            values = {str(n): float(v) for n, v in zip(names, of_encoder.value, strict=True)}
+            machine.append(MachineScores(metric, component, str(encoder), values))
+    return tuple(machine)
+
+
+def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
     """Scores, below them what people's ratings say, and apart from that what simulated ones do, where there are any."""
     if not has_ratings(run):
         return scores
     rows = [
         vars(score) | {"metric": metric}
         for metric in (HUMAN, SIMULATED)
-        for score in human_rows(human_study(run, scores, simulated=metric == SIMULATED))
+        for score in human_rows(human_study(run, rated, scores, simulated=metric == SIMULATED))
     ]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
-def rescore(run: Run) -> pd.DataFrame:
+def rescore(run: Run, rated: Rated) -> pd.DataFrame:
     """Compute the rows of people's ratings anew, and write them beside the others of the run's scores."""
     others = run.scores[~run.scores.metric.isin((HUMAN, SIMULATED))].reset_index(drop=True)
-    scores = with_ratings(run, others)
+    scores = with_ratings(run, rated, others)
     run.write_scores(scores, run.curves)
     return scores
 
@@ -49,7 +77,7 @@ def pooled(run: Run) -> str:
     )
 
 
-def human_study(run: Run, scores: pd.DataFrame, *, simulated: bool = False) -> HumanStudy:
+def human_study(run: Run, rated: Rated, scores: pd.DataFrame, *, simulated: bool = False) -> HumanStudy:
     """The ratings of a run by people as the metrics see them, or those by simulated raters.
 
     Raises
@@ -57,43 +85,24 @@ def human_study(run: Run, scores: pd.DataFrame, *, simulated: bool = False) -> H
     RunMismatchError
         The suite compares no two groups.
     """
-    a, b = compared_groups(run.suite)
+    a, b = rated.groups
     ratings = ratings_of(run)
     ratings = ratings[ratings.simulated == simulated]
     estimated = ratings[(ratings.attention == "") & ~ratings["repeat"]]
-    answers = tuple(dict.fromkeys([a, b, *_other_groups(run.suite), *sorted(estimated.answer.unique())]))
+    answers = tuple(dict.fromkeys([a, b, *([rated.third] if rated.third else []), *sorted(estimated.answer.unique())]))
     checks = ratings[ratings.attention != ""]
     same, repeats = _repeats(ratings)
     return HumanStudy(
         answers=answers,
         a=0,
         b=1,
-        concepts=tuple(_concepts(run, estimated, answers)),
+        concepts=tuple(_concepts(run, rated, estimated, answers)),
         same=same,
         repeats=repeats,
         right=int((checks.answer == checks.attention).sum()),
         checks=len(checks),
-        machine=machine_scores(scores, a),
+        machine=machine_scores(scores, rated),
     )
-
-
-def compared_groups(suite: Suite) -> tuple[str, str]:
-    """The two groups that a suite compares.
-
-    Raises
-    ------
-    RunMismatchError
-        It names none, or crosses axes.
-    """
-    sides: Any = getattr(suite, "axis", None) or getattr(suite, "genders", None)
-    if sides is None or (isinstance(suite, LeaningSuite) and suite.axes):
-        raise RunMismatchError(f"suite {suite.name}: ratings are held against two groups, and it does not name two")
-    return sides.a, sides.b
-
-
-def _other_groups(suite: Suite) -> Sequence[str]:
-    third = getattr(getattr(suite, "axis", None), "third", None)
-    return (third,) if third else ()
 
 
 def _repeats(ratings: pd.DataFrame) -> tuple[int, int]:
@@ -104,18 +113,18 @@ def _repeats(ratings: pd.DataFrame) -> tuple[int, int]:
     return int((both.answer == both.answer_first).sum()), len(both)
 
 
-def _concepts(run: Run, ratings: pd.DataFrame, answers: Sequence[str]) -> Iterator[RatedConcept]:
+def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[str]) -> Iterator[RatedConcept]:
     codes, raters = {answer: k for k, answer in enumerate(answers)}, sorted(ratings.rater.unique())
     table = ratings.assign(code=ratings.answer.map(codes).astype(float))
     # several tasks may have asked a rater about an item; the first answer counts
     answered = table.drop_duplicates(["rater", "item"]).pivot(index="rater", columns="item", values="code")
     answered = answered.reindex(raters)
     drawn = ratings.drop_duplicates("item").set_index("item")
-    readings = readings_of(run)
-    for concept, category, ids in _images(run):
-        rated = [identifier for identifier in ids if identifier in answered.columns]
-        if rated:
-            yield _concept(concept, category, ids, rated, answered[rated].to_numpy(), readings, drawn.loc[rated])
+    readings = readings_of(run, rated)
+    for concept, category, ids in _images(run, rated):
+        seen = [identifier for identifier in ids if identifier in answered.columns]
+        if seen:
+            yield _concept(concept, category, ids, seen, answered[seen].to_numpy(), readings, drawn.loc[seen])
     for item in (item for item in answered.columns if item.startswith(OF_CONCEPT)):
         name = item.removeprefix(OF_CONCEPT)
         yield RatedConcept(name, name, answered[[item]].to_numpy(), whole=True)
@@ -171,9 +180,59 @@ def _values_of(by_id: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
     return np.array([by_id[identifier] for identifier in ids], np.float64)
 
 
-def _images(run: Run) -> Iterator[tuple[str, str, list[str]]]:
+def _images(run: Run, rated: Rated) -> Iterator[tuple[str, str, list[str]]]:
     """Concepts with their category and the rated images that are there."""
     there = run.samples
-    images = there[(there.status == "ok") & there.role.isin(RATED)]
+    images = there[(there.status == "ok") & there.role.isin(rated.roles)]
     for (concept, category), concept_images in images.groupby(["concept", "category"], sort=False):
         yield str(concept), str(category), concept_images.id.tolist()
+
+
+# --- What an organiser sees while ratings come in: how far each rater and concept is, and how far raters agree -------
+
+
+RESAMPLES = 999
+
+
+@dataclass(frozen=True)
+class RaterSummary:
+    """One rater's answers: how many, the median of their seconds, and the counts that tell care."""
+
+    name: str
+    answers: int
+    seconds: float
+    right: int
+    checks: int
+    same: int
+    repeats: int
+
+
+def agreement_so_far(answers: pd.DataFrame) -> Agreement:
+    """Krippendorff's α of the answers so far, without repeats and without those whose answer is known."""
+    ratings = answers[~answers["repeat"].astype(bool) & (answers.attention == "")]
+    if ratings.empty:
+        return Agreement(nan, nan, nan, 0, reason="no answer yet")
+    codes = ratings.assign(code=pd.factorize(ratings.answer)[0].astype(float), key=ratings.run + "\0" + ratings.item)
+    table = codes.pivot_table(index="rater", columns="key", values="code", aggfunc="first")
+    return krippendorff_alpha(table.to_numpy(np.float64), n_resamples=RESAMPLES)
+
+
+def rater_summaries(answers: pd.DataFrame) -> dict[str, RaterSummary]:
+    """Each rater's answers so far, by pseudonym."""
+    return {str(name): _rater(str(name), own_answers) for name, own_answers in answers.groupby("rater", sort=False)}
+
+
+def _rater(name: str, answers: pd.DataFrame) -> RaterSummary:
+    checks = answers[answers.attention != ""]
+    again = answers[answers["repeat"].astype(bool)].merge(
+        answers[~answers["repeat"].astype(bool)], on=["run", "item"], suffixes=("", "_first")
+    )
+    return RaterSummary(
+        name=name,
+        answers=len(answers),
+        seconds=float(answers.seconds.astype(float).median()),
+        right=int((checks.answer == checks.attention).sum()),
+        checks=len(checks),
+        same=int((again.answer == again.answer_first).sum()),
+        repeats=len(again),
+    )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from clinometer._messages import quoted
-from clinometer.errors import RunCorruptError
+from clinometer.errors import RunCorruptError, RunMismatchError
 from clinometer.runs.ledger import RATINGS, always, require_shape
 from clinometer.runs.store import Run
 
@@ -43,6 +44,50 @@ OF_CONCEPT: Final = "concept:"
 _SIMULATED: Final = "skill-"
 """What names of simulated raters began with when their names alone told them; those of people are hexadecimal."""
 IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What people rate in the runs of a suite, as its study says.
+
+    Attributes
+    ----------
+    suite : its name.
+    pair : the two groups that ratings are held against; None where the suite does not compare two.
+    third : a further group among the answers; empty where there is none.
+    answers : groups by their names and labels, in small letters.
+    roles : roles of the images that are rated.
+    shown_roles : roles of images that show a group, whose answer is known.
+    shown_by : of each of the pair, the groups whose images show it.
+    column : the column of samples that says which images are seen at once: the concept, or the category of its stimuli.
+    machine : metrics and components of a concept that are larger the more it leans to the first of the pair.
+    read : (run, encoder) → by how much each rated image is nearer to the first of the pair, by its id, by the rule of
+        the study's own numbers; empty where the encoder cannot say.
+    """
+
+    suite: str
+    pair: tuple[str, str] | None = None
+    third: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    roles: tuple[str, ...] = ("target",)
+    shown_roles: tuple[str, ...] = ("attribute",)
+    shown_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    column: Literal["concept", "category"] = "concept"
+    machine: tuple[tuple[str, str], ...] = ()
+    read: Callable[[Run, str], Mapping[str, float]] = lambda run, encoder: {}
+
+    @property
+    def groups(self) -> tuple[str, str]:
+        """The two groups.
+
+        Raises
+        ------
+        RunMismatchError
+            The suite names none, or crosses axes.
+        """
+        if self.pair is None:
+            raise RunMismatchError(f"suite {self.suite}: ratings are held against two groups, and it does not name two")
+        return self.pair
 
 
 def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
+from clinometer.runs import Run
+from clinometer.runs.ratings.store import Rated
+from clinometer.runs.vectors import embedded
+from clinometer.stats.association import association_scores
 from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.page import side_by_side
 from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
 from clinometer.studies.editing.view import PIXELS, EditingView
 from clinometer.studies.study import ComparedGroups, PartStage, Study
 from clinometer.suites import EditingSuite, Suite
+from clinometer.suites.editing import EDIT, PORTRAIT
 
 TO_DECIDE: Final = "portraits, of all groups"
 
@@ -73,6 +80,31 @@ def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
 
 
+def rated(suite: Suite) -> Rated:
+    """Edits are rated; portraits of a gender show it."""
+    editing = _editing(suite)
+    pair = (editing.genders.a, editing.genders.b)
+    shown_by = {gender: [name for name, own in editing.groups.items() if own.gender == gender] for gender in pair}
+    return Rated(
+        suite.name, pair, "", {name.lower(): name for name in pair}, (EDIT,), (PORTRAIT,), shown_by,
+        read=read_by_wordings,
+    )  # fmt: skip
+
+
+def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
+    """By how much each edit is nearer to a than to b, by its id.
+
+    That is the mean over the wordings, where the study's own reader abstains if they disagree.
+    """
+    vectors, texts = embedded(run, encoder)
+    ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
+    if not texts or not ids:
+        return {}
+    wordings = _editing(run.suite).wordings
+    a, b = (np.stack([texts[getattr(wording, side)] for wording in wordings]) for side in ("a", "b"))
+    return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
+
+
 def _editing(suite: Suite) -> EditingSuite:
     assert isinstance(suite, EditingSuite)
     return suite
@@ -96,4 +128,5 @@ EDITING: Final = Study(
     extend_plan=plan_edits,
     check=require_editor,
     compared_groups=compared_groups,
+    rated=rated,
 )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
+from clinometer.runs import Run
+from clinometer.runs.ratings.store import Rated
+from clinometer.runs.vectors import embedded
+from clinometer.stats.association import association_scores
 from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
 from clinometer.studies.leaning.own_text import embed_own_texts, lacks_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
@@ -15,7 +21,7 @@ from clinometer.studies.leaning.prior import draw_prior_embeddings, parts_withou
 from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, paired_evidence_of, score_leaning
 from clinometer.studies.leaning.side_by_side import fidelity_caution, side_by_side
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.study import ComparedGroups, PartStage, Study, WholeStage
+from clinometer.studies.study import ComparedGroups, PartStage, Study, WholeStage, named_answers
 from clinometer.suites import LeaningSuite, Suite
 
 
@@ -36,6 +42,33 @@ def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
         ComparedGroups(first, others[0] if len(others) == 1 else "no level", _on_axis(leaning, name, pairs))
         for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in leaning.axes.items())
     ]
+
+
+def reading_words(suite: Suite) -> Mapping[str, Sequence[str]]:
+    """The words of the pair; with axes, of every cell."""
+    leaning = _leaning(suite)
+    names = (leaning.compared.a, leaning.compared.b) if leaning.axes is None else tuple(leaning.groups)
+    return {name: leaning.groups[name].words for name in names}
+
+
+def rated(suite: Suite) -> Rated:
+    """Images of targets are rated, and read by the words of the pair, as ``share`` reads them."""
+    leaning, answers = _leaning(suite), named_answers(suite)
+    if leaning.axes:
+        return Rated(suite.name, answers=answers)
+    pair = leaning.compared
+    return Rated(suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words)
+
+
+def read_by_words(run: Run, encoder: str) -> dict[str, float]:
+    """By how much each image of a target is nearer to the words of a than to those of b, by its id."""
+    vectors, texts = embedded(run, encoder)
+    words = list(reading_words(run.suite).values())
+    ids = [sample.id for sample in run.plan if sample.role == "target" and sample.id in vectors]
+    if not texts or not all(words) or not ids:
+        return {}
+    a, b = (np.stack([texts[word] for word in side_words]) for side_words in words)
+    return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
 def _on_axis(suite: LeaningSuite, axis: str, pairs: dict[str, str]) -> Callable[[str, str], tuple[str, str]]:
@@ -65,6 +98,12 @@ def _leaning(suite: Suite) -> LeaningSuite:
     assert isinstance(suite, LeaningSuite)
     return suite
 
+
+LARGER_TOWARDS_A: Final = (
+    ("mcas", IMAGE_PART), ("mcas", "mcas"), ("mcas", "ii"), ("mcas", "itp"), ("mcas", "ita"), ("mcas", "tt"),
+    ("share", "share"), ("share", "corrected_share"),
+)  # fmt: skip
+"""Scores of a target that are larger the more it leans to a."""
 
 PICTURES: Final = Quantity(
     component=IMAGE_PART,
@@ -115,4 +154,6 @@ LEANING: Final = Study(
     open_concepts=open_concepts,
     paired_evidence_of=paired_evidence_of,
     compared_groups=compared_groups,
+    rated=rated,
+    reading_words=reading_words,
 )

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row
-from clinometer.studies.study import ComparedGroups, Study
+from clinometer.runs import Run
+from clinometer.runs.ratings.store import Rated
+from clinometer.runs.vectors import embedded
+from clinometer.stats.association import association_scores
+from clinometer.studies.study import ComparedGroups, Study, named_answers
 from clinometer.studies.t2iat.page import PAGE, side_by_side
 from clinometer.studies.t2iat.scoring import compare_t2iat_runs, score_t2iat
 from clinometer.studies.t2iat.view import T2IATView
@@ -57,6 +63,32 @@ def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     return (ComparedGroups(axis.a, axis.b),)
 
 
+def rated(suite: Suite) -> Rated:
+    """Neutral images of stimuli are rated, those of a concept at once, and read by the stimulus' attribute images."""
+    axis = _narrowed(suite).axis
+    return Rated(
+        suite.name, (axis.a, axis.b), "", named_answers(suite), column="category",
+        machine=(("association", "mean"),), read=read_by_attribute_images,
+    )  # fmt: skip
+
+
+def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
+    """By how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
+    vectors, _ = embedded(run, encoder)
+    margins: dict[str, float] = {}
+    drawn: dict[tuple[str, str], list[str]] = {}
+    for sample in run.plan:
+        if sample.id in vectors:
+            drawn.setdefault((sample.concept, sample.group), []).append(sample.id)
+    suite = _narrowed(run.suite)
+    for _, stimulus in suite.stimuli():
+        ids = [drawn.get((stimulus.name, group), []) for group in ("", *suite.pair)]
+        if all(ids):
+            images, a, b = (np.stack([vectors[i] for i in group_ids]) for group_ids in ids)
+            margins |= dict(zip(ids[0], association_scores(images, a, b).tolist(), strict=True))
+    return margins
+
+
 def _label_a(suite: Suite) -> str:
     return suite.label_of(_narrowed(suite).axis.a)
 
@@ -79,5 +111,5 @@ T2IAT: Final = Study(
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
     compared_groups=compared_groups,
-    rated_column="category",
+    rated=rated,
 )

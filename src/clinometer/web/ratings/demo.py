@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from clinometer._secrets import masked
 from clinometer.errors import RatingsError
 from clinometer.runs import Run
-from clinometer.runs.ratings.readings import readings_of
 from clinometer.runs.ratings.sampling import draw_items
-from clinometer.runs.ratings.scoring import compared_groups
+from clinometer.runs.ratings.scoring import readings_of
+from clinometer.studies import rated_of
 from clinometer.web.database import writing
 from clinometer.web.ratings import answers
 from clinometer.web.ratings.links import invitation_of, invite, rater_of
@@ -42,7 +42,7 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
         task_id = session.scalar(select(Task.id).where(Task.title == TITLE).with_for_update())
         if task_id is not None:
             return task_id
-        run = next((run for run in runs if run.is_scored and readings_of(run)), None)
+        run = next((run for run in runs if run.is_scored and readings_of(run, rated_of(run))), None)
         if run is None:
             raise RatingsError("--demo: no run that an encoder has read; make one first: clinometer audit")
         return _make(session, run)
@@ -50,11 +50,12 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
 
 def _make(session: Session, run: Run) -> str:
     spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
-    items = [(masked(run.directory.place), item) for item in draw_items(run, 4, strata="reading", attention=4)]
+    drawn = draw_items(run, rated_of(run), 4, strata="reading", attention=4)
+    items = [(masked(run.directory.place), item) for item in drawn]
     task = make_task(session, spec, items)
     token = invite(session, task)
     session.flush()
-    read, groups = readings_of(run)["mean"], compared_groups(run.suite)
+    read, groups = readings_of(run, rated_of(run))["mean"], rated_of(run).groups
     truth = {name: groups[0] if reads else groups[1] for name, reads in read.items()}
     for order, skill in enumerate(SKILLS):
         _rate(session, token, skill, truth, groups, random.Random(order))

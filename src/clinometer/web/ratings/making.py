@@ -12,7 +12,7 @@ from clinometer import api
 from clinometer._secrets import masked
 from clinometer.errors import ClinometerError, RatingsError
 from clinometer.runs.ratings.sampling import SHOWN, Strata, draw_items
-from clinometer.studies import study_of
+from clinometer.studies import rated_of
 from clinometer.web.database import writing
 from clinometer.web.pages import render
 from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
@@ -104,10 +104,10 @@ def _make(request: Request, form: TaskForm) -> str:
         for run in runs
         for item in draw_items(
             run,
+            rated_of(run),
             form.images,
             strata=form.strata,
             attention=form.attention,
-            column=study_of(run.suite).rated_column,
             shown=form.shown,
         )
     ]

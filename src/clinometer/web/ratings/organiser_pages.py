@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
 
 from clinometer._csv import csv_text
-from clinometer.runs.ratings.summary import agreement_so_far, rater_summaries
+from clinometer.runs.ratings.scoring import agreement_so_far, rater_summaries
 from clinometer.web.database import reading, writing
 from clinometer.web.pages import render
 from clinometer.web.ratings import tasks

@@ -17,6 +17,7 @@ from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings.sampling import drawn_before
 from clinometer.runs.ratings.store import OF_CONCEPT
+from clinometer.studies import rated_of
 from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
@@ -74,7 +75,11 @@ class Room:
         """The samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
         if not item.name.startswith(OF_CONCEPT):
             return [item.name]
-        return item.pictures or drawn_before(self._run(item.run), item.name)
+        return item.pictures or self._drawn_before(item)
+
+    def _drawn_before(self, item: Item) -> list[str]:
+        run = self._run(item.run)
+        return drawn_before(run, rated_of(run), item.name)
 
     def picture(self, item: Item, order: int) -> bytes | None:
         """An item's picture as WebP, drawn anew from its pixels; None where there is none."""

@@ -16,7 +16,7 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings, rescore
 from clinometer.runs.ratings.sampling import DrawnItem
-from clinometer.runs.ratings.scoring import compared_groups
+from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
 
@@ -63,11 +63,10 @@ def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> t
     RatingsError
         The runs compare other groups than each other.
     """
-    pairs = {compared_groups(run.suite) for run in runs}
+    pairs = {rated_of(run).groups for run in runs}
     if len(pairs) > 1:
         raise RatingsError(f"runs: expected suites that compare the same groups, found {sorted(pairs)}")
-    suite: Any = runs[0].suite
-    third = getattr(getattr(suite, "axis", None), "third", None)
+    suite, third = runs[0].suite, rated_of(runs[0]).third
     groups = [*pairs.pop(), *([third] if third else [])]
     if third and tuple(others) == OTHER_ANSWERS:
         others = [name for name in others if name != "neither"]
@@ -174,7 +173,7 @@ def _source(identifier: str) -> str:
 
 def _score(run: Run) -> None:
     if run.is_scored:
-        rescore(run)
+        rescore(run, rated_of(run))
         write_report(run)
 
 
