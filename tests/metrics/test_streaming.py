@@ -3,24 +3,23 @@
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clinometer.errors import RunStorageError
-from clinometer.runs.vector_file import VectorFile
-from clinometer.stats import scratch
+from clinometer.runs.scratch import Scratch, VectorFile
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
-from clinometer.stats.scratch import Scratch
 from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
 from tests.metrics.studies import design, embeddings
 
 DESIGN = design()
 
 
-def scored(encoders):
-    return mcas_study(encoders, DESIGN, n_resamples=200, n_permutations=99)
+def scored(encoders, **options):
+    return mcas_study(encoders, DESIGN, n_resamples=200, n_permutations=99, **options)
 
 
 def lazily(encoder, asked):
@@ -47,8 +46,7 @@ def test_replicates_that_wait_in_a_file_and_are_read_by_twos_give_the_same_bits(
     encoders = [embeddings(f"e{seed}", seed=seed) for seed in range(n)]
     whole = scored(encoders)
     monkeypatch.setattr(cosines, "NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr(scratch, "IN_MEMORY", 0)
-    assert same(whole, scored(encoders))
+    assert same(whole, scored(encoders, store=partial(Scratch, 1)))
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -89,7 +87,7 @@ def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch)
     def full_file(**options):
         return open("/dev/full", "r+b", buffering=0)
 
-    monkeypatch.setattr("clinometer.stats.scratch.SpooledTemporaryFile", full_file)
+    monkeypatch.setattr("clinometer.runs.scratch.SpooledTemporaryFile", full_file)
     with pytest.raises(RunStorageError, match=r"of 1 MiB .*No space left.*name another folder in TMPDIR"):
         Scratch().keep(np.zeros(2**17))
 

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.study_runs import make_study_run
 from clinometer.pipeline.score import score
-from clinometer.runs import NoProgress
-from clinometer.stats import scratch
+from clinometer.runs import NoProgress, scratch
 from clinometer.studies.editing.scoring import edits_of, gender_readings
 from clinometer.studies.t2iat.scores import ConceptMeasurer
 from clinometer.studies.t2iat.scoring import t2iat_design, t2iat_embeddings

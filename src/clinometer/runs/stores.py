@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from clinometer.errors import ClinometerError, RunStorageError
-from clinometer.stats.scratch import Kept, Scratch
+from clinometer.runs.scratch import Kept, Scratch
 
 STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci"})
 """Kinds of filesystems where a file appears when its last byte has come, so that nothing has to be renamed."""

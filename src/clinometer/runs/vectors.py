@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
+from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
-from clinometer.runs.vector_file import VectorFile
 
 
 def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

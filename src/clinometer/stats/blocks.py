@@ -1,9 +1,10 @@
-"""Arrays that are made when they are asked for: a sequence of which one is held at a time."""
+"""Arrays that are made when they are asked for, and arrays that are put away until they are read again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from dataclasses import dataclass
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -104,3 +105,48 @@ def _cut(arrays: Sequence[np.ndarray], position: int, first: int, stop: int) -> 
     if isinstance(arrays, Blocks) and arrays._cut is not None:
         return arrays._cut(position, first, stop)
     return arrays[position][first:stop]
+
+
+class Kept(Protocol):
+    """An array that was put away."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, without reading it."""
+        ...
+
+    def read(self, first: int = 0, stop: int | None = None) -> np.ndarray:
+        """Read its entries along the first axis, from ``first`` to ``stop``."""
+        ...
+
+
+class ArrayStore(Protocol):
+    """Where arrays wait: in memory, or wherever a caller who has many of them puts them."""
+
+    def keep(self, array: np.ndarray) -> Kept:
+        """Put an array away."""
+        ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """An array that waits in memory."""
+
+    array: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.array.shape
+
+    def read(self, first: int = 0, stop: int | None = None) -> np.ndarray:
+        """Read some of its entries."""
+        return self.array[first:stop]
+
+
+class InMemory:
+    """A store that holds what it is given in memory."""
+
+    def keep(self, array: np.ndarray) -> Held:
+        """Put a copy of an array away."""
+        return Held(np.array(array))

@@ -21,8 +21,8 @@ from clinometer.models.faces import EXTRA, load_landmarker
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
+from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
-from clinometer.stats.scratch import Scratch
 from clinometer.studies.editing.average_faces import average_face, edit_faces, portrait_faces
 from clinometer.studies.editing.design import EditingDesign, Faces, setting_name
 from clinometer.studies.sharing import RunWork, Unit, made

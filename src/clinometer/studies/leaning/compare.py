@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 from typing import Literal
@@ -17,6 +17,7 @@ from clinometer.metrics.differences import METRIC, named_or_counted, not_measure
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.two_runs import Family, magnitude_row, with_reasons
+from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
 from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
@@ -56,6 +57,7 @@ def compare_leanings(
     seed: int = 0,
     confidence: float = 0.95,
     missing: MissingPictures | None = None,
+    store: Callable[[], ArrayStore] = InMemory,
 ) -> list[Score]:
     """Compare the MCAS components of two runs of one design, seen by the same encoders.
 
@@ -80,6 +82,7 @@ def compare_leanings(
     (:mod:`~clinometer.studies.leaning.scores.stopping`).
     ``missing`` : what either run was asked for and did not draw. What is missing of the second is taken to be of group
     b, and of the first of group a, and then the other way round; a verdict that does not hold over both says so.
+    ``store`` : makes what replicates wait in, memory by default.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def compare_leanings(
     first, second, lost = make_comparable(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
-    settings = DrawSettings(n_resamples, 1, seed, confidence)
+    settings = DrawSettings(n_resamples, 1, seed, confidence, store=store)
     measured = measured_runs(first, second, design, settings, paired)
     absent = absent_pictures(missing, (first, second), design, settings)
     rows = [

@@ -9,6 +9,7 @@ import pandas as pd
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.rows import MEAN, Scores
+from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
 from clinometer.runs.together import PooledRun
 from clinometer.studies.common import scores_table, suite_of
@@ -48,7 +49,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     if design.axes:
         scores = crossed_study(embeddings, design, measured=measured)
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
-    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured)
+    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
         stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
@@ -88,6 +89,7 @@ def compare_leaning(
         n_resamples=resamples,
         seed=runs[0].record["seed"],
         missing=missing,
+        store=Scratch,
     )
     # intervals over numbers of images that the images have set are not tested
     return rows if until_decided else [*rows, *_fidelity_differences(runs, encoders)]

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clinometer.runs.plan import Plan
+from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
-from clinometer.runs.vector_file import VectorFile
 from clinometer.stats.blocks import Blocks
 from clinometer.suites import LeaningSuite
 

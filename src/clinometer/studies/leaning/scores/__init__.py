@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule
+from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.studies.leaning.scores.axes import axis_rows
 from clinometer.studies.leaning.scores.components import mcas_rows, own_text_rows, prior_rows, sensitivity_rows
 from clinometer.studies.leaning.scores.derived import (
@@ -77,6 +78,7 @@ def mcas_study(
     seed: int = 0,
     confidence: float = 0.95,
     measured: Iterable[tuple[int, MeasuredTarget]] | None = None,
+    store: Callable[[], ArrayStore] = InMemory,
 ) -> list[Score]:
     """Compute every number of the MCAS family for one run.
 
@@ -119,13 +121,14 @@ def mcas_study(
 
     ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
     target is read here, but there must be as many, of embeddings that count each once.
+    ``store`` makes what replicates wait in, 0.7 MB a target and view: memory by default.
 
     Raises
     ------
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
-    settings = check_settings(n_resamples, n_permutations, seed, confidence)
+    settings = check_settings(n_resamples, n_permutations, seed, confidence, store)
     if design.axes:
         return crossed_study(encoders, design, confidence=confidence, measured=measured)
     if measured is None:

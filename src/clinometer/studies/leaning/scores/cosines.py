@@ -18,9 +18,8 @@ import numpy as np
 
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import matmul
-from clinometer.stats.blocks import mapped
+from clinometer.stats.blocks import Kept, mapped
 from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
-from clinometer.stats.scratch import Kept
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, pooled_encoders, unit_rows
 
 Formula = Callable[[np.ndarray], np.ndarray]

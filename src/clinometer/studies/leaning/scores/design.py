@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
 from math import prod
@@ -11,7 +11,7 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.blocks import sizes_of
+from clinometer.stats.blocks import ArrayStore, InMemory, sizes_of
 
 
 @dataclass(frozen=True)
@@ -310,13 +310,17 @@ def _is_cell(cell: Sequence[str], axes: Mapping[str, Sequence[str]]) -> bool:
 
 @dataclass(frozen=True)
 class DrawSettings:
-    """How much is drawn, from which seed; images from ``image_seed`` where it is given."""
+    """How much is drawn, from which seed; images from ``image_seed`` where it is given.
+
+    ``store`` makes what replicates wait in: memory, unless a caller has a file for them.
+    """
 
     n_resamples: int
     n_permutations: int
     seed: int
     confidence: float
     image_seed: int | None = None
+    store: Callable[[], ArrayStore] = InMemory
 
     def rng(self, *names: str) -> np.random.Generator:
         """Make a generator for one thing that is drawn: its draws depend on nothing else that is drawn."""
@@ -328,7 +332,9 @@ class DrawSettings:
         return replace(self, seed=seed).rng(*names)
 
 
-def check_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
+def check_settings(
+    n_resamples: int, n_permutations: int, seed: int, confidence: float, store: Callable[[], ArrayStore] = InMemory
+) -> DrawSettings:
     """Check settings before anything is drawn by them.
 
     Raises
@@ -343,7 +349,7 @@ def check_settings(n_resamples: int, n_permutations: int, seed: int, confidence:
         raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
     if seed < 0:
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
-    return DrawSettings(n_resamples, n_permutations, seed, confidence)
+    return DrawSettings(n_resamples, n_permutations, seed, confidence, store=store)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What one encoder, or the average of all, says: estimates and replicates of every target, from measured targets.
 
-Replicates of a target, 0.7 MB a view with what the texts add, are put away in a scratch file as they come. Targets may
+Replicates of a target, 0.7 MB a view with what the texts add, are put away in a store as they come. Targets may
 come in any order.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import matmul
+from clinometer.stats.blocks import ArrayStore, Kept
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
-from clinometer.stats.scratch import Kept, Scratch
 from clinometer.studies.leaning.scores.cosines import (
     Drawn,
     Replicates,
@@ -161,11 +161,11 @@ def gather(
     InvalidInputError
         A target is missing, or was measured of another number of images.
     """
-    layout, pooled, scratch = study.layout, pooled_encoders(encoders), Scratch()
+    layout, pooled, store = study.layout, pooled_encoders(encoders), study.settings.store()
     texts = [_text_cosines(encoder, layout) for encoder in encoders]
     if len(pooled) > 1:
         texts.append(tuple(np.mean([texts[i][kind] for i in pooled], axis=0) for kind in (0, 1)))
-    collectors = [_Collector(layout, draws, scratch, *cosines) for cosines in texts]
+    collectors = [_Collector(layout, draws, store, *cosines) for cosines in texts]
     blanks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t, target in measured:
         if (size := len(target.views[0].image_cosines)) != layout.target_sizes[t]:
@@ -237,9 +237,9 @@ class _Collector:
     """
 
     def __init__(
-        self, layout: Layout, draws: Draws | None, scratch: Scratch, text_image: np.ndarray, text_word: np.ndarray
+        self, layout: Layout, draws: Draws | None, store: ArrayStore, text_image: np.ndarray, text_word: np.ndarray
     ) -> None:
-        self._layout, self._scratch = layout, scratch
+        self._layout, self._store = layout, store
         self._texts = text_image, text_word
         self._point = np.full((len(layout.targets), 4, len(layout.groups)), np.nan)
         self._seen: dict[int, SeenTarget] = {}
@@ -252,7 +252,7 @@ class _Collector:
         """Take a target in hand: what was measured of its images, with what its text says."""
         self._point[t, IMAGED] = seen.point
         if seen.own_text is not None:
-            self._gains[t] = self._scratch.keep(seen.own_text.gains)
+            self._gains[t] = self._store.keep(seen.own_text.gains)
         self._tensors = [
             self._with_texts(t, drawn, texts)
             for drawn, texts in zip((seen.images, seen.stimulus), self._text_tensors, strict=False)
@@ -281,7 +281,7 @@ class _Collector:
     def put_away(self, t: int) -> None:
         """Put the replicates of the target in hand away."""
         if self._tensors:
-            self._drawn[t] = Drawn(*map(self._scratch.keep, self._tensors))
+            self._drawn[t] = Drawn(*map(self._store.keep, self._tensors))
 
     def _texts_under(self, draws: Draws | None) -> list[dict[int, list[Kept | None]]]:
         """Average what the texts say, (T × replicates) a group, by modality; for each kind of replicates."""
@@ -296,7 +296,7 @@ class _Collector:
             return []
 
         def keep(columns: Iterator[np.ndarray | None]) -> list[Kept | None]:
-            return [None if column is None else self._scratch.keep(column) for column in columns]
+            return [None if column is None else self._store.keep(column) for column in columns]
 
         itp, tt = keep(images(draws.images)), keep(words(draws.fixed_words))
         return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}]
