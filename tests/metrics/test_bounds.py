@@ -16,6 +16,7 @@ from clinometer.studies.leaning.scores.cosines import group_scores
 from clinometer.studies.leaning.scores.design import layout_of
 from clinometer.studies.leaning.scores.differences import MissingPictures, compare_intersections
 from clinometer.studies.t2iat import t2iat_study
+from clinometer.studies.t2iat.compare import compare_t2iat
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings, unit
 from tests.metrics.t2iat_designs import DESIGN as T2IAT
@@ -272,3 +273,22 @@ def test_an_association_that_missing_pictures_might_undo_depends_on_them():
     leaning = [row for row in rows if row.verdict == "leans" and row.metric == "association"]
     assert leaning
     assert {row.depends_on for row in leaning} == {MISSING}
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_differences_of_associations_have_bounds_and_tests_of_prompts_a_reason(paired):
+    first, second = t2iat_embeddings(n=12), t2iat_embeddings(1, n=12, lean=0.2)
+    short = next(iter(first.neutral))
+    plain, rows = (
+        compare_t2iat([first], [second], T2IAT, paired=paired, n_resamples=60, missing=missing)
+        for missing in (({}, {}), ({}, {short: 3}))
+    )
+    for before, row in zip(plain, rows, strict=True):
+        assert repr((before.value, before.low, before.high, before.p, before.verdict, before.n_target)) == repr(
+            (row.value, row.low, row.high, row.p, row.verdict, row.n_target)
+        )
+    bounded = [row for row in rows if np.isfinite(row.bound_low)]
+    assert {(row.component, row.concept, row.n_missing) for row in bounded} == {("association", short, 3)}
+    assert all(row.bound_low <= row.low <= row.high <= row.bound_high for row in bounded)
+    tests = [row for row in rows if row.component == "differential_association"]
+    assert all("no bounds for the 3 missing pictures" in row.reason for row in tests)

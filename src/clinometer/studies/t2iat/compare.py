@@ -47,6 +47,7 @@ def compare_t2iat(
     n_resamples: int = 10_000,
     seed: int = 0,
     confidence: float = 0.95,
+    missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
 ) -> list[Score]:
     """Differences of T2IAT's numbers between two runs of one design, seen by the same encoders.
 
@@ -85,7 +86,7 @@ def compare_t2iat(
     once = partial(counted_once, stimuli=stimuli, groups=(design.a, design.b))
     first, second = once(first, second) if paired else (once(first)[0], once(second)[0])
     settings = ComparisonSettings(
-        design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence
+        design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence, missing
     )
     mean = compared_pair("mean", first, second, settings)
     families = _families(mean, settings)
@@ -101,14 +102,14 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
     """Tests, judged over prompts; their effect sizes; stimuli, judged over images."""
     design = settings.design
     tests = [_test_rows(pair, test, settings) for test in design.tests]
-    stimuli = stimulus_difference_rows(
-        pair.first.stimuli,
-        pair.second.stimuli,
-        design,
-        pair.encoder,
-        paired=settings.paired,
-        confidence=settings.confidence,
-    )
+
+    def stimuli(side: int | None = None) -> list[Score]:
+        return stimulus_difference_rows(
+            pair.first.stimuli, pair.second.stimuli, design, pair.encoder, paired=settings.paired,
+            confidence=settings.confidence, missing=settings.missing, side=side,
+        )  # fmt: skip
+
+    ways = (0, 1) if any(any(of_run.values()) for of_run in settings.missing) else ()
     sides = (design.a, design.b)
     return [
         Family(
@@ -116,7 +117,10 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
             ends=stimulus_ends,
         ),
         Family(rows=[effect for _, effect in tests]),
-        Family(rows=stimuli, name="associations of the suite's stimuli", sides=sides, margin=design.margin),
+        Family(
+            rows=stimuli(), fillings=[stimuli(side) for side in ways],
+            name="associations of the suite's stimuli", sides=sides, margin=design.margin,
+        ),
     ]  # fmt: skip
 
 
@@ -150,6 +154,11 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
     return _explained(statistic), _explained(effect)
 
 
+def _stimuli_of(test: DesignedTest, design: T2iatDesign) -> list[str]:
+    """List the stimuli of both sides of a test."""
+    return [name for side in (test.x, test.y) for name in design.concepts[side]]
+
+
 def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[dict[str, Any], bool]:
     """Return what the rows of a test say besides their numbers, and whether these can be found."""
     runs = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
@@ -159,6 +168,10 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
     no_sets = f"no prompt of {empty[0]} has all its images in both runs" if empty else ""
     no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
+    missing = sum(of_run.get(s, 0) for of_run in settings.missing for s in _stimuli_of(test, settings.design))
+    unbounded = (
+        f"no bounds for the {missing} missing pictures: prompts change places with all of theirs" if missing else ""
+    )
     about = {
         "metric": METRIC,
         "concept": test.name,
@@ -166,7 +179,8 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
         "n_target": min(sum(prompt_set.n_images for prompt_set in sets) for sets in runs),
         "n_a": min(sum(map(sum, (prompt_set.sizes_a for prompt_set in sets))) for sets in runs),
         "n_b": min(sum(map(sum, (prompt_set.sizes_b for prompt_set in sets))) for sets in runs),
-        "reason": no_sets or left_out,
+        "n_missing": missing,
+        "reason": no_sets or "; ".join(filter(None, (left_out, unbounded))),
     }
     return about, not no_sets
 

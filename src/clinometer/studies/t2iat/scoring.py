@@ -81,8 +81,12 @@ class Measuring(RunWork):
 
 def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
     """Tell a design how many neutral images of each stimulus were asked for and are not there."""
+    return replace(design, missing=_missing(run))
+
+
+def _missing(run: Run) -> Counter[str]:
     rows = run.drawn.each(["concept", "group", "status"])
-    return replace(design, missing=Counter(name for name, group, status in rows if not group and status != "ok"))
+    return Counter(name for name, group, status in rows if not group and status != "ok")
 
 
 def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
@@ -109,6 +113,7 @@ def compare_t2iat_runs(
         paired=keep is not None,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
+        missing=(_missing(runs[0]), _missing(runs[1])),
     )
 
 

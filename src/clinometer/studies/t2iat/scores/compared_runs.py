@@ -59,6 +59,7 @@ class ComparisonSettings:
     n_resamples: int
     seed: int
     confidence: float
+    missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
 
 def counts_of(run: T2iatEmbeddings) -> object:

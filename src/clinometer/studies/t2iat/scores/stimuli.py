@@ -48,6 +48,20 @@ class StimulusCosines:
         associations: np.ndarray = self.image_a.mean(axis=1) - self.image_b.mean(axis=1)
         return associations
 
+    def filled(self, n: int, side: int) -> StimulusCosines:
+        """The same with so many more neutral images, all as far to B (``side`` 0), or to A, as those with it are.
+
+        Only differences of the two cosines count; where there is no image, or none to tell how far, it stays so.
+        """
+        if not (n and len(self.associations) and np.isfinite(self.poles).all()):
+            return self
+        furthest = (self.poles.min(), self.poles.max())[side]
+        return replace(
+            self,
+            image_a=np.vstack([self.image_a, np.full((n, self.image_a.shape[1]), furthest)]),
+            image_b=np.vstack([self.image_b, np.zeros((n, self.image_b.shape[1]))]),
+        )
+
 
 @dataclass(frozen=True)
 class MeasuredStimulus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite, nan
 from typing import Any
 
@@ -30,6 +31,8 @@ def stimulus_difference_rows(
     *,
     paired: bool,
     confidence: float,
+    missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
+    side: int | None = None,
 ) -> list[Score]:
     """ΔAsc of every stimulus with its t interval over images and its p.
 
@@ -37,12 +40,21 @@ def stimulus_difference_rows(
 
         ΔAsc = Asc(second) − Asc(first)                 positive: the second leans more to attribute a
         se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
+
+    ``missing`` : neutral images of either run that are not there; with ``side`` they make ΔAsc least (0) or most.
     """
-    return [
-        _row(first[name], second[name], design, paired, confidence, concept=name, category=concept, encoder=encoder)
-        for concept, stimuli in design.concepts.items()
-        for name in stimuli
-    ]
+    rows = []
+    for concept, stimuli in design.concepts.items():
+        for name in stimuli:
+            lost = [of_run.get(name, 0) for of_run in missing]
+            both = first[name], second[name]
+            if side is not None:  # of pairs it is not asked which picture is there: neither is taken to be
+                counts = [sum(lost)] * 2 if paired else lost
+                both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
+            about: dict[str, Any] = {"concept": name, "category": concept, "encoder": encoder, "n_missing": sum(lost)}
+            row = _row(*both, design, paired, confidence, **about)
+            rows.append(replace(row, n_target=min(len(run[name].image_a) for run in (first, second))))
+    return rows
 
 
 def _row(
