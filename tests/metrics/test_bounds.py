@@ -290,5 +290,6 @@ def test_differences_of_associations_have_bounds_and_tests_of_prompts_a_reason(p
     bounded = [row for row in rows if np.isfinite(row.bound_low)]
     assert {(row.component, row.concept, row.n_missing) for row in bounded} == {("association", short, 3)}
     assert all(row.bound_low <= row.low <= row.high <= row.bound_high for row in bounded)
-    tests = [row for row in rows if row.component == "differential_association"]
-    assert all("no bounds for the 3 missing pictures" in row.reason for row in tests)
+    others = [row for row in rows if row.component in ("differential_association", "effect_size", "magnitude")]
+    assert {row.component for row in others} >= {"differential_association", "effect_size", "magnitude"}
+    assert all("no bounds for the 3 missing pictures" in row.reason for row in others)

@@ -168,10 +168,7 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
     no_sets = f"no prompt of {empty[0]} has all its images in both runs" if empty else ""
     no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
-    missing = sum(of_run.get(s, 0) for of_run in settings.missing for s in _stimuli_of(test, settings.design))
-    unbounded = (
-        f"no bounds for the {missing} missing pictures: prompts change places with all of theirs" if missing else ""
-    )
+    missing, unbounded = _unbounded([test], settings)
     about = {
         "metric": METRIC,
         "concept": test.name,
@@ -183,6 +180,15 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
         "reason": no_sets or "; ".join(filter(None, (left_out, unbounded))),
     }
     return about, not no_sets
+
+
+def _unbounded(tests: Sequence[DesignedTest], settings: ComparisonSettings) -> tuple[int, str]:
+    """Count the pictures that tests miss, and say why these give a difference no bounds."""
+    stimuli = {name for test in tests for name in _stimuli_of(test, settings.design)}
+    missing = sum(of_run.get(name, 0) for of_run in settings.missing for name in stimuli)
+    return missing, (
+        f"no bounds for the {missing} missing pictures: prompts change places with all of theirs" if missing else ""
+    )
 
 
 def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: ComparisonSettings) -> float:
@@ -227,9 +233,14 @@ def _magnitude(
             pair.first.stimuli, pair.second.stimuli, settings.design, rng, paired=settings.paired, test=SWAP_TEST,
             confidence=settings.confidence,
         )  # fmt: skip
-        return row
+        missing = sum(sum(of_run.values()) for of_run in settings.missing)
+        unbounded = f"no bounds for the {missing} missing pictures" if missing else ""
+        return replace(row, n_missing=missing, reason="; ".join(filter(None, (row.reason, unbounded))))
     tests = [test for test in settings.design.tests if all(name in pair.images for name in (test.x, test.y))]
-    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
+    missing, unbounded = _unbounded(tests, settings)
+    about: dict[str, Any] = {
+        "metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests), "n_missing": missing,
+    }  # fmt: skip
     if not tests:
         return not_measured(Score(reason="no test is measured in both runs", **about))
     signs = [[float(np.sign(_value(run, test))) for test in tests] for run in (pair.first, pair.second)]
@@ -251,7 +262,7 @@ def _magnitude(
     )
     row = Score(
         value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        **_permuted(permutation), **about,
+        reason=unbounded, **_permuted(permutation), **about,
     )  # fmt: skip
     return magnitude_row(_explained(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
 
