@@ -43,8 +43,8 @@ RULE = {"metric": "mcas", "within": 1}
         ([{"metric": "mcas"}], "policy: rules.0: it has no limit; give within, at_most or at_least"),
         ([RULE | {"at_most": 1}], "within stands for both limits"),
         ([{"metric": "mcas", "at_least": 2, "at_most": 1}], "at_least 2 is above at_most 1"),
-        ([RULE | {"within": 0}], "rules.0.within: Input should be greater than 0, found 0"),
-        ([RULE | {"within": inf}], "rules.0.within: Input should be a finite number"),
+        ([RULE | {"within": 0}], "rules.0.within: expected more than 0, found 0"),
+        ([RULE | {"within": inf}], "rules.0.within: expected a finite number"),
         ([{"metric": "mcas", "at_least": 0, "at_most": None}], "rules.0: at_most has no value; give one, or leave"),
         ([RULE | {"concept": ["nurse", None]}], "rules.0: concept has no value"),
         (RULE, "policy: rules: expected a list of rules, found dict"),
@@ -56,7 +56,7 @@ RULE = {"metric": "mcas", "within": 1}
         ([RULE | {"wihtin": 1}], "policy: rules.0.wihtin: unknown key; did you mean within?"),
         ([RULE | {"colour": 1}], "policy: rules.0.colour: unknown key; expected name, metric, difference, component"),
         ([RULE | {"concept": []}], "rules.0.concept"),
-        ([RULE | {"interval": "words"}], "rules.0.interval: Input should be 'images' or 'stimuli'"),
+        ([RULE | {"interval": "words"}], "rules.0.interval: expected 'images' or 'stimuli'"),
     ],
 )
 def test_what_a_rule_cannot_say_is_told_in_one_line(rules, message):

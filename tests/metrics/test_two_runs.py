@@ -84,7 +84,9 @@ def test_no_comparison_corrects_or_judges_a_family_by_itself():
     own = {"corrected", "judge_differences", "judge_magnitude", "benjamini_hochberg", "holm", "outward"}
     studies = Path(clinometer.__file__).parent / "studies"
     comparisons = [
-        path for path in studies.rglob("*.py") if "METRIC" in path.read_text() and "two_runs" in path.read_text()
+        path
+        for path in studies.rglob("*.py")
+        if "metrics.differences import" in path.read_text() and "two_runs" in path.read_text()
     ]
     assert {path.relative_to(studies).parts[0] for path in comparisons} >= {"leaning", "t2iat", "refusals"}
     for path in [*comparisons, *studies.glob("*/compare.py")]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ModelError
+from clinometer.errors import InvalidInputError, ModelError
 from clinometer.models import GenerationRequest, load_generator
 from clinometer.models.openai.images import Pace, load
 from tests import quick
@@ -449,7 +449,7 @@ def test_the_total_that_is_asked_for_is_enough(tmp_path, price, total):
         generator = connect(server, price=price)
         with pytest.raises(ModelError, match=f"14 images .*; give --budget {total} or more"):
             quick.audit(generator, **asked)
-        with pytest.raises(ModelError, match="found a budget of nan"):
+        with pytest.raises(InvalidInputError, match="budget: expected a finite number, found nan"):
             quick.audit(generator, **asked, budget=float("nan"))
         quick.audit(generator, **asked, budget=float(total))
     assert len(server.asked) == 14

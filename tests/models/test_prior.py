@@ -115,7 +115,7 @@ def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     assert "From text over the prior to the image" in page
     assert "see the same direction for" in page
     digits = wording.digits_for([*rows.value, *rows.low, *rows.high])
-    assert all(f">{wording.signed(value, digits)}<br>" in page for value in rows.value)
+    assert all(f">{wording.signed(value, digits)}" in page for value in rows.value)
     assert cm.score_run(tmp_path / "run").equals(run.scores)
 
 

@@ -176,7 +176,7 @@ def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
     assert message.startswith("protocol: suite reference has none; those that have one: downstream/classification, ")
     assert "internal-bias, mcas, t2iat/career-family" in message
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InvalidInputError, match="protocol: Input should be 'paper', found 'mine'"):
+    with pytest.raises(InvalidInputError, match="protocol: expected 'paper', found 'mine'"):
         quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="mine")  # type: ignore[arg-type]
 
 

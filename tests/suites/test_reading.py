@@ -95,7 +95,7 @@ def test_aliases_in_reason_are_taken():
 )
 def test_a_number_of_images_has_a_limit(images):
     message = refused(lambda: toy_suite(images=images))
-    assert f"less than or equal to {MOST_EACH}" in message
+    assert f"at most {MOST_EACH}" in message
 
 
 def test_images_of_a_suite_have_a_limit_together():

@@ -93,7 +93,7 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
     assert (more.images.neutral, more.images.attribute) == (7, 7)
     assert more.image_count == 3 * 3 * 7
     assert suite.with_options().fingerprint == suite.fingerprint
-    with pytest.raises(SuiteError, match=r"images.neutral: .*greater than"):
+    with pytest.raises(SuiteError, match=r"images.neutral: expected at least"):
         suite.with_options(images=0)
     with pytest.raises(SuiteError, match=r"text_targets: it does not apply to suite .*, whose study is 't2iat'"):
         suite.with_options(text_targets="keyword")

@@ -69,7 +69,7 @@ def test_a_value_alone_is_an_axis_of_one():
         ({"axes": {"guidance": []}}, "sweep: axes.guidance: it is empty; give it a value, or leave it out"),
         ({"axes": {"guidance": [3, 3.0]}}, "sweep: axes.guidance: 3 comes twice"),
         ({"axes": {"model": ["a", "A"]}}, "two cells would lie in one folder"),
-        ({"axes": {"seed": [-1]}}, "greater than or equal to 0, found -1"),
+        ({"axes": {"seed": [-1]}}, "expected at least 0, found -1"),
         ({"axes": {"steps": [2.5]}}, "found 2.5"),
         ({"axes": {"seed": [0, True]}}, "found True"),
         ({"axes": {"guidance": ["high"]}}, "found 'high'"),

@@ -219,6 +219,14 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
 
 
+def _in_our_words(message: str) -> str:
+    """Say what pydantic expects as every other message does: ``expected at least 1``."""
+    for theirs, ours in (("Input should be ", "expected "), ("greater than or equal to", "at least"),
+                         ("less than or equal to", "at most"), ("greater than", "more than")):  # fmt: skip
+        message = message.replace(theirs, ours)
+    return message
+
+
 _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
 
 
@@ -252,7 +260,7 @@ def first_problem(
         message = str(first["ctx"]["error"])
     else:
         expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
-        message = f"expected {expected}" if expected else first["msg"]
+        message = f"expected {expected}" if expected else _in_our_words(first["msg"])
         if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
             message += f", found {quoted(first['input'])}"
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):

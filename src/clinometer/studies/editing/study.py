@@ -101,7 +101,7 @@ def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
     if not texts or not ids:
         return {}
     wordings = _editing(run.suite).wordings
-    a, b = (np.stack([texts[getattr(wording, side)] for wording in wordings]) for side in ("a", "b"))
+    a, b = (np.stack([texts[getattr(each, side)] for each in wordings]) for side in ("a", "b"))
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
