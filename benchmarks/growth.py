@@ -20,7 +20,7 @@ from time import process_time
 
 import numpy as np
 
-from clinometer.runs.scratch import VectorFile
+from clinometer.runs.scratch import Scratch, VectorFile
 from clinometer.studies.leaning.scores import Design, EncoderEmbeddings, TargetDesign, mcas_study
 
 DIM, PROMPTS, PER_PROMPT, WORDS = 768, 16, 10, 8
@@ -52,7 +52,7 @@ def random_encoder(number: int, images: int, concepts: int) -> EncoderEmbeddings
     )
 
 
-def measure(images: int, concepts: int, encoders: int, resamples: int, missing: float) -> dict[str, float]:
+def measure(images: int, concepts: int, encoders: int, resamples: int, missing: float = 0.0) -> dict[str, float]:
     """Score one study in this process: processor seconds, and the peak of its memory in bytes.
 
     ``missing`` : so many images for each that is there are not, so that verdicts have bounds.
@@ -62,7 +62,7 @@ def measure(images: int, concepts: int, encoders: int, resamples: int, missing: 
     targets = tuple(TargetDesign(f"concept {t}", "all", missing=lost) for t in range(concepts))
     design = Design(targets, GROUPS, *GROUPS, margin=0.1)
     started = process_time()
-    mcas_study(made, design, n_resamples=resamples)
+    mcas_study(made, design, n_resamples=resamples, store=Scratch)
     unit = 1 if sys.platform == "darwin" else 1024
     return {
         "seconds": process_time() - started,
