@@ -86,7 +86,8 @@ LONG = "x" * 5000
 @pytest.fixture
 def odd(tmp_path):
     """Files that no program expects."""
-    (tmp_path / "deep.yaml").write_text("a: " + "[" * 3000 + "]" * 3000)
+    (tmp_path / "deep.yaml").write_text("a: " + "[" * 900 + "]" * 900)
+    (tmp_path / "deeper.yaml").write_text("a: " + "[" * 3000 + "]" * 3000)
     (tmp_path / "digits.yaml").write_text(f"name: x\nimages: {{target: {'9' * 6000}}}\n")
     (tmp_path / "loop").symlink_to("loop")
     folder = tmp_path / "images"
@@ -102,6 +103,7 @@ def odd(tmp_path):
     ("words", "said"),
     [
         (["suites", "deep.yaml"], "deep.yaml: line 1: more than 20 lists and mappings within each other"),
+        (["suites", "deeper.yaml"], "deeper.yaml: (line 1: more than 20|not YAML: .*maximum nesting depth)"),
         (["suites", "digits.yaml"], "digits.yaml: not YAML: Exceeds the limit"),
         (["suites", "loop"], "loop: cannot be read as text: .*Too many levels of symbolic links"),
         (["suites", LONG], "x…x+: cannot be read as text: .*File name too long"),
