@@ -300,6 +300,22 @@ def test_what_no_request_gets_past_ends_all(answer, told):
     assert "\n" not in str(raised.value)
 
 
+def test_answers_that_came_before_the_account_was_empty_are_given():
+    """They are paid for; the rest is not asked, and the next call says why."""
+
+    def behaviour(number, asked):
+        return said("as a man") if number < 3 else failed(402, "no credit")
+
+    with ImageServer(behaviour) as server:
+        reader = chat.load("seer", price=0, base_url=server.url, retries=0, concurrency=1)
+        readings = reader.read(PICTURES, GENDER)
+        assert [reading.answer for reading in readings] == ["man", "man", None, None, None]
+        assert all(reading.reason.startswith("failed: ") for reading in readings[2:])
+        assert len(server.asked) == 3
+        with pytest.raises(ModelError, match="check the account"):
+            reader.read(PICTURES[2:], GENDER)
+
+
 def test_the_key_stands_in_no_card_and_no_reason():
     (reading,), (asked,) = ask(lambda number, asked: failed(500, f"key {asked['key']} is out of order"))
     assert asked["key"] == "sk-secret-of-tests"

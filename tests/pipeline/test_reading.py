@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError, ModelError, RunError, SuiteError
+from clinometer.errors import ImportManifestError, InvalidInputError, ModelError, RunCorruptError, SuiteError
 from clinometer.metrics import confusion_matrix, corrected_shares
 from clinometer.models import Card, Reading
 from clinometer.suites.question import load_question, question_names
@@ -136,7 +136,7 @@ def test_a_damaged_part_is_named_and_the_way_out(folder, tmp_path):
     part = min((tmp_path / "out").rglob("part-*.parquet"))
     content = part.read_bytes()
     part.write_bytes(content[: len(content) // 2])
-    with pytest.raises(RunError, match=r"part-00000\.parquet: it cannot be read .*; remove it, and its pictures"):
+    with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: .*emove it, and its pictures are read again"):
         read(folder)
     part.unlink()
     again = Gaze()
@@ -164,18 +164,18 @@ def test_answers_that_cost_too_much_are_not_asked_for(folder):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", r"found no row, expected a row a picture with the columns file and group"),
-        ("name,group\n01.png,man\n", "found name, group, expected"),
-        ("file,group\nnot-there.png,man\n", r"line 2: no picture 'not-there\.png' in the folder"),
-        ("file,group\n01.png,man\n01.png,man\n", r"line 3: '01\.png' stands there twice"),
+        ("", "expected file, and concept or group"),
+        ("name,group\n01.png,man\n", "found the columns name, group; expected file"),
+        ("file,group\nnot-there.png,man\n", r"line 2, file: not in the folder: 'not-there\.png'"),
+        ("file,group\n01.png,man\n01.png,man\n", r"line 3, file: '01\.png' is in line 2 already"),
         ("file,group\n01.png,dog\n", r"line 2, group: found 'dog', expected one of woman, man"),
-        ("file,group\n01.png,\n", "line 2, group: found ''"),
+        ("file,concept,group\n01.png,cook,\n", "line 2, group: found 'nothing', expected one of woman, man"),
     ],
 )
 def test_a_truth_that_does_not_fit_is_refused(folder, tmp_path, text, told):
     (tmp_path / "truth.csv").write_text(text)
     reader = Gaze()
-    with pytest.raises(InvalidInputError, match=told) as raised:
+    with pytest.raises((InvalidInputError, ImportManifestError), match=told) as raised:
         read(folder, reader, truth=tmp_path / "truth.csv")
     assert "\n" not in str(raised.value)
     assert reader.asked == 0
@@ -183,7 +183,7 @@ def test_a_truth_that_does_not_fit_is_refused(folder, tmp_path, text, told):
 
 def test_a_truth_that_is_no_text_is_refused(folder, tmp_path):
     (tmp_path / "truth.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInputError, match=r"truth\.csv: it cannot be read as CSV"):
+    with pytest.raises(ImportManifestError, match=r"truth\.csv: byte 0 is not UTF-8"):
         read(folder, truth=tmp_path / "truth.csv")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,14 +12,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from clinometer._messages import as_text, first_and_more
-from clinometer.errors import InvalidInputError, RunError
+from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
-from clinometer.models.files.folder import image_files
-from clinometer.models.images import at_hand, decode_image, sha256
+from clinometer.models.files.folder import image_files, read_manifest
+from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import OTHERWISE, Answer, Card, Question, Reader, Reading
+from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress
 from clinometer.suites.question import QuestionSpec
 
@@ -79,12 +78,12 @@ def read_folder(
 
     Parameters
     ----------
-    truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all.
+    truth : a manifest with ``file`` and ``group``, of some of the pictures or of all.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises
     ------
-    InvalidInputError
+    InvalidInputError, ImportManifestError
         No picture, a truth that does not fit folder and question, or answers that cost more than ``budget``.
     ModelError, RunError
         The reader cannot answer the question, or does not answer at all; a part that cannot be read or written.
@@ -92,8 +91,8 @@ def read_folder(
     reader.offers(question)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
-    truths = {} if truth is None else read_truth(truth, names, question)
-    hashes = {name: sha256(_bytes(place / name)) for name in names}
+    truths = {} if truth is None else _read_truth(place, truth, question)
+    hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
     kept = _kept(directory, where)
@@ -111,9 +110,7 @@ def read_folder(
         table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(
             {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
         ))  # fmt: skip
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink)
-        directory.write_bytes(f"{where}/part-{number:05d}.parquet", sink.getvalue())
+        directory.write_table(f"{where}/part-{number:05d}.parquet", table)
         kept.update({row["sha256"]: row for row in rows})
         progress.advance(len(part))
     progress.finish()
@@ -121,60 +118,23 @@ def read_folder(
     return _judged(reader.card, question, table, has_truth=truth is not None)
 
 
-def read_truth(path: str | os.PathLike[str], names: Sequence[str], question: Question) -> dict[str, str]:
-    """Read which group each picture shows.
-
-    Raises
-    ------
-    InvalidInputError
-        No such file, no such columns, a picture that is not there or is there twice, or a group without an answer.
-    """
-    source = os.fspath(path)
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InvalidInputError(f"truth {source}: it cannot be read as CSV ({why})") from error
-    if not rows or not {"file", "group"} <= set(rows[0]):
-        found = ", ".join(map(str, rows[0])) if rows else "no row"
-        raise InvalidInputError(
-            f"truth {source}: found {found}, expected a row a picture with the columns file and group"
-        )
-    known, truths = set(names), dict[str, str]()
-    for line, row in enumerate(rows, start=2):
-        name, group = str(row["file"] or "").strip().replace("\\", "/"), str(row["group"] or "").strip()
-        if name not in known:
-            raise InvalidInputError(f"truth {source}, line {line}: no picture {name!r} in the folder; correct its name")
-        if name in truths:
-            raise InvalidInputError(f"truth {source}, line {line}: {name!r} stands there twice; remove one")
-        if group not in question.groups:
+def _read_truth(folder: Path, path: str | os.PathLike[str], question: Question) -> dict[str, str]:
+    """Read which group each picture shows, from a manifest."""
+    manifest = read_manifest(folder, Path(path))
+    for row in manifest:
+        if row.group not in question.groups:
             raise InvalidInputError(
-                f"truth {source}, line {line}, group: found {group!r}, expected one of {', '.join(question.groups)}; "
-                f"leave out pictures of none of them"
+                f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
+                f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
-        truths[name] = group
-    return truths
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path}: it cannot be read ({error.strerror or error})") from error
+    return {row.file: str(row.group) for row in manifest}
 
 
 def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
     """The rows that are there already, by the picture's hash; what failed is asked again."""
     kept: dict[str, Mapping[str, object]] = {}
     for name in directory.names(where, ".parquet"):
-        try:
-            rows = pq.read_table(pa.BufferReader(directory.read_bytes(name)), schema=SCHEMA).to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise RunError(
-                f"{directory.path(name)}: it cannot be read ({' '.join(str(error).split())[:200]}); remove it, and its "
-                "pictures are read again"
-            ) from error
+        rows = directory.read_table(name, way_out="remove it, and its pictures are read again").to_pylist()
         kept |= {row["sha256"]: row for row in rows if not (row["reason"] or "").startswith(FAILED)}
     return kept
 

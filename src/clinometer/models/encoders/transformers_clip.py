@@ -219,20 +219,20 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or embeds no images.
     """
-    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    checkpoint = locate(source, lambda repository, revision: download_checkpoint(repository, revision, offline))
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
     weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     model, lacking = _open(checkpoint, chosen_dtype)
     model.to(chosen_device).eval()
-    image_processor = _part(checkpoint, transformers.AutoImageProcessor, backend="pil")
+    image_processor = load_part(checkpoint, transformers.AutoImageProcessor, backend="pil")
     card_name = name or checkpoint.name
     if not _is_dual(model):
         card = _image_card(card_name, checkpoint, model, image_processor, pooling)
         return working_encoder(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
         raise ModelError(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
-    tokenizer = _part(checkpoint, transformers.AutoTokenizer)
+    tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
     require_vocabulary(checkpoint.name, tokenizer)
     card = _card(card_name, checkpoint, model, image_processor, tokenizer)
     return working_encoder(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
@@ -250,14 +250,15 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
     return encoder
 
 
-def _download(repository: str, revision: str | None, offline: bool) -> str:
+def download_checkpoint(repository: str, revision: str | None, offline: bool) -> str:
+    """Download a checkpoint: weights, configurations, vocabularies, templates. Return its folder in the cache."""
     from huggingface_hub import snapshot_download
 
     path: str = snapshot_download(
         repository,
         revision=revision,
         local_files_only=offline,
-        allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"],
+        allow_patterns=["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"],
         ignore_patterns=["*/*"],
     )
     return path
@@ -266,7 +267,7 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
 def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
     """Read the model and the names of weights that its files lack, and check that it embeds images."""
     with quiet_loading():
-        model, loading = _part(
+        model, loading = load_part(
             checkpoint, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
     if not (_is_dual(model) or model.main_input_name == "pixel_values"):
@@ -280,7 +281,7 @@ def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]
     return model, loading["missing_keys"]
 
 
-def _part(checkpoint: Source, kind: Any, **options: Any) -> Any:
+def load_part(checkpoint: Source, kind: Any, **options: Any) -> Any:
     """Read the model, its image processor (by PIL: torchvision's resizing gives other pixels) or its tokenizer."""
     try:
         return kind.from_pretrained(checkpoint.path, local_files_only=True, trust_remote_code=False, **options)

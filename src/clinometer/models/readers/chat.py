@@ -69,30 +69,40 @@ class ChatReader:
         Raises
         ------
         ModelError
-            The server takes none of the requests: the key, the model's name, a setting, or the account's quota. What
-            was under way is waited for first: it is paid for.
+            The server takes no request: the key, the model's name, a setting, or the account's quota. Answers that came
+            before are paid for, so they are given, and the next call raises it.
         """
-        stopped = threading.Event()
+        stopped, error = threading.Event(), None
+        readings = []
         with ThreadPoolExecutor(self._concurrency) as pool:
-            asked = [pool.submit(self._read, image, question, stopped) for image in images]
             try:
-                return [each.result() for each in asked]
-            except BaseException:
+                for each in [pool.submit(self._read, image, question, stopped) for image in images]:
+                    try:
+                        readings.append(each.result())
+                    except ModelError as raised:
+                        error = error or raised
+                        readings.append(Reading(None, reason=f"failed: {raised}"))
+            finally:
                 stopped.set()
-                for each in asked:
-                    each.cancel()
-                raise
+        if error is not None and all((each.reason or "").startswith("failed: ") for each in readings):
+            raise error
+        return readings
 
     def _read(self, image: Image, question: Question, stopped: threading.Event) -> Reading:
         import openai
 
-        self._pace.wait(stopped)
+        if self._pace.wait(stopped):
+            return Reading(None, reason="failed: it was not asked")
         try:
             answer = self._answered(image, question)
         except openai.APIStatusError as error:
-            return self._unsuccessful(error)
+            try:
+                return self._unsuccessful(error)
+            except ModelError:
+                stopped.set()  # here, so that no other request begins
+                raise
         except AnswerRefusedError as error:
-            return Reading(None, reason=in_one_line(str(error), 300))
+            return Reading(None, reason=f"failed: {in_one_line(str(error), 300)}")
         except Exception as error:  # no connection, or a malformed answer: many kinds
             return Reading(None, reason=f"failed: {describe(error)}")
         self._has_answered = True

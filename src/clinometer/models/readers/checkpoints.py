@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import transformers
+from scipy.special import softmax
 
 from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import resolve_options
+from clinometer.models.encoders.transformers_clip import download_checkpoint, load_part
 from clinometer.models.protocols import NONE, OTHERWISE, Answer, Card, Question, Reading
 from clinometer.models.weights import (
-    Source,
-    cannot_load,
     configuration_files,
     hash_files,
     locate,
@@ -120,7 +120,7 @@ class LabelReader(_Checkpoint):
         of_groups = [self._labels_of(answer) for answer in question.answers]
         readings = []
         for logits in self._logits(images, partial(self._prepared, question)):
-            chances = _softmax(logits)
+            chances = softmax(logits)
             shares = [float(chances[own].sum()) for own in of_groups]
             everything = dict(zip(question.groups, shares, strict=True)) | {NONE: max(1 - sum(shares), 0.0)}
             answer = max(offered, key=everything.__getitem__)
@@ -161,7 +161,7 @@ class ChoiceReader(_Checkpoint):
         for order in ([*question.groups, *OTHERWISE], [*reversed(question.groups), *OTHERWISE]):
             letters = [self._tokens(letter) for letter in LETTERS[: len(order)]]
             for row, logits in enumerate(self._logits(images, partial(self._prepared, self._prompt(question, order)))):
-                by_letter = _softmax(logits)
+                by_letter = softmax(logits)
                 own = np.array([by_letter[tokens].sum() for tokens in letters])
                 mass[row] += own.sum() / 2
                 chances[row] += own[[order.index(option) for option in options]] / own.sum() / 2
@@ -219,10 +219,10 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or answers no question about an image.
     """
-    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    checkpoint = locate(source, lambda repository, revision: download_checkpoint(repository, revision, offline))
     files = weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    config = _part(checkpoint, transformers.AutoConfig)
+    config = load_part(checkpoint, transformers.AutoConfig)
     made = str((config.architectures or ["a model without a head"])[0])
     asks = made.endswith("ForQuestionAnswering")
     chats = made.endswith(("ForConditionalGeneration", "ForImageTextToText"))
@@ -238,10 +238,10 @@ def load(
             "visual question answering or a vision-language model; give a CLIP as clip:NAME"
         )
     with quiet_loading():
-        model, loading = _part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
+        model, loading = load_part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
     if lacking := sorted(loading["missing_keys"]):
         raise ModelError(f"{checkpoint.name}: its files lack the weight {lacking[0]}, so its answers would be chance's")
-    processor = _part(checkpoint, transformers.AutoProcessor if asks or chats else transformers.AutoImageProcessor)
+    processor = load_part(checkpoint, transformers.AutoProcessor if asks or chats else transformers.AutoImageProcessor)
     if chats and not getattr(processor, "chat_template", None):
         raise ModelError(f"{checkpoint.name}: it has no chat template, so nobody knows how to ask it; choose another")
     settings = {
@@ -260,28 +260,3 @@ def load(
                "torch": torch.__version__} | ({"cannot": cannot} if cannot else {}),
     )  # fmt: skip
     return (ChoiceReader if chats else LabelReader)(model.to(chosen_device).eval(), processor, card, size)
-
-
-def _download(repository: str, revision: str | None, offline: bool) -> str:
-    from huggingface_hub import snapshot_download
-
-    path: str = snapshot_download(
-        repository,
-        revision=revision,
-        local_files_only=offline,
-        allow_patterns=["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"],
-        ignore_patterns=["*/*"],
-    )
-    return path
-
-
-def _part(checkpoint: Source, kind: Any, **options: Any) -> Any:
-    try:
-        return kind.from_pretrained(checkpoint.path, local_files_only=True, trust_remote_code=False, **options)
-    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise cannot_load(checkpoint.name, "transformers", error) from error
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max())
-    return np.asarray(powers / powers.sum())

@@ -329,25 +329,7 @@ def _unbiased(n: int, axes: int) -> float:
 def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
     """Report every number of a study with axes, as the average over encoders sees it, and then each.
 
-    All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
-    of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.
-
-    ============================ ======================================================================
-    component                    value
-    ============================ ======================================================================
-    ``axis:A``                   of two levels, the image part along the axis, every cell of a level weighing
-                                 alike; ``group`` is the level that positive leans to, ``setting`` see above
-    ``axis:A``, ``group`` a      of more levels, the deviation of each from their mean; without ``group`` the
-    level                        length of all deviations, tested against uniform
-    ``cells``                    length of the cells' deviations, tested against all cells being as near
-    ``cell:C``                   deviation of a cell from the mean of all; sums to 0 over the cells
-    ``interaction:A×B``          share of images at the cell ``group`` beyond what its levels alone give; with
-                                 more than one free cell, one row each, and their length without ``group``
-    ``residual:A×B``             the double-centred cosine of the cell ``group``: not neutral, carries no verdict
-    ============================ ======================================================================
-
-    Tests are corrected over the targets, those of cells and levels over both. Verdicts stand in the rows of single
-    axes, cells and interactions, averaged over encoders.
+    The rows are those of :func:`clinometer.studies.leaning.scores.crossed_study`.
     """
     mean, *others = views
     rows = [row for effect in effects_of(study.design) for row in _effect_rows(study, mean, effect)]
