@@ -3,11 +3,21 @@
 The long form is ``python -m tests.fuzz.corruption``.
 """
 
+import io
+import json
 import random
 from collections import Counter
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from clinometer import api
+from clinometer.api import verify_run
+from clinometer.errors import RunCorruptError
+from clinometer.runs import ledger, record, storage, verification
+from clinometer.runs.samples import Samples
 from tests.fuzz.corruption import Specimen, attempt
 
 pytestmark = pytest.mark.pages
@@ -43,3 +53,79 @@ def test_a_specimen_is_whole_again(specimen):
     attempt(specimen, random.Random(0))
     for name, content in specimen.whole.items():
         assert (specimen.place / name).read_bytes() == content
+
+
+def edited(run, name, edit):
+    """A table of a run as its bytes with other cells, sealed anew, and the seal."""
+    table = storage.unsealed(pq.read_table(run / name))
+    column, cells = edit(table)
+    return storage.sealed(table.set_column(table.column_names.index(column), column, cells), name)
+
+
+def turned(table):
+    return "vector", pa.array([[-each for each in row] for row in table["vector"].to_pylist()], table["vector"].type)
+
+
+def exchanged(table):
+    return "image", pa.array(table["image"].to_pylist()[::-1], table["image"].type)
+
+
+def raised(table):
+    return "value", pa.array([9.5] * len(table), table["value"].type)
+
+
+def change_vectors_under_their_seal(run):
+    name = "embeddings/eye/part-00000.parquet"
+    content, seal = edited(run, name, turned)
+    old = (run / name).read_bytes()
+    kept = storage.seal_of(io.BytesIO(old))
+    (run / name).write_bytes(bytes(content).replace(seal.encode(), kept.encode()))
+
+
+def write_scores_anew(run):
+    (run / "scores.parquet").write_bytes(edited(run, "scores.parquet", raised)[0])
+
+
+def list_anew(run, name, edit):
+    content, seal = edited(run, name, edit)
+    (run / name).write_bytes(content)
+    said = json.loads((run / "run.json").read_text())
+    said["files"][name] = seal
+    (run / "run.json").write_text(json.dumps(record.with_checksum(said)))
+
+
+def remove_a_part(run):
+    (run / "embeddings/eye/part-00000.parquet").unlink()
+
+
+def edit_the_seed(run):
+    said = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(said | {"seed": said["seed"] + 1}))
+
+
+def said_checksum(name, content, low, high, digits):
+    return str(content[digits:][:64], "ascii")
+
+
+@pytest.mark.parametrize(
+    ("damage", "place", "check", "off"),
+    [
+        (change_vectors_under_their_seal, storage, "_checksum", said_checksum),
+        (write_scores_anew, ledger.Ledger, "_require", lambda *_: None),
+        (remove_a_part, verification, "missing_files", lambda *_: []),
+        (edit_the_seed, record, "_require_checksum", lambda *_: None),
+        (partial(list_anew, name="samples/part-00000.parquet", edit=exchanged), Samples, "_with_images", lambda *_: []),
+        (partial(list_anew, name="scores.parquet", edit=raised), api.runs, "require_same_scores", lambda *_: None),
+    ],
+)  # fmt: skip
+def test_each_check_finds_what_no_other_one_finds(specimen, monkeypatch, damage, place, check, off):
+    """With that check switched off the same damage passes, so none of them is there twice."""
+    verified = partial(verify_run, specimen.place, recompute=check == "require_same_scores")
+    try:
+        damage(specimen.place)
+        with pytest.raises(RunCorruptError):
+            verified()
+        monkeypatch.setattr(place, check, off)
+        verified()
+    finally:
+        specimen.restore()

@@ -159,7 +159,9 @@ class Directory(Files):
 def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
     # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the process,
     # after all its work is done (apache/arrow#34314). It happened to 63 of 600 processes that read three small tables.
-    opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+    # Pages of tables from before there were seals may have checksums; those of a sealed table have been hashed.
+    is_sealed = isinstance(source, pa.BufferReader)
+    opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=not is_sealed)
     there = opened.schema_arrow.names
     lost = [name for name in columns or () if name not in there]
     new = [field for field in added or () if field.name in lost]
@@ -244,7 +246,7 @@ class Contents:
 def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
     """A table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **writing_options(table.schema)) as writer:
+    with pq.ParquetWriter(sink, table.schema, **writing_options(table.schema)) as writer:
         writer.write_table(table)
         # of a fixed length: the places are filled in when they are known
         writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d} {_BLANK.decode()}"})
