@@ -25,6 +25,7 @@ def test_the_public_names():
         "association_test",
         "audit",
         "compare",
+        "export",
         "gate",
         "import_images",
         "model_card",

@@ -2,8 +2,8 @@
 
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
-    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'gate', 'import_images', 'model_card', 'open_run',
-    'paper_table', 'plan', 'read_images', 'score_run', 'sweep']
+    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_images', 'model_card',
+    'open_run', 'paper_table', 'plan', 'read_images', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         association_test,
         audit,
         compare,
+        export,
         gate,
         import_images,
         model_card,
@@ -40,6 +41,7 @@ __all__ = [
     "association_test",
     "audit",
     "compare",
+    "export",
     "gate",
     "import_images",
     "model_card",
@@ -63,3 +65,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'clinometer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Show what there is, also of what is loaded only when it is asked for."""
+    return sorted({*__all__, "__version__", "metrics"})

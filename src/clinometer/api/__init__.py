@@ -3,7 +3,7 @@
 from clinometer.api.audits import audit, sweep
 from clinometer.api.imports import import_images
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images
-from clinometer.api.runs import Run, compare, gate, model_card, open_run, paper_table, score_run, verify_run
+from clinometer.api.runs import Run, compare, export, gate, model_card, open_run, paper_table, score_run, verify_run
 from clinometer.sweeps.sweep import Sweep
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "check_skin",
     "classify_images",
     "compare",
+    "export",
     "gate",
     "import_images",
     "model_card",

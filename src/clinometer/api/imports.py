@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clinometer._messages import first_and_more, shortened
-from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
 from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
@@ -29,6 +28,7 @@ from clinometer.suites import Suite
 if TYPE_CHECKING:
     from clinometer.models import Encoder
 
+from clinometer.api.runs import Run
 
 IMPORTED_PART = 128
 """Images of a part, at most: each part costs some milliseconds, and a command that is killed loses one."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clinometer.api.runs import Run
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
@@ -19,7 +18,8 @@ from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.sequential import Elimination
-from clinometer.studies.classification.scoring import classify_files, denoiser_of
+from clinometer.studies.classification.files import classify_files
+from clinometer.studies.classification.scoring import denoiser_of
 from clinometer.suites import Suite, load_suite
 from clinometer.suites.question import load_question
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.models import Encoder, Generator, Reader
+
+from clinometer.api.runs import Run
 
 
 def plan(

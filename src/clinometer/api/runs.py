@@ -14,6 +14,7 @@ from clinometer.pipeline.audits import Workers, executor_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.export import export_run, metric_latex
 from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
@@ -44,6 +45,16 @@ class Run(store.Run):
             planned=len(self.plan),
             place=self.directory.shown,
         )
+
+    def to_latex(self, metric: str) -> str:
+        """Write the numbers of a metric, such as ``"mcas"``, as a LaTeX table with the rules of booktabs.
+
+        Raises
+        ------
+        InvalidInputError, RunError
+            The run has no such metric; it is not scored.
+        """
+        return metric_latex(self.scores, metric)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -216,6 +227,27 @@ def model_card(
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
     return write_model_card([_opened(run) for run in runs], out, rows=rows)
+
+
+def export(run: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str]) -> list[str]:
+    """Write what of a run goes into a paper: figures, tables, a description of the method, and references.
+
+    Parameters
+    ----------
+    run : a scored run, as a path or opened.
+    out : a folder. It gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts, and every
+        metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``.
+
+    Returns
+    -------
+    The names of the files that were written.
+
+    Raises
+    ------
+    RunError, InvalidInputError
+        A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself.
+    """
+    return export_run(_opened(run), out)
 
 
 def paper_table(

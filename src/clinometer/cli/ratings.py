@@ -99,7 +99,8 @@ def new(
     from clinometer.runs.ratings.sampling import draw_items
     from clinometer.studies import rated_of
     from clinometer.web.database import writing
-    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, invite, make_task
+    from clinometer.web.ratings.links import invite
+    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
 
     opened = [Run(run) for run in runs]
     spec = TaskSpec(

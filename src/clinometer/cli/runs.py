@@ -1,17 +1,12 @@
-"""Commands on finished images and runs, import, score, report, verify, compare, gate, card, and what they print."""
+"""Commands on finished images and runs: import, score, report, verify, compare, gate, card."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from clinometer import api
-from clinometer._csv import csv_text
 from clinometer._messages import printable
 from clinometer.cli.options import (
     AddedEncoderOption,
@@ -26,26 +21,8 @@ from clinometer.cli.options import (
     given_options,
     refuse_without,
 )
-from clinometer.cli.tables import check_place, plain_text, write_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.comparison_page import (
-    comparison_caution,
-    comparison_refusals,
-    comparison_tables,
-    comparison_verdict,
-    pairing_in_words,
-)
-from clinometer.pipeline.paper_tables import models_of
 from clinometer.pipeline.request import RESAMPLES
-from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable, all_runs, pair_names
-from clinometer.runs.protocol import recorded_departures
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from clinometer.runs import Run
-    from clinometer.runs.together import Comparison
 
 
 def score(
@@ -111,7 +88,7 @@ def report(
     """Write the report of a run anew, or hold the run against a paper's tables."""
     from clinometer import api
     from clinometer.cli.console import print_report_place
-    from clinometer.cli.runs import hold_against_paper
+    from clinometer.cli.paper import hold_against_paper
     from clinometer.pipeline.reporting import write_report
 
     opened = api.open_run(run)
@@ -166,7 +143,7 @@ def compare(
 ) -> None:
     """Hold finished runs against the first of them: which leans more, and by how much."""
     from clinometer import api
-    from clinometer.cli.runs import print_comparisons, print_place
+    from clinometer.cli.comparison import print_comparisons, print_place
 
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
@@ -294,107 +271,17 @@ def card(
         Console(soft_wrap=True).print(f"Card: [bold]{plain_text(out)}[/]")
 
 
-def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
-    console = Console()
-    for run in all_runs(comparisons):
-        if run.unchecked:
-            console.print(f"{plain_text(run.url)}: {run.unchecked}.", soft_wrap=True)
-    for comparison, names in zip(comparisons, pair_names(comparisons), strict=True):
-        for table in comparison_tables(comparison, names, short=True):
-            console.print(_printed(table))
-            console.print(f"[dim]{plain_text(table.note)}[/]")
-        console.print(f"[bold]{plain_text(comparison_verdict(comparison, names))}[/]")
-        caution = " ".join(filter(None, comparison_caution(comparison, names)))
-        if caution:
-            console.print(plain_text(caution))
-        refusals = comparison_refusals(comparison, names)
-        if refusals:
-            console.print(plain_text(refusals))
-        console.print(plain_text(pairing_in_words(comparison)))
+def export(
+    run: RunArgument,
+    out: Annotated[str, typer.Argument(metavar="DIR", help="A folder for figures, tables, methods and references.")],
+) -> None:
+    """Write a run's figures (SVG, PDF), tables (CSV, LaTeX), methods and BibTeX, ready for a paper."""
+    from rich.console import Console
 
+    from clinometer import api
+    from clinometer.cli.tables import plain_text
 
-def print_place(out: str | None) -> None:
-    """Name the page, or say how to have one."""
-    place = "none, as no --out was given" if out is None else f"[bold]{plain_text(out.rstrip('/'))}/comparison.html[/]"
-    Console(soft_wrap=True).print(f"Report: {place}")
-
-
-def _printed(table: DifferenceTable) -> Table:
-    printed = Table(title=plain_text(table.title))
-    for heading in table.columns:
-        side = "left" if heading in (table.columns[0], "verdict") else "right"
-        printed.add_column(plain_text(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
-    for row in table.rows:
-        printed.add_row(*map(plain_text, row))
-    return printed
-
-
-NAMES = ("category", "concept", "group", "setting")
-
-
-def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | None) -> None:
-    """Print a paper's tables beside the run's numbers, and write them."""
-    check_place(out)
-    cells = api.paper_table(run, paper, models=models)
-    console, labels = Console(), models_of(paper)
-    for (name, column), column_cells in cells.groupby(["table", "column"], sort=False):
-        console.print(column_table(f"{name}: {column}", column_cells, labels))
-    for line in remarks(run, cells, labels):
-        console.print(plain_text(line))
-    if out is not None:
-        write_table(cells, out)
-        return
-    name = f"paper-{paper}.csv"
-    run.ledger.write_bytes(name, csv_text(cells).encode("utf-8", "backslashreplace"))
-    Console(soft_wrap=True).print(f"Table: [bold]{plain_text(run.directory.path(name))}[/]")
-
-
-def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str]) -> Table:
-    """One printed column: a row a printed row, with the number of each of the paper's models."""
-    models = list(dict.fromkeys(column_cells.model))
-    names = [name for name in NAMES if (column_cells[name] != "").any()]
-    table = Table(title=plain_text(title), title_justify="left")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for header in [plain_text(labels[model]) for model in models] + ["this run", "95 %"]:
-        table.add_column(header, justify="right", overflow="fold")
-    for model in models:
-        header = f"less {plain_text(labels[model])}" if len(models) > 1 else "difference"
-        table.add_column(header, justify="right", overflow="fold")
-    digits = _digits(column_cells.printed)
-    for row, cells in column_cells.groupby(names, sort=False):
-        table.add_row(*_cells(row, cells.to_dict("records"), digits))
-    return table
-
-
-def _cells(names: tuple[Any, ...], cells: Sequence[dict[Any, Any]], digits: int) -> list[str]:
-    first = cells[0]
-    run = [wording.number(first["run"], digits), wording.interval(first["low"], first["high"], digits)]
-    printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
-    differences = [wording.signed(cell["difference"], digits) for cell in cells]
-    return [plain_text(str(text)) for text in (*names, *printed, *run, *differences)]
-
-
-def _digits(printed: pd.Series[str]) -> int:
-    """One decimal place more than the column is printed with."""
-    return 1 + max(len(text.partition(".")[2]) for text in printed)
-
-
-def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[str]:
-    """Whose numbers are compared, under which protocol, and what is known of single cells."""
-    name, models = run.model_card["name"], list(dict.fromkeys(cells.model))
-    others = [labels[model] for model in models if not cells[cells.model == model].same_model.any()]
-    if others:
-        yield f"The run's model is {name}, which is not {' or '.join(others)}: a difference is one of models, too."
-    departures = recorded_departures(run.record)
-    if departures is None:
-        yield "The run was not made under the paper's protocol (--protocol paper); its settings may be others."
-    elif departures:
-        yield "Departures from the protocol: " + "; ".join(departure.sentence for departure in departures) + "."
-    noted = cells.assign(note=cells.note.str.split("; ")).explode("note")
-    for note, noted_cells in noted[noted.note != ""].groupby("note", sort=False):
-        first = noted_cells.iloc[0]
-        cell = ", ".join(filter(None, [first.column, *(first[name] for name in NAMES)]))
-        more = wording.count(len(noted_cells) - 1, "more cell")
-        yield f"{cell}{f' and {more}' if len(noted_cells) > 1 else ''}: {note}."
+    names = api.export(run, out)
+    figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
+    typer.echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
+    Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")

@@ -110,8 +110,8 @@ def _require_places(places: tuple[str, ...]) -> None:
 def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     from clinometer.web.app import create_app
+    from clinometer.web.connections import server_over
     from clinometer.web.database import address_of
-    from clinometer.web.security import server_over
 
     app = create_app(settings)
     ratings = app.state.ratings
@@ -131,7 +131,7 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
 
 
 def _add_demo(app: FastAPI) -> None:
-    from clinometer.web.ratings.answers import add_demo
+    from clinometer.web.ratings.demo import add_demo
 
     listed = (run for run in app.state.runs.listed() if not run.error)
     add_demo(app.state.ratings.engine, [app.state.runs.get(run.id).run for run in listed])

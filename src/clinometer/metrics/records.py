@@ -68,7 +68,7 @@ class Score:
     n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
     n_missing : images of the target that were asked for and are not there: refused, failed, or of one colour.
     bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
-        the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.two_runs`); NaN
+        the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.bounds`); NaN
         where there is neither.
     depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, or both with a space between.
     flag : ``"unstable"`` or empty.

@@ -13,9 +13,9 @@ from math import isfinite
 from typing import Final, Literal
 
 from clinometer._messages import first_and_more
+from clinometer.metrics.bounds import MISSING as MISSING_PICTURES
+from clinometer.metrics.bounds import REPEATS
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.two_runs import MISSING as MISSING_PICTURES
-from clinometer.metrics.two_runs import REPEATS
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
 

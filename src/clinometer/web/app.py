@@ -15,9 +15,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import explorer, pages, pictures, runs_index, trends
+from clinometer.web import explorer, pages, people, pictures, runs_index, trends
 from clinometer.web.pages import problem, render
-from clinometer.web.ratings import organiser_pages, rater_pages, room
+from clinometer.web.ratings import making, organiser_pages, rater_pages
 from clinometer.web.ratings.room import Room
 from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.security import (
@@ -64,8 +64,8 @@ def _include_routers(app: FastAPI) -> None:
     organiser = [Depends(require_organiser)]
     app.include_router(pages.router)
     app.include_router(rater_pages.router)
-    for pages_with_routes in (runs_index, explorer, room, pictures, trends, organiser_pages):
-        app.include_router(pages_with_routes.router, dependencies=organiser)
+    for room in (runs_index, explorer, people, pictures, trends, making, organiser_pages):
+        app.include_router(room.router, dependencies=organiser)
 
 
 def _middleware(settings: ServerSettings) -> list[Middleware]:

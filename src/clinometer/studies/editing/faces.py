@@ -15,21 +15,16 @@ import pandas as pd
 from PIL import Image
 
 from clinometer.errors import ModelError
-from clinometer.metrics.skin import mean_shape, skin_tone, warp_face
+from clinometer.metrics.face_warp import mean_shape, warp_face
+from clinometer.metrics.skin import skin_tone
 from clinometer.models.faces import EXTRA, load_landmarker
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
-from clinometer.studies.editing.design import (
-    EditingDesign,
-    Faces,
-    average_face,
-    edit_faces,
-    portrait_faces,
-    setting_name,
-)
+from clinometer.studies.editing.average_faces import average_face, edit_faces, portrait_faces
+from clinometer.studies.editing.design import EditingDesign, Faces, setting_name
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool
 from clinometer.suites.editing import PORTRAIT

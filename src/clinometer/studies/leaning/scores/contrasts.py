@@ -25,8 +25,8 @@ from math import inf
 import numpy as np
 import scipy
 
+from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
-from clinometer.metrics.two_runs import MISSING, REPEATS
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.clusters import moderated as moderate
@@ -154,7 +154,7 @@ def filled_tests(
 ) -> dict[str, list[ContrastTests]]:
     """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
-    By what is filled in (:mod:`clinometer.metrics.two_runs`); nothing of a contrast that no image of a target enters.
+    By what is filled in (:mod:`clinometer.metrics.bounds`); nothing of a contrast that no image of a target enters.
     """
     images, stimulus = tests.images, tests.stimulus
     if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):

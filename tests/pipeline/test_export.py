@@ -1,0 +1,127 @@
+"""What of a run goes into a paper: every figure, table, method and reference, and nothing that is not so."""
+
+import re
+import zlib
+
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.errors import InvalidInputError, RunError
+from clinometer.pipeline.export import LONG, latex, metric_latex
+from clinometer.report.figures.svg import Ink
+from tests import quick
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader, Recolourer
+from tests.toy_editing import toy_suite as toy_editing
+from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+
+AUDITS = {
+    "leaning": (Painter(), toy_suite(), Eye()),
+    "axes": (Painter(), crossed_suite(), Eye()),
+    "t2iat": (Painter(), toy_t2iat_suite(), Eye()),
+    "editing": (Recolourer(), toy_editing(), Reader()),
+    "classification": (ClassifyingPainter(), toy_classification(), ()),
+}
+
+
+@pytest.fixture(scope="module", params=AUDITS)
+def exported(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp(request.param)
+    model, suite, encoder = AUDITS[request.param]
+    run = quick.audit(model, suite, place / "run", encoder=encoder)
+    return run, place / "paper", cm.export(run, place / "paper")
+
+
+def test_the_same_run_gives_the_same_bytes(exported, tmp_path):
+    run, folder, names = exported
+    assert cm.export(run.url, tmp_path) == names
+    assert {name: (tmp_path / name).read_bytes() for name in names} == {
+        name: (folder / name).read_bytes() for name in names
+    }
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")) == sorted(names)
+
+
+def test_each_figure_of_the_report_is_there_in_colours_of_its_own(exported):
+    _run, folder, names = exported
+    inks = [value for name, value in vars(Ink).items() if not name.startswith("_")]
+    for path in (folder / name for name in names if name.endswith(".svg")):
+        text = path.read_text("utf-8")
+        used = set(re.findall(r'class="([^"]*)"', text))
+        styled = set(re.findall(r"\.([a-z0-9-]+)\{", text))
+        assert {name for each in used for name in each.split()} - {"mark"} <= styled
+        assert not any(ink in text for ink in inks)
+        assert "var(" not in text
+    for path in (folder / name for name in names if name.endswith(".pdf")):
+        content = path.read_bytes()
+        streams = [zlib.decompress(each) for each in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)]
+        drawn = b"".join(each for each in streams if b" re" in each or b" l\n" in each or b" rg" in each)
+        assert content.startswith(b"%PDF")
+        assert b"0.0039" not in drawn
+
+
+def test_tables_hold_the_numbers_of_the_run(exported):
+    run, folder, _ = exported
+    for metric, rows in run.scores.groupby("metric"):
+        table = pd.read_csv(folder / "tables" / f"{metric}.csv")
+        assert table["value"].to_numpy() == pytest.approx(rows["value"].to_numpy(float), nan_ok=True)
+        written = (folder / "tables" / f"{metric}.tex").read_text("utf-8")
+        assert written.count("{") == written.count("}")
+        assert written.count(r"\\") > 1
+        assert all(name in written for name in set(rows.concept) if name.isalnum())
+    verdicts = pd.read_csv(folder / "tables" / "verdicts.csv")
+    assert len(verdicts)
+    assert verdicts["Verdict"].notna().all()
+
+
+def test_methods_say_what_was_done_and_cite_what_is_listed(exported):
+    run, folder, _ = exported
+    said, listed = (folder / "methods.md").read_text("utf-8"), (folder / "references.bib").read_text("utf-8")
+    assert f"{int((run.samples.status == 'ok').sum())} images were drawn by {run.model_card['name']}" in said
+    assert all(card["name"] in said for card in run.encoder_cards.values())
+    assert run.record["suite_fingerprint"] in said
+    assert run.record["versions"]["clinometer"] in said
+    cited = set(re.findall(r"@(\w+)", said))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),", listed, re.MULTILINE)) > {"clinometer", "benjamini1995"}
+    assert (
+        set(",".join(re.findall(r"\\cite\{([^}]*)\}", (folder / "methods.tex").read_text("utf-8"))).split(",")) == cited
+    )
+    assert "<b>" not in said or "<b>" in run.model_card["name"]
+    assert "None" not in said
+    assert "  " not in said
+
+
+def test_missing_images_and_departures_are_told(tmp_path):
+    run = quick.audit(Painter(refuse="0.20"), toy_suite(), tmp_path / "run", encoder=Eye())
+    cm.export(run, tmp_path / "paper")
+    said = (tmp_path / "paper" / "methods.md").read_text("utf-8")
+    assert f"{int((run.samples.status == 'refused').sum())} images are missing: refused." in said
+
+
+def test_what_latex_reads_otherwise_is_written_so_that_it_does_not():
+    table = pd.DataFrame({"a & b": ["50 % of {x_1}", "−0.3 ≤ α"]})
+    written = latex(table, caption="R&D", label="tab:x")
+    for text in (r"a \& b", r"50 \% of \{x\_1\}", r"$-$0.3 $\leq$ $\alpha$", r"\caption{R\&D}", r"\toprule"):
+        assert text in written
+    assert r"\begin{longtable}" in latex(pd.DataFrame({"a": range(LONG + 1)}), caption="", label="tab:long")
+
+
+def test_one_table_by_its_metric(exported):
+    run, folder, _ = exported
+    metric = run.scores.metric[0]
+    assert run.to_latex(metric) == (folder / "tables" / f"{metric}.tex").read_text("utf-8")
+    with pytest.raises(InvalidInputError, match=r"metric: found 'mcos', expected one of .*" + metric):
+        metric_latex(run.scores, "mcos")
+
+
+def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, tmp_path):
+    run, _, _ = exported
+    with pytest.raises(InvalidInputError, match="this is the run itself; give another folder"):
+        cm.export(run, run.url)
+    with pytest.raises(RunError, match="not a run directory"):
+        cm.export(tmp_path, tmp_path / "paper")
+
+
+def test_dir_shows_what_there_is():
+    assert {"audit", "export", "open_run", "metrics", "__version__"} <= set(dir(cm))
+    assert all(hasattr(cm, name) for name in dir(cm))
