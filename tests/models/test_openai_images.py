@@ -12,7 +12,8 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.models import GenerationRequest, load_generator
-from clinometer.models.openai.images import Pace, load
+from clinometer.models.openai.client import Pace, error_line
+from clinometer.models.openai.images import load
 from tests import quick
 from tests.models.image_server import ImageServer, drawn, error, png, slowly
 from tests.toys import Eye, paint, toy_suite
@@ -192,7 +193,8 @@ def test_a_long_key_in_any_error_is_hidden_before_it_is_cut(monkeypatch):
     long = KEY + "-" + "y" * 100
     monkeypatch.setenv("OPENAI_API_KEY", long)
     with ImageServer() as server:
-        said = connect(server)._error_line(RuntimeError("x" * 250 + long))
+        connect(server)
+        said = error_line(RuntimeError("x" * 250 + long))
     assert said == f"RuntimeError: {'x' * 250}…"
 
 

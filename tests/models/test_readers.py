@@ -289,8 +289,8 @@ def test_a_busy_server_is_asked_again():
     [
         (failed(401, "Incorrect API key provided"), "check OPENAI_API_KEY and the model's name"),
         (failed(404, "no model seer"), "check OPENAI_API_KEY and the model's name"),
-        (failed(402, "no credit"), "check the account"),
-        (failed(429, "quota", code="insufficient_quota"), "check the account"),
+        (failed(402, "no credit"), "add credit"),
+        (failed(429, "quota", code="insufficient_quota"), "add credit"),
         (failed(400, "this model takes no images"), "nothing is read yet, so a setting is at fault"),
     ],
 )
@@ -312,7 +312,7 @@ def test_answers_that_came_before_the_account_was_empty_are_given():
         assert [reading.answer for reading in readings] == ["man", "man", None, None, None]
         assert all(reading.reason.startswith("failed: ") for reading in readings[2:])
         assert len(server.asked) == 3
-        with pytest.raises(ModelError, match="check the account"):
+        with pytest.raises(ModelError, match="add credit"):
             reader.read(PICTURES[2:], GENDER)
 
 

@@ -1,19 +1,101 @@
-"""A connection to a server of images: its address and key checked, and what it may do bounded."""
+"""What every adapter for OpenAI's protocol shares: terms, connection, pace, and which errors end it all.
+
+Address and key are checked before anything is sent, and what a server may do is bounded.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from math import inf
+from time import monotonic
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from clinometer._secrets import masked_address, remember
+from clinometer._secrets import masked, masked_address, remember
 from clinometer.errors import ModelError
-from clinometer.models.openai.answers import MOST_ANSWER_BYTES, MOST_BYTES, Downloads
+from clinometer.models.openai.answers import MOST_ANSWER_BYTES, MOST_BYTES, Downloads, led_to, text_of
 from clinometer.models.openai.guarded_http import Bounds, guarded_client, host_of
+from clinometer.models.weights import describe, in_one_line
 
 KEY = "OPENAI_API_KEY"
 OPENAI = "api.openai.com"
+
+ENDS_ALL: Final = (402, 405, 410)
+"""Statuses that no request gets past: an empty account, an address that answers nothing, a model that is gone."""
+
+
+def require_terms(
+    source: str, *, like: str, price: float | None, of: str, concurrency: int = 1, retries: int = 0,
+    timeout: float | None = None, requests_per_minute: float | None = None,
+) -> float:  # fmt: skip
+    """Check what an adapter was asked for, before a cent is spent; return the price.
+
+    ``like`` is a model's name for an example, and ``of`` what the price is of: "one image at these settings".
+
+    Raises
+    ------
+    ModelError
+        No model or no price, or a number that cannot be.
+    """
+    if not source:
+        raise ModelError(f"openai: no model named; write openai:MODEL, such as openai:{like}")
+    if price is None or not 0 <= price < inf:
+        raise ModelError(
+            f"found {'none' if price is None else price}, expected what {of} costs; look it up in the server's price "
+            "list and give --price (0 for a server of your own)",
+            field="price",
+        )
+    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+        if number < least:
+            raise ModelError(f"found {number}, expected {least} or more", field=key)
+    for key, amount in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
+        if amount is not None and not amount > 0:
+            raise ModelError(f"found {amount}, expected a positive number", field=key)
+    return price
+
+
+class Pace:
+    """Spaces calls evenly over threads: each takes the next free moment and sleeps until it comes."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._seconds = 60 / per_minute if per_minute else 0.0
+        self._next = monotonic()
+        self._lock = threading.Lock()
+
+    def wait(self, stopped: threading.Event | None = None) -> bool:
+        """Sleep until this call's moment, or until nobody waits for it any more; True if so."""
+        with self._lock:
+            moment = max(self._next, monotonic())
+            self._next = moment + self._seconds
+        return (stopped or threading.Event()).wait(max(0.0, moment - monotonic()))
+
+
+def error_line(error: Any) -> str:
+    """Tell an error in one line: in the server's words, whatever shape they have, or where it sends requests on to."""
+    place = getattr(getattr(error, "response", None), "extensions", {}).get("leads_to")
+    if place:
+        return in_one_line(f"its server sends requests on to {masked(led_to(*place))}", 300)
+    body, code = getattr(error, "body", None), getattr(error, "code", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    if message:
+        return in_one_line(f"{code}: {message}" if code else str(message), 300)
+    described = describe(error)
+    return in_one_line(f"{described}: {text_of(body)}" if body else described, 300)
+
+
+def raise_if_final(error: Any, name: str) -> None:
+    """Raise a ModelError where no request gets past an error: the key, the model's name, the account, the address."""
+    import openai
+
+    line = f"{name}: {error_line(error)}"
+    if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
+        raise ModelError(f"{line}; check {KEY} and the model's name") from None
+    if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
+        raise ModelError(f"{line}; add credit and run it again") from None
+    if error.status_code in ENDS_ALL:
+        raise ModelError(f"{line}; check the server's address") from None
 
 
 def connect(

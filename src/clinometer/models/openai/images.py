@@ -15,21 +15,17 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, TypeVar
 
 from clinometer._secrets import masked
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai.answers import ErrorInAnswer, bytes_of, is_refusal, led_to, text_of
-from clinometer.models.openai.client import KEY, connect, server_of
+from clinometer.models.openai.answers import ErrorInAnswer, bytes_of, is_refusal
+from clinometer.models.openai.client import Pace, connect, error_line, raise_if_final, require_terms, server_of
 from clinometer.models.openai.guarded_http import AnswerRefusedError
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
-from clinometer.models.weights import describe, in_one_line
-
-ENDS_ALL = (402, 405, 410)
-"""Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
+from clinometer.models.weights import in_one_line
 
 PART = 8
 """Images of a part: what is drawn again, beside those under way, when the process is killed."""
@@ -178,12 +174,12 @@ class OpenAIImages:
             if isinstance(result, _RejectedResult):
                 return result
         except openai.APIConnectionError as error:
-            reason = f"{self._error_line(error).rstrip('.')} ({self.card.settings['server']})"
+            reason = f"{error_line(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
         except AnswerRefusedError as error:
             result = GenerationResult(request.id, "failed", None, in_one_line(str(error), 300))
         except Exception as error:  # a malformed answer: many kinds
-            result = GenerationResult(request.id, "failed", None, self._error_line(error))
+            result = GenerationResult(request.id, "failed", None, error_line(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
 
     def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
@@ -196,19 +192,12 @@ class OpenAIImages:
         """
         import openai
 
-        if place := error.response.extensions.get("leads_to"):
-            reason = f"its server sends requests on to {masked(led_to(*place))}"
-            return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
-        message = self._error_line(error)
+        message = error_line(error)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
-        if isinstance(error, not_taken) and not is_refusal(error):
+        led_away = "leads_to" in error.response.extensions
+        if led_away or (isinstance(error, not_taken) and not is_refusal(error)):
             return _RejectedResult(request.id, "failed", None, message, prompt=request.prompt)
-        if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
-            raise ModelError(f"{self.card.name}: {message}; check {KEY} and the model's name") from None
-        if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
-            raise ModelError(f"{self.card.name}: {message}; add credit and run it again") from None
-        if error.status_code in ENDS_ALL:
-            raise ModelError(f"{self.card.name}: {message}; check the server's address") from None
+        raise_if_final(error, self.card.name)
         # A gateway's 500 may hold what the model said.
         status: Status = "refused" if is_refusal(error) else "failed"
         return GenerationResult(request.id, status, None, message)
@@ -230,35 +219,7 @@ class OpenAIImages:
             excerpt = f": {masked(answer)[:100]}" if isinstance(answer, str) else ""
             return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{excerpt}")
         error = ErrorInAnswer(body)
-        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._error_line(error))
-
-    def _error_line(self, error: Exception) -> str:
-        """An error in one line: in the server's words, whatever shape they have."""
-        body = getattr(error, "body", None)
-        message = body.get("message") if isinstance(body, dict) else None
-        code = getattr(error, "code", None)
-        if message:
-            text = f"{code}: {message}" if code else str(message)
-        else:
-            described = describe(error)
-            text = f"{described}: {text_of(body)}" if body else described
-        return in_one_line(text, 300)
-
-
-class Pace:
-    """Spaces calls evenly over threads: each takes the next free moment and sleeps until it comes."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self._seconds = 60 / per_minute if per_minute else 0.0
-        self._next = monotonic()
-        self._lock = threading.Lock()
-
-    def wait(self, stopped: threading.Event | None = None) -> bool:
-        """Sleep until this call's moment, or until nobody waits for it any more; True if so."""
-        with self._lock:
-            moment = max(self._next, monotonic())
-            self._next = moment + self._seconds
-        return (stopped or threading.Event()).wait(max(0.0, moment - monotonic()))
+        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, error_line(error))
 
 
 def load(
@@ -302,23 +263,12 @@ def load(
     ModelError
         The package openai, the key or the price is missing, or a setting does not fit.
     """
-    if not source:
-        raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
-    if price is None or not 0 <= price < inf:
-        quote = "none" if price is None else price
-        raise ModelError(
-            f"found {quote}, expected what one image costs at these settings; look it up in the server's price "
-            "list and give --price (0 for a server of your own)",
-            field="price",
-        )
+    price = require_terms(
+        source, like="gpt-image-1", price=price, of="one image at these settings", concurrency=concurrency,
+        retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
+    )  # fmt: skip
     if (height is None) != (width is None):
         raise ModelError("found one of them, expected both or none", field=("height", "width"))
-    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
-        if number < least:
-            raise ModelError(f"found {number}, expected {least} or more", field=key)
-    for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
-        if seconds is not None and not seconds > 0:
-            raise ModelError(f"found {seconds}, expected a positive number", field=key)
     client, fetch = connect(base_url, retries, timeout, trusted_host)
     size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
     settings = {"model": source, "size": size, "quality": quality, "style": style}

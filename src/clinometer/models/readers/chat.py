@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.openai.answers import is_refusal
-from clinometer.models.openai.client import KEY, connect, server_of
+from clinometer.models.openai.client import Pace, connect, error_line, raise_if_final, require_terms, server_of
 from clinometer.models.openai.guarded_http import AnswerRefusedError
-from clinometer.models.openai.images import ENDS_ALL, Pace
 from clinometer.models.protocols import Card, Question, Reading
 from clinometer.models.weights import describe, in_one_line
 
@@ -144,15 +143,10 @@ class ChatReader:
         """
         import openai
 
-        body = error.body
-        said = body.get("message") if isinstance(body, dict) else None
-        line = in_one_line(str(said or describe(error)), 300)
+        line = error_line(error)
         if is_refusal(error):
             return Reading(None, reason=f"refused: {line}")
-        if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
-            raise ModelError(f"{self.card.name}: {line}; check {KEY} and the model's name") from None
-        if error.status_code in ENDS_ALL or "insufficient_quota" in (error.code, error.type):
-            raise ModelError(f"{self.card.name}: {line}; check the account and the server's address") from None
+        raise_if_final(error, self.card.name)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
         if isinstance(error, not_taken) and not self._has_answered:
             raise ModelError(f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault") from None
@@ -221,16 +215,10 @@ def load(
     ModelError
         The package openai, the key or the price is missing, or a setting does not fit.
     """
-    if not source:
-        raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-4o-mini")
-    if price is None or not 0 <= price < float("inf"):
-        raise ModelError(
-            f"price: found {'none' if price is None else price}, expected what one answer costs; give --price "
-            "(0 for a server of your own)"
-        )
-    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
-        if number < least:
-            raise ModelError(f"{key}: found {number}, expected {least} or more")
+    price = require_terms(
+        source, like="gpt-4o-mini", price=price, of="one answer", concurrency=concurrency, retries=retries,
+        timeout=timeout, requests_per_minute=requests_per_minute,
+    )  # fmt: skip
     client, _ = connect(base_url, retries, timeout, ())
     settings: dict[str, Any] = {
         "model": source,
