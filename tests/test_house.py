@@ -33,6 +33,7 @@ def test_the_public_names():
         "paper_table",
         "plan",
         "read_images",
+        "read_run",
         "score_run",
         "sweep",
     }

@@ -3,7 +3,7 @@
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_images', 'model_card',
-    'open_run', 'paper_table', 'plan', 'read_images', 'score_run', 'sweep']
+    'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         paper_table,
         plan,
         read_images,
+        read_run,
         score_run,
         sweep,
     )
@@ -49,6 +50,7 @@ __all__ = [
     "paper_table",
     "plan",
     "read_images",
+    "read_run",
     "score_run",
     "sweep",
 ]

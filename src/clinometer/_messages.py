@@ -2,6 +2,13 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+NONE: Final = "none"
+SEVERAL: Final = "several"
+UNCLEAR: Final = "unclear"
+OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "cannot tell"}
+"""What every closed question about a picture offers beside its own answers, so that none is anybody's by force."""
 
 
 def first_and_more(names: Sequence[str], most: int = 1) -> str:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from clinometer._messages import OTHERWISE
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
 from clinometer.models import load_encoder, load_reader
-from clinometer.models.protocols import OTHERWISE, Answer, Question
+from clinometer.models.protocols import Answer, Question
 from clinometer.models.readers import chat, checkpoints
 from clinometer.models.readers.encoders import EncoderReader
 from tests.models import reader_checkpoints

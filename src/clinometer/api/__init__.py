@@ -3,7 +3,18 @@
 from clinometer.api.audits import audit, sweep
 from clinometer.api.imports import import_images
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images
-from clinometer.api.runs import Run, compare, export, gate, model_card, open_run, paper_table, score_run, verify_run
+from clinometer.api.runs import (
+    Run,
+    compare,
+    export,
+    gate,
+    model_card,
+    open_run,
+    paper_table,
+    read_run,
+    score_run,
+    verify_run,
+)
 from clinometer.sweeps.sweep import Sweep
 
 __all__ = [
@@ -22,6 +33,7 @@ __all__ = [
     "paper_table",
     "plan",
     "read_images",
+    "read_run",
     "score_run",
     "sweep",
     "verify_run",

@@ -13,10 +13,11 @@ from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
-from clinometer.pipeline.reading import FolderReadings, question_of, read_folder
+from clinometer.pipeline.reading import FolderReadings, read_folder
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
+from clinometer.runs.answers import question_of
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification.files import classify_files
 from clinometer.studies.classification.scoring import denoiser_of

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
 from clinometer.models.abilities import weights_of
-from clinometer.pipeline.audits import Workers, executor_of
+from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.execution import read_all
 from clinometer.pipeline.export import export_run, metric_latex
 from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import write_model_card
@@ -23,14 +25,17 @@ from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, NoProgress, Progress, store
+from clinometer.runs.drawing import require_budget
+from clinometer.runs.encoding import require_drawn
 from clinometer.runs.protocol import refresh_protocol
+from clinometer.runs.reading import answers_to_come
 from clinometer.runs.together import Comparison
 from clinometer.runs.verification import verify
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.models import Encoder
+    from clinometer.models import Encoder, Reader
 
 
 class Run(store.Run):
@@ -111,6 +116,60 @@ def score_run(
         refresh_protocol(run)
         refresh_report(run)
     return table
+
+
+def read_run(
+    run: str | os.PathLike[str],
+    *,
+    reader: str | Reader | Sequence[str | Reader] = "reference",
+    question: str | Path | Sequence[str | Path] = (),
+    budget: float | None = None,
+    device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> dict[str, pd.DataFrame]:
+    """Have readers say what a run's images show, and score it anew where it is scored. Draws nothing.
+
+    Parameters
+    ----------
+    reader : as of :func:`clinometer.models.load_reader`, objects that read, or several of either.
+    question : names of the suite's questions, built-in ones, or YAML files; by default all that the suite asks, or to
+        which of its groups a person belongs. The run keeps what it was asked.
+    budget : what the missing answers may cost, of readers with a price.
+    engine, workers : who reads, as of :func:`audit`.
+    **options : ``price`` and ``base_url`` of readers behind an endpoint.
+
+    Returns
+    -------
+    Every answer of each reader, by its name: see ``Run.readings``.
+
+    Raises
+    ------
+    RunError, SuiteError, ModelError, EngineError
+        A run that is not drawn to the end, or a file that is not what was written; no such question; a reader that
+        cannot answer it, or whose answers cost more than the budget.
+    """
+    progress, opened_run = progress or NoProgress(), Run(run)
+    asked = questions_of(opened_run.suite, reader, question)
+    models = Models()
+    with opened_run.directory.locked():
+        opened_run.ledger.forget_missing()
+        require_drawn(opened_run, f"clinometer read {opened_run.url} --reader NAME")
+        readers, recipes = models.readers(reader, device, asked, options)
+        for each in readers:
+            opened_run.readers.require(each.card)
+        require_budget(
+            opened_run, None, budget, answers=[(each, answers_to_come(opened_run, each, asked)) for each in readers]
+        )
+        with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
+            executor = executor_of(engine_at_work, None, {}, recipes)
+            read_all(opened_run, readers, asked, progress, executor)
+            if opened_run.is_scored:
+                score(opened_run, progress, pool=executor.pool(progress))
+                refresh_report(opened_run)
+    return {each.card.name: opened_run.readings(each.card.name) for each in readers}
 
 
 def verify_run(

@@ -8,28 +8,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clinometer.cli.options import BatchSizeOption, DeviceOption, given_options
+from clinometer.cli.options import BatchSizeOption, DeviceOption, EngineOption, WorkersOption, given_options
+from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from rich.table import Table
 
     from clinometer.pipeline.reading import FolderReadings
 
 
 def read(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of pictures.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER|RUN", help="A folder of pictures, or a run directory.")],
     reader: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             "--reader",
             "-r",
-            help="A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder.",
+            help="A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder. Of "
+            "a run repeatable. [default: reference]",
         ),
-    ] = "reference",
+    ] = None,
     question: Annotated[
-        str, typer.Option("--question", "-q", help="gender, age, or a YAML file with a question.")
-    ] = "gender",
+        list[str] | None,
+        typer.Option(
+            "--question",
+            "-q",
+            help="gender, age, a YAML file with a question, or one of the suite's by its name. Of a run repeatable. "
+            "[default: gender, of a run what its suite asks]",
+        ),
+    ] = None,
     truth: Annotated[
         Path | None, typer.Option(help="A CSV file with the columns file and group: what some pictures show.")
     ] = None,
@@ -44,24 +53,63 @@ def read(
     base_url: Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")] = None,
     requests_per_minute: Annotated[float | None, typer.Option(help="The pace. [default: the server's]")] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
 ) -> None:
     """Have a reader say what pictures show, and measure how often it errs. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress
+    from clinometer.cli.console import LiveProgress, print_summary
     from clinometer.cli.tables import check_place, write_table
+    from clinometer.runs import Directory
+    from clinometer.runs.ledger import RECORD
 
     check_place(table)
+    if Directory(folder).exists(RECORD):
+        if out is not None:
+            raise InvalidInputError("--out: the answers of a run are kept in it; leave --out out")
+        server = given_options(price=price, base_url=base_url, batch_size=batch_size, concurrency=concurrency,
+                               requests_per_minute=requests_per_minute)  # fmt: skip
+        with LiveProgress() as progress:
+            answers = api.read_run(
+                folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
+                engine=engine, workers=workers, progress=progress, **server,
+            )  # fmt: skip
+        for name, said in answers.items():
+            print_answers(name, said)
+        run = api.open_run(folder)
+        if run.is_scored:
+            print_summary(run)
+        if table is not None:
+            import pandas as pd
+
+            write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
+        return
+    for option, values in (("reader", reader), ("question", question)):
+        if values and len(values) > 1:
+            raise InvalidInputError(f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run")
     options = given_options(
         batch_size=batch_size, price=price, base_url=base_url, concurrency=concurrency,
         requests_per_minute=requests_per_minute,
     )  # fmt: skip
     with LiveProgress() as progress:
         found = api.read_images(
-            folder, reader=reader, question=question, truth=truth, out=out, budget=budget, progress=progress,
-            device=device, **options,
+            folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,
+            budget=budget, progress=progress, device=device, **options,
         )  # fmt: skip
     print_readings(found)
     write_table(found.table, table)
+
+
+def print_answers(name: str, answers: pd.DataFrame) -> None:
+    """What a reader said of a run's images, a question a table."""
+    from rich.console import Console
+
+    from clinometer.cli.tables import plain_text
+
+    for question, rows in answers.groupby("question", sort=False):
+        said = rows["answer"].fillna("no answer").value_counts()
+        counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
+        Console().print(plain_text(f"{name}, {question}: {counted}"))
 
 
 def print_readings(found: FolderReadings) -> None:

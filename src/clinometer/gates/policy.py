@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import GateError
-from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
-from clinometer.suites.strict import Name, Number, Strict, Text, several
+from clinometer.suites.strict import Name, Number, Strict, Text, explain, several
 
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 

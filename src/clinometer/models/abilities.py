@@ -90,8 +90,8 @@ class HasComponents(Protocol):
     components: Mapping[str, Any]
 
 
-class Priced(Generator, Protocol):
-    """Costs money, in any one currency."""
+class Priced(Protocol):
+    """Costs money, an image or an answer, in any one currency."""
 
     price_per_image: float
 

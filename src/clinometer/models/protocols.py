@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 
-from clinometer._messages import as_text
+from clinometer._messages import OTHERWISE, as_text
 from clinometer._secrets import masked
 from clinometer.errors import ModelError
 
@@ -219,13 +219,6 @@ class Answer:
     def names(self) -> tuple[str, ...]:
         """All that it is called, without case."""
         return tuple(dict.fromkeys(name.casefold() for name in (*self.labels, self.text, self.group)))
-
-
-NONE: Final = "none"
-SEVERAL: Final = "several"
-UNCLEAR: Final = "unclear"
-OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "cannot tell"}
-"""What every closed question offers beside its own answers, so that nobody is read as one of them by force."""
 
 
 @dataclass(frozen=True)

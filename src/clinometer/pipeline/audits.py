@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
@@ -27,7 +28,7 @@ from clinometer.pipeline.loaded_models import Models, named_encoders, require_te
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders
+from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
@@ -43,6 +44,7 @@ from clinometer.studies import study_of
 from clinometer.studies.fit import misfits
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
+from clinometer.suites.question import QuestionSpec, load_question, question_names
 
 REFERENCE_PORTRAITS: Final = "reference portraits"
 """What the portraits that come with the package are called; ``reference`` asks for them."""
@@ -105,9 +107,35 @@ class Workers:
                 engine.close()
 
 
-def executor_of(engine: Engine | None, generator: Recipe | None, encoders: Mapping[str, Recipe]) -> Executor:
+def executor_of(
+    engine: Engine | None,
+    generator: Recipe | None,
+    encoders: Mapping[str, Recipe],
+    readers: Mapping[str, Recipe] = MappingProxyType({}),
+) -> Executor:
     """Who makes the missing parts of a stage."""
-    return Serial() if engine is None else Parallel(engine, generator, encoders)
+    return Serial() if engine is None else Parallel(engine, generator, encoders, readers)
+
+
+def questions_of(
+    suite: Suite, readers: Readers | None, named_ones: str | Path | Sequence[str | Path] = ()
+) -> tuple[QuestionSpec, ...]:
+    """Find what readers are asked: the suite's questions, or those of some names; nothing where there are no readers.
+
+    Raises
+    ------
+    SuiteError
+        There is no such question; or the suite asks nothing of readers, and has no groups of which to ask.
+    """
+    own = {spec.name: spec for spec in suite.questions()}
+    names = [named_ones] if isinstance(named_ones, str | Path) else list(named_ones)
+    asked = tuple(own.get(str(name)) or load_question(name) for name in names) if names else tuple(own.values())
+    if readers and not asked:
+        raise SuiteError(
+            f"suite {suite.name}: it asks readers nothing, and has no groups of people to ask of; add 'readings: "
+            f"[{', '.join(question_names())}]' to it, or give clinometer read RUN --question {question_names()[0]}"
+        )
+    return asked if readers else ()
 
 
 def audit(
@@ -124,6 +152,7 @@ def audit(
     """
     seed = request.seed
     suite, rounds = _suite_and_rounds(request)
+    questions_asked = questions_of(suite, request.reader)
     asked = _hash_asked(request, suite) if steering is None else None
     if asked is not None and (place := _kept(request.out, suite, asked, progress)):
         return place
@@ -161,12 +190,16 @@ def audit(
         suite, generator, planned if plan is None else lambda: plan, seed,
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
-        asked=asked, options=request.kept,
+        asked=asked, questions=questions_asked, options=request.kept,
     )  # fmt: skip
     encoder = request.encoder
     if encoder is None:
         encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
-    return finish(job, out, encoder, request.device, models, workers, recipe, progress)
+    readers, reader_recipes = models.readers(
+        request.reader, request.device, questions_asked, {"price": request.answer_price, "base_url": request.reader_url}
+    )
+    job = replace(job, readers=readers)
+    return finish(job, out, encoder, request.device, models, workers, recipe, progress, reader_recipes)
 
 
 def finish(
@@ -178,6 +211,7 @@ def finish(
     workers: OpensEngine,
     generator: Recipe,
     progress: Progress,
+    reader_recipes: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> str:
     """Do all that is missing of a job in its run directory. Returns the run's place."""
     encoders, recipes = _encoders_of(job.suite, encoder_specs, device, models, until=job.rounds is not None)
@@ -189,7 +223,7 @@ def finish(
         job = replace(job, generator=EmbeddedSource(job.generator, encoders))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
-    weights = weights_of([job.generator, *encoders])
+    weights = weights_of([job.generator, *encoders, *(each for each in job.readers if not price_of(each))])
     with directory.locked(), ExitStack() as opened:
         if is_finished(job, out, encoders):
             score(run := store.Run(out), progress)  # which says so
@@ -199,7 +233,7 @@ def finish(
         is_shared = all(isinstance(stage, PartStage | WholeStage) for stage in study_of(job.suite).stages)
         make_room = partial(models.release, generator=is_shared and not price_of(job.generator))
         engine = opened.enter_context(workers.opened(device, weights, make_room))
-        run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
+        run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes, reader_recipes))
         if not job.unscored:
             refresh_report(run)
     return directory.url
@@ -254,6 +288,8 @@ def _suite_and_rounds(request: AuditRequest) -> tuple[Suite, Rounds | None]:
 
 def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
     """Hash what is asked, and the stamps of the models' files; None where only the loaded models tell."""
+    if request.reader:
+        return None
     plain = (request.protocol, request.until, request.portraits, request.expression) == (None, None, None, "N")
     specs = [request.model, *named_encoders("reference" if request.encoder is None else request.encoder)]
     options = {name: value for name, value in request.adapter_options.items() if value not in (None, "auto")}

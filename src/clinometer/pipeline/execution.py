@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.protocols import Encoder, Generator, Reader
 from clinometer.pipeline.rounds import Rounds
 from clinometer.pipeline.score import resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget
@@ -25,12 +25,14 @@ from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol
+from clinometer.runs.reading import answers_to_come, read
 from clinometer.runs.record import new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
 from clinometer.studies.study import Pool, Stage
 from clinometer.suites import Suite
+from clinometer.suites.question import QuestionSpec
 
 SMALLEST_PART = 8
 
@@ -48,6 +50,10 @@ class Executor(Protocol):
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
         """Embed what an encoder has not seen; as :func:`clinometer.runs.encoding.encode`."""
+        ...
+
+    def read(self, run: Run, reader: Reader, progress: Progress) -> None:
+        """Ask a reader what it has not answered; as :func:`clinometer.runs.reading.read`."""
         ...
 
     def pool(self, progress: Progress) -> Pool | None:
@@ -70,6 +76,10 @@ class Serial:
         """See :class:`Executor`."""
         encode(run, encoder, progress)
 
+    def read(self, run: Run, reader: Reader, progress: Progress) -> None:
+        """See :class:`Executor`."""
+        read(run, reader, progress)
+
     def pool(self, progress: Progress) -> None:
         """See :class:`Executor`."""
 
@@ -88,6 +98,7 @@ class Job:
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
     asked : the hash of what was asked and of the files that it names; None where only the loaded models tell.
+    readers, questions : who reads the images, and what each is asked.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     """
 
@@ -102,6 +113,8 @@ class Job:
     protocol: Sequence[Departure] | None = None
     unscored: bool = False
     asked: str | None = None
+    readers: Sequence[Reader] = ()
+    questions: Sequence[QuestionSpec] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -120,18 +133,14 @@ def execute(
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
     run, executor = _created(job, out), executor or Serial()
     run.record_options(job.options)
-    for encoder in encoders:
-        run.encoders.require(encoder.card)
+    for cards, models in ((run.encoders, encoders), (run.readers, job.readers)):
+        for model in models:
+            cards.require(model.card)
     if job.protocol is not None:
         _put_under_protocol(run, job.protocol, encoders, progress)
     if job.retry_failed:
         progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
-    if job.budget is not None and not price_of(job.generator):
-        progress.note(
-            f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"
-        )
-    further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
-    require_budget(run, job.generator, job.budget, further=further)
+    _require_budget(job, run, progress)
     while True:
         executor.generate(run, job.generator, progress)
         run.end_stage()
@@ -144,10 +153,31 @@ def execute(
             break
     if job.unscored:
         return run
+    read_all(run, job.readers, job.questions, progress, executor)
     score(run, progress, pool=executor.pool(progress))
     refresh_protocol(run)
     _remember_finished(run, job.asked)
     return run
+
+
+def _require_budget(job: Job, run: Run, progress: Progress) -> None:
+    """Refuse to begin what would cost more than the budget: images, and the answers of readers."""
+    if job.budget is not None and not any(map(price_of, (job.generator, *job.readers))):
+        progress.note(
+            f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"
+        )
+    further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
+    to_come = [(reader, answers_to_come(run, reader, job.questions, further=further)) for reader in job.readers]
+    require_budget(run, job.generator, job.budget, further=further, answers=to_come)
+
+
+def read_all(
+    run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], progress: Progress, executor: Executor
+) -> None:
+    """Have every reader answer all that it is asked and has not answered."""
+    for reader in readers:
+        run.readers.begin_reading(reader.card, asked)
+        executor.read(run, reader, progress)
 
 
 def _remember_finished(run: Run, asked: str | None) -> None:
@@ -174,6 +204,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
             run.encoder_cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint
             for encoder in encoders
         )
+        and all(run.readers.has_finished(reader.card, job.questions) for reader in job.readers)
     )
 
 

@@ -15,14 +15,16 @@ from typing import Any
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.abilities import ReadsTexts, SeesImages, TakesSettings, offers
-from clinometer.models.protocols import SETTINGS, Encoder, Generator
+from clinometer.models.protocols import SETTINGS, Card, Encoder, Generator, Reader
 from clinometer.models.registry import with_presets
 from clinometer.models.residents import Residents, release
 from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe
-from clinometer.pipeline.request import Encoders
-from clinometer.runs.ledger import embeddings_name
+from clinometer.pipeline.request import Encoders, Readers
+from clinometer.runs.answers import question_of
+from clinometer.runs.ledger import embeddings_name, readings_name
 from clinometer.studies import study_of
 from clinometer.suites import Suite
+from clinometer.suites.question import QuestionSpec
 
 
 @dataclass
@@ -97,6 +99,35 @@ class Models:
         require_names(encoders)
         return encoders, {encoder.card.name: recipe for encoder, recipe in pairs}
 
+    def readers(
+        self, specs: Readers | None, device: str, asked: Sequence[QuestionSpec], server: Mapping[str, Any]
+    ) -> tuple[list[Reader], dict[str, Recipe]]:
+        """The readers, and how workers come by each, by its name; ``server`` : what those behind an endpoint take.
+
+        Raises
+        ------
+        ModelError
+            One cannot be loaded or cannot answer what is ``asked``, or two have one name.
+        """
+        alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
+        named_ones: Sequence[Any] = [specs] if alone else list(specs or ())  # type: ignore[arg-type]
+        given = {key: value for key, value in server.items() if value is not None}
+        of_any = {"device": device} | {key: given.pop(key) for key in ("batch_size",) if key in given}
+        # where none is behind an endpoint, the first one says that it does not take its options
+        served = [spec for spec in named_ones if str(spec).startswith("openai:")] or named_ones
+        readers, recipes = list[Reader](), dict[str, Recipe]()
+        for spec in named_ones:
+            recipe: Recipe = Given(spec)
+            if isinstance(spec, str | os.PathLike):
+                recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
+            reader = recipe.build()
+            for question in asked:
+                reader.offers(question_of(question))
+            readers.append(reader)
+            recipes[reader.card.name] = recipe
+        require_names(readers)
+        return readers, recipes
+
     def _encoder(self, spec: str | Encoder, device: str) -> tuple[Encoder, Recipe]:
         if not isinstance(spec, str | os.PathLike):
             return spec, Given(spec)
@@ -152,21 +183,22 @@ def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> 
             )
 
 
-def require_names(encoders: Sequence[Encoder]) -> None:
-    """Refuse the name that scores reserve, and two encoders whose embeddings would share a folder."""
-    by_place: dict[str, Encoder] = {}
-    for encoder in encoders:
-        if encoder.card.name == "mean":
-            raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
-        if not encoder.card.name.strip("./\\ ") or len(encoder.card.name) > LONGEST_NAME:
+def require_names(models: Sequence[Encoder | Reader]) -> None:
+    """Refuse the name that scores reserve, and two encoders, or readers, whose files would share a folder."""
+    by_place: dict[str, Card] = {}
+    for card in (model.card for model in models):
+        leaves, place_of = ("answers", readings_name) if card.kind == "reader" else ("embeddings", embeddings_name)
+        if card.name == "mean":
+            raise ModelError(f"{card.kind} 'mean': in the scores that name is the mean over all; rename its directory")
+        if not card.name.strip("./\\ ") or len(card.name) > LONGEST_NAME:
             raise ModelError(
-                f"encoder {quoted(encoder.card.name)}: its embeddings are kept in a folder of that name, and none can "
+                f"{card.kind} {quoted(card.name)}: its {leaves} are kept in a folder of that name, and none can "
                 f"be called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
             )
-        place = embeddings_name(encoder.card.name)
-        other = by_place.setdefault(place.lower(), encoder)  # one place on systems that know no case
-        if other.card.fingerprint != encoder.card.fingerprint:
+        place = place_of(card.name)
+        other = by_place.setdefault(place.lower(), card)  # one place on systems that know no case
+        if other.fingerprint != card.fingerprint:
             raise ModelError(
-                f"encoders {other.card.name!r} ({other.card.family}) and {encoder.card.name!r} ({encoder.card.family})"
-                f": the embeddings of both would lie in {place}; rename the directory of one, or give one only"
+                f"{card.kind}s {other.name!r} ({other.family}) and {card.name!r} ({card.family})"
+                f": the {leaves} of both would lie in {place}; rename the directory of one, or give one only"
             )

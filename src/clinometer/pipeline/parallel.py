@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from clinometer._torch_threads import use_threads
 from clinometer.errors import EngineError, ModelError
-from clinometer.models.abilities import Converts, EmbedsInPassing, offers
-from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator
+from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, offers
+from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator, Reader
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
 from clinometer.pipeline.engines.protocol import Work as EngineWork
 from clinometer.pipeline.execution import Serial
@@ -26,8 +26,10 @@ from clinometer.pipeline.recipes import Recipe, built
 from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.failures import Failures
+from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import NoProgress, Progress
+from clinometer.runs.reading import finish_reading, read, waiting_answers
 from clinometer.runs.store import Run
 from clinometer.runs.worker_run import WorkerRun
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
@@ -46,12 +48,13 @@ class Parallel:
     ----------
     engine : where the workers are.
     generator : how they come by the generator; None where nothing is drawn.
-    encoders : how they come by each encoder, by its name.
+    encoders, readers : how they come by each encoder, and each reader, by its name.
     """
 
     engine: Engine
     generator: Recipe | None
     encoders: Mapping[str, Recipe]
+    readers: Mapping[str, Recipe] = field(default_factory=dict)
 
     def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
         """See :class:`clinometer.pipeline.execution.Executor`."""
@@ -83,11 +86,27 @@ class Parallel:
         missing = [part for part in run.parts if not run.vectors.has(name, part)]
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
         work = self._begin_encoding(run, encoder, progress)
-        size = min(LARGEST_UNIT, max(1, len(missing) // (4 * self.engine.workers)))
-        units = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
         with forgotten(run, name):
-            self._make(run, work, units, progress, f"encoding with {name}")
+            self._make(run, work, self._units(missing), progress, f"encoding with {name}")
         run.encoders.finish(encoder.card)
+
+    def read(self, run: Run, reader: Reader, progress: Progress) -> None:
+        """See :class:`clinometer.pipeline.execution.Executor`. A server has its own requests at once."""
+        card = reader.card
+        if offers(reader, Priced):
+            read(run, reader, progress)
+            return
+        require_drawn(run, f"clinometer read {run.url} --reader {card.name}")
+        waiting = list(waiting_answers(run, card, run.readers.questions(card.name)))
+        run.ledger.unlist([readings_name(card.name, part) for part in waiting])  # workers add to some of them
+        work = self._work(read, run, self.readers[card.name], reader)
+        self._make(run, work, self._units(waiting), progress, f"reading with {card.name}")
+        finish_reading(run, card, progress)
+
+    def _units(self, parts: Sequence[int]) -> list[Unit]:
+        """Divide parts among the workers, a few at once for each."""
+        size = min(LARGEST_UNIT, max(1, len(parts) // (4 * self.engine.workers)))
+        return [tuple(parts[start : start + size]) for start in range(0, len(parts), size)]
 
     def _begin_encoding(self, run: Run, encoder: Encoder, progress: Progress) -> StageWork:
         """Record an encoder and embed the texts, before any image."""

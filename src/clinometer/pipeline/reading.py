@@ -13,23 +13,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._messages import as_text, first_and_more
+from clinometer._messages import OTHERWISE, as_text, first_and_more
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 from clinometer.models.files.folder import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
-from clinometer.models.protocols import OTHERWISE, Answer, Card, Question, Reader, Reading
+from clinometer.models.protocols import Card, Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress
-from clinometer.suites.question import QuestionSpec
+from clinometer.runs.answers import ANSWERED, FAILED
 
-FAILED: Final = "failed: "
-"""How a reason begins that another try may do away with; a refusal and an answer that cannot be read are answers."""
-
-SCHEMA: Final = pa.schema([
-    ("file", pa.string()), ("sha256", pa.string()), ("answer", pa.string()),
-    ("probabilities", pa.list_(pa.float64())), ("words", pa.string()), ("reason", pa.string()),
-])  # fmt: skip
+SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
+    name: kind for name, kind in ANSWERED.items() if name != "question"
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,12 +49,6 @@ class FolderReadings:
     confusion: ConfusionMatrix | None
     answers: np.ndarray
     shares: CorrectedShares | None
-
-
-def question_of(spec: QuestionSpec) -> Question:
-    """Turn a question of a file into one that readers take."""
-    answers = tuple(Answer(group, answer.text, answer.labels) for group, answer in spec.answers.items())
-    return Question(spec.name, spec.text, answers)
 
 
 def read_folder(

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol
 from uuid import uuid4
 
 from clinometer.errors import ModelError
-from clinometer.models import load_encoder, load_generator
+from clinometer.models import load_encoder, load_generator, load_reader
 from clinometer.models.files.portraits import PortraitSource
 from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Card
@@ -37,7 +37,7 @@ def _new_key() -> str:
 class Loaded:
     """A model that is loaded by its name, with the options that the driver's had."""
 
-    kind: Literal["generator", "encoder"]
+    kind: Literal["generator", "encoder", "reader"]
     spec: str
     options: Mapping[str, Any]
     key: str = field(default_factory=_new_key)
@@ -48,8 +48,8 @@ class Loaded:
 
     def load(self) -> Any:
         """Load it, whatever is here."""
-        load = load_generator if self.kind == "generator" else load_encoder
-        return load(self.spec, **self.options)
+        load = {"generator": load_generator, "encoder": load_encoder, "reader": load_reader}[self.kind]
+        return load(self.spec, **self.options)  # type: ignore[operator]
 
 
 @dataclass(frozen=True)

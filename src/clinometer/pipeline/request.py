@@ -17,11 +17,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
-from clinometer.suites.base import first_problem
-from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber
+from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, first_problem
 
 if TYPE_CHECKING:
-    from clinometer.models.protocols import Encoder, Generator
+    from clinometer.models.protocols import Encoder, Generator, Reader
     from clinometer.pipeline.engines import Engine
     from clinometer.runs.progress import Progress
     from clinometer.suites import Suite
@@ -29,16 +28,18 @@ if TYPE_CHECKING:
     Model: TypeAlias = str | Generator
     AskedSuite: TypeAlias = str | Path | Suite
     Encoders: TypeAlias = str | Encoder | Sequence[str | Encoder]
+    Readers: TypeAlias = str | Reader | Sequence[str | Reader]
     AskedEngine: TypeAlias = str | Engine
     Listener: TypeAlias = Progress
 else:  # objects pass as they are, and nothing that knows them is imported
-    Model = AskedSuite = Encoders = AskedEngine = Listener = Any
+    Model = AskedSuite = Encoders = Readers = AskedEngine = Listener = Any
 
 Place: TypeAlias = str | os.PathLike[str]
 
 RESAMPLES: Final = 10_000
 
 WORK: Final = "Where the work is done"
+READING: Final = "Who reads the images"
 SERVERS: Final = "Options of models behind OpenAI's images API"
 
 
@@ -204,6 +205,20 @@ class AuditOptions(CellOptions):
     )
     retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
         False, description="Draw images anew that failed earlier (a refused image is an answer and stays)."
+    )
+    reader: Annotated[Readers | None, Flag(short="-r", many=True, panel=READING)] = Field(
+        None,
+        description="What reads the images by the suite's questions: a directory or hub id of a classifier, VQA or "
+        "vision-language model; openai:MODEL; or an encoder. Repeatable.",
+    )
+    answer_price: Annotated[Annotated[Number, Field(ge=0)] | None, Flag(panel=READING)] = Field(
+        None, description="What one answer of an openai: reader costs; --budget covers images and answers."
+    )
+    reader_url: Annotated[str | None, Flag(panel=READING, default="OpenAI's, or OPENAI_BASE_URL")] = Field(
+        None, description="The server of an openai: reader."
+    )
+    verdict_reader: Annotated[str | None, Flag(panel=READING, kept=True, default="the best-calibrated one")] = Field(
+        None, description="The reader by whose answers concepts are judged."
     )
     engine: Annotated[AskedEngine, Flag(panel=WORK)] = Field(
         "local", description="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name."

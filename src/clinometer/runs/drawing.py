@@ -17,7 +17,7 @@ from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, Remembers, offers
 from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
-from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
+from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Reader, Status
 from clinometer.models.weights import in_one_line
 from clinometer.runs.encoding import PartEncoder, forgotten
 from clinometer.runs.failures import LONGEST_REASON, Failures, named
@@ -245,33 +245,45 @@ def remaining_images(run: Run) -> int:
     return sum(not sample.file for part in run.parts for sample in run.drawn.missing(part))
 
 
-def price_of(generator: Generator) -> float:
-    """What an image of a generator costs; 0 where it names no price."""
-    return float(generator.price_per_image) if offers(generator, Priced) else 0.0
+def price_of(model: Generator | Reader) -> float:
+    """What an image of a generator, or an answer of a reader, costs; 0 where it names no price."""
+    return float(model.price_per_image) if offers(model, Priced) else 0.0
 
 
-def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:
-    """Refuse to go on where the images that are missing cost more than ``budget``; a free model needs none.
+def require_budget(
+    run: Run,
+    generator: Generator | None,
+    budget: float | None,
+    *,
+    further: int = 0,
+    answers: Sequence[tuple[Reader, int]] = (),
+) -> None:
+    """Refuse to go on where what is missing costs more than ``budget``; free models need none.
 
     ::
 
         total = (images still to be drawn + images that later rounds may add at most) · price_per_image, up to the cent
+
+    and the same of the ``answers`` that readers are still to give. Without a ``generator`` nothing is drawn.
 
     Raises
     ------
     ModelError
         No budget was given for a model with a price, or it is too small; the message says the total.
     """
-    price = price_of(generator)
-    images = remaining_images(run) + further
-    total = cost(images, price)
+    parts = [] if generator is None else [(generator, remaining_images(run) + further, "images")]
+    priced = [
+        each for each in (*parts, *((reader, count, "answers") for reader, count in answers)) if price_of(each[0])
+    ]
+    total = sum(cost(count, price_of(model)) for model, count, _ in priced)
     if total == 0 or (budget is not None and total <= budget):
         return
-    budget_in_words = "no budget" if budget is None else f"a budget of {budget:g}"
-    raise ModelError(
-        f"{generator.card.name}: {images} images at {price:g} each cost {total:.2f}, found {budget_in_words}; "
-        f"give --budget {total:.2f} or more, or fewer images by --images and another --out"
+    told = ", and ".join(
+        f"{model.card.name}: {count} {what} at {price_of(model):g} each" for model, count, what in priced
     )
+    budget_in_words = "no budget" if budget is None else f"a budget of {budget:g}"
+    fewer = "" if generator is None else ", or fewer images by --images and another --out"
+    raise ModelError(f"{told} cost {total:.2f}, found {budget_in_words}; give --budget {total:.2f} or more{fewer}")
 
 
 def cost(images: float, price: float) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,64 +17,121 @@ from clinometer.runs.samples import Samples
 from clinometer.runs.storage import REDO
 
 
-class EncoderCards:
-    """The cards of a run's encoders as run.json holds them, each by its name: ``run.encoders``."""
+class ModelCards:
+    """The cards of a run's encoders, or of its readers, as run.json holds them, each by its name."""
+
+    kind: ClassVar = "encoder"
+    leaves: ClassVar = "embeddings"
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._directory, self._url = ledger, ledger.directory, ledger.directory.url
 
+    @staticmethod
+    def place(name: str) -> str:
+        """Where what a model leaves lies."""
+        return embeddings_name(name)
+
+    def _recorded(self, which: str = "") -> dict[str, dict[str, Any]]:
+        return dict(self._ledger.record.get(f"{which}{self.kind}s", {}))
+
     @property
     def cards(self) -> dict[str, dict[str, Any]]:
-        """The cards of the encoders that have finished once, by name: those that scores are made of."""
-        return dict(self._ledger.record["encoders"])
+        """The cards of those that have finished once, by name: those that scores are made of."""
+        return self._recorded()
 
     @property
     def begun(self) -> dict[str, dict[str, Any]]:
-        """The cards of encoders that may have left embeddings and have never finished, by name."""
-        return dict(self._ledger.record.get("begun_encoders", {}))
+        """The cards of those that may have left something and have never finished, by name."""
+        return self._recorded("begun_")
 
     @property
     def dropped(self) -> dict[str, dict[str, Any]]:
-        """The cards of encoders that were taken out of the scores and whose embeddings are kept, by name."""
-        return dict(self._ledger.record.get("dropped_encoders", {}))
-
-    @property
-    def own(self) -> dict[str, dict[str, Any]]:
-        """The cards of the model's own text encoders and of its prior, by name."""
-        return dict(self._ledger.record.get("own_encoders", {}))
-
-    def begin_anew(self) -> None:
-        """Record that none has embedded the whole run: more is about to be drawn."""
-        self._update(encoders={}, begun_encoders=self.begun | self.cards)
+        """The cards of those that were taken out of the scores and whose files are kept, by name."""
+        return self._recorded("dropped_")
 
     def all_cards(self) -> dict[str, dict[str, Any]]:
-        """Return the cards of all that may have left embeddings."""
-        return self.cards | self.begun | self.dropped | self.own
+        """Return the cards of all that may have left something."""
+        return self.cards | self.begun | self.dropped
 
-    def _update(self, **changes: Any) -> None:
-        self._ledger.update(lambda record: changes)
+    def begin_anew(self) -> None:
+        """Record that none has seen the whole run: more is about to be drawn."""
+        self._update("", {}, begun=self.begun | self.cards)
 
-    def begin(self, card: Card) -> None:
-        """Record whose embeddings are about to be written, or check that it is the one recorded under that name.
+    def _update(self, which: str, records: Mapping[str, Any], **others: Mapping[str, Any]) -> None:
+        keys = {f"{which}{self.kind}s": records} | {f"{name}_{self.kind}s": other for name, other in others.items()}
+        self._ledger.update(lambda record: keys)
 
-        It counts as an encoder of the run once it has finished: one that fails, or that nobody waits for, must not keep
-        the others from being scored.
+    def begin(self, card: Card, **asked: Any) -> None:
+        """Record who is about to leave something, or check that it is the one recorded under that name.
+
+        It counts as one of the run once it has finished: one that fails, or that nobody waits for, must not keep the
+        others from being scored. ``asked`` : what else its record says; where that changes, it has to finish anew.
         """
         self.require(card)
-        if self.cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
-            finished = {name: record for name, record in self.cards.items() if name != card.name}
-            begun = self.begun | {card.name: card_record(card)}
-            dropped = {name: record for name, record in self.dropped.items() if name != card.name}
-            self._update(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
+        record = card_record(card) | asked
+        known = self.cards.get(card.name, {})
+        if known.get("fingerprint") != card.fingerprint or any(known.get(key) != value for key, value in asked.items()):
+            finished = {name: other for name, other in self.cards.items() if name != card.name}
+            dropped = {name: other for name, other in self.dropped.items() if name != card.name}
+            self._update("", finished, begun=self.begun | {card.name: record}, dropped=dropped)
 
     def finish(self, card: Card) -> None:
-        """Record that an encoder has embedded the whole run, and list what it wrote."""
+        """Record that one has seen the whole run, and list what it wrote."""
         begun = self.begun
         record = begun.pop(card.name, None)
         with self._ledger.together():
             if record is not None:
-                self._update(encoders=self.cards | {card.name: record}, begun_encoders=begun)
+                self._update("", self.cards | {card.name: record}, begun=begun)
             self._ledger.list_files()
+
+    def forget(self, name: str) -> None:
+        """Remove one and what it left."""
+        # Files first: without its card they would be taken for those of the next one of that name.
+        files = self._directory.names(self.place(name), ".parquet")
+        self._ledger.unlist(files)
+        for file in files:
+            self._ledger.remove(file)
+        finished, begun = self.cards, self.begun
+        finished.pop(name, None)
+        begun.pop(name, None)
+        self._update("", finished, begun=begun)
+
+    def require(self, card: Card) -> None:
+        """Refuse one whose files would mix with those of another: of its name, or in its folder.
+
+        Raises
+        ------
+        RunMismatchError
+            The message says what differs.
+        """
+        record = (self.cards | self.begun | self.dropped).get(card.name)
+        is_used = bool(self._directory.names(self.place(card.name), ".parquet"))
+        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
+            raise RunMismatchError(
+                f"{self._url}: holds {self.leaves} of another {self.kind} named {card.name!r} "
+                f"({difference_between(record, card_record(card))}); give another --out, or delete "
+                f"{self.place(card.name)}"
+            )
+        cards = self.all_cards()
+        for name in cards if card.name not in cards else ():
+            if same_place(name, card.name):
+                raise RunMismatchError(
+                    f"{self._url}: {self.kind} {card.name!r} would share {self.place(name)} with {self.kind} {name!r}; "
+                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
+                )
+
+
+class EncoderCards(ModelCards):
+    """The cards of a run's encoders: ``run.encoders``."""
+
+    @property
+    def own(self) -> dict[str, dict[str, Any]]:
+        """The cards of the model's own text encoders and of its prior, by name."""
+        return self._recorded("own_")
+
+    def all_cards(self) -> dict[str, dict[str, Any]]:
+        """Return the cards of all that may have left embeddings."""
+        return super().all_cards() | self.own
 
     def drop(self, names: Sequence[str]) -> None:
         """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
@@ -100,49 +157,12 @@ class EncoderCards:
                 f"clinometer score {self._url} --encoder NAME",
                 field="drop_encoder",
             )
-        dropped = self.dropped | {name: cards[name] for name in names}
-        self._update(encoders=rest, dropped_encoders=dropped)
-
-    def forget(self, name: str) -> None:
-        """Remove an encoder and what it embedded."""
-        # Files first: without its card they would be taken for those of the next encoder of that name.
-        files = self._directory.names(embeddings_name(name), ".parquet")
-        self._ledger.unlist(files)
-        for file in files:
-            self._ledger.remove(file)
-        finished, begun = self.cards, self.begun
-        finished.pop(name, None)
-        begun.pop(name, None)
-        self._update(encoders=finished, begun_encoders=begun)
-
-    def require(self, card: Card) -> None:
-        """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
-
-        Raises
-        ------
-        RunMismatchError
-            The message says what differs.
-        """
-        record = (self.cards | self.begun | self.dropped).get(card.name)
-        is_used = bool(self._directory.names(embeddings_name(card.name), ".parquet"))
-        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
-            raise RunMismatchError(
-                f"{self._url}: holds embeddings of another encoder named {card.name!r} "
-                f"({difference_between(record, card_record(card))}); give another --out, or delete "
-                f"{embeddings_name(card.name)}"
-            )
-        cards = self.all_cards()
-        for name in cards if card.name not in cards else ():
-            if same_place(name, card.name):
-                raise RunMismatchError(
-                    f"{self._url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
-                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
-                )
+        self._update("", rest, dropped=self.dropped | {name: cards[name] for name in names})
 
     def add_own(self, card: Card) -> None:
         """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
         if card.name not in self.own:
-            self._update(own_encoders={**self.own, card.name: card_record(card)})
+            self._update("own_", {**self.own, card.name: card_record(card)})
 
 
 class Vectors:

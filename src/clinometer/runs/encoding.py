@@ -50,13 +50,13 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         one_behind() as write,
     ):
         hands = PartEncoder(run, encoder, write, lambda part: progress.advance(len(parts[part])))
-        ahead = deque(reader.submit(_read_images, run, part, hands.prepare, decoders) for part in missing[:1])
+        ahead = deque(reader.submit(prepared_images, run, part, hands.prepare, decoders) for part in missing[:1])
         hands.read_texts()
         for index, part in enumerate(missing):
             with named("encoder", name):
                 ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
-                ahead.append(reader.submit(_read_images, run, missing[index + 1], hands.prepare, decoders))
+                ahead.append(reader.submit(prepared_images, run, missing[index + 1], hands.prepare, decoders))
             hands.embed(part, ids, images, probe=index == 0)
         hands.finish()
     run.encoders.finish(encoder.card)
@@ -95,10 +95,10 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
         raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 
 
-def _read_images(
+def prepared_images(
     run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
 ) -> tuple[list[str], list[Any]]:
-    """The images of a part that are there: ids and what an encoder's model takes of each."""
+    """Decode the images of a part that are there: ids and what a model takes of each."""
     rows = [row for row in run.drawn.read(part) if row["status"] == "ok"]
     ids, n_bytes = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
     give_back(n_bytes)  # what it took to read them

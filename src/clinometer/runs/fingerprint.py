@@ -55,7 +55,9 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
 def _measured(run: Run, files: Mapping[str, str]) -> str:
     """The hash of what was asked and of what, by its images and vectors. Ratings may be added at any time."""
     record = run.record
+    readers = {name: [card["fingerprint"], card["questions"]] for name, card in record.get("readers", {}).items()}
     return _hash(
+        **({"readers": readers} if readers else {}),
         asked={name: record.get(name) for name in _QUESTION},
         model=record["model"]["fingerprint"],
         encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},

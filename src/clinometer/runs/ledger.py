@@ -32,11 +32,12 @@ TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
 RATINGS: Final = "ratings"
 FOLDERS: Final = ("samples", "classifications", RATINGS)
 EMBEDDINGS: Final = "embeddings"
+READINGS: Final = "readings"
 
 UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: what is read back cannot be verified"
 """What is said first of a run that an earlier version began, or whose checks somebody took out."""
 
-_LISTED: Final = re.compile(r"(part-\d+|texts)\.parquet")
+_LISTED: Final = re.compile(r"(part-\d+|texts|known)\.parquet")
 _WAIT: Final = 30
 """Seconds that a process waits for another to have changed run.json: that takes none."""
 
@@ -305,8 +306,8 @@ class Ledger:
         own = set(self.directory.contents())
         yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
         folders: list[str] = [name for name in FOLDERS if name in own]
-        if EMBEDDINGS in own:
-            folders += self.directory.names(EMBEDDINGS, "")
+        for several in (EMBEDDINGS, READINGS):
+            folders += self.directory.names(several, "") if several in own else []
         for folder in folders:
             for name in self.directory.names(folder, ".parquet"):
                 if _LISTED.fullmatch(name.rsplit("/", 1)[-1]):
@@ -399,14 +400,24 @@ def classifications_name(part: int) -> str:
 
 
 def embeddings_name(encoder: str) -> str:
-    """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
-    place = re.sub(r"[^A-Za-z0-9._-]+", "-", encoder)
-    return f"embeddings/{place if place.strip('.') else '-' * len(place) or '-'}"  # ".." is another folder
+    """Where an encoder's embeddings lie."""
+    return f"{EMBEDDINGS}/{folder_name(encoder)}"
 
 
-def same_place(encoder: str, other: str) -> bool:
-    """Whether two encoders' embeddings would share a folder: on many systems names that differ in case do."""
-    return embeddings_name(encoder).lower() == embeddings_name(other).lower()
+def readings_name(reader: str, part: int | None = None) -> str:
+    """Where a reader's answers lie, or those of a part's images."""
+    return f"{READINGS}/{folder_name(reader)}" + ("" if part is None else f"/part-{part:05d}.parquet")
+
+
+def folder_name(model: str) -> str:
+    """Call a folder by a model: characters that a path cannot hold become hyphens."""
+    place = re.sub(r"[^A-Za-z0-9._-]+", "-", model)
+    return place if place.strip(".") else "-" * len(place) or "-"  # ".." is another folder
+
+
+def same_place(model: str, other: str) -> bool:
+    """Whether what two models leave would share a folder: on many systems names that differ in case do."""
+    return folder_name(model).lower() == folder_name(other).lower()
 
 
 def vectors_name(encoder: str, part: int) -> str:

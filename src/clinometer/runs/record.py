@@ -19,7 +19,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from clinometer.errors import RunCorruptError, SuiteError
 from clinometer.models.protocols import Card
 from clinometer.suites import Suite, suite_from_mapping
-from clinometer.suites.base import explain, fingerprint_of
+from clinometer.suites.base import fingerprint_of
+from clinometer.suites.question import QuestionSpec
+from clinometer.suites.strict import explain
 
 FORMAT: Final = 2
 UNCHECKED_FORMAT: Final = 1
@@ -116,6 +118,13 @@ class _Model(BaseModel):
     fingerprint: str
 
 
+class _Reader(_Model):
+    """The card of a reader, and what it was asked."""
+
+    questions: dict[str, QuestionSpec]
+    failed: int = 0
+
+
 class _Until(BaseModel):
     """The rule by which concepts stop."""
 
@@ -185,6 +194,8 @@ class _Record(BaseModel):
     begun_encoders: dict[str, _Model] = {}
     dropped_encoders: dict[str, _Model] = {}
     own_encoders: dict[str, _Model] = {}
+    readers: dict[str, _Reader] = {}
+    begun_readers: dict[str, _Reader] = {}
     suite_options: list[_Option] = []
     files: dict[_FileName, str] = {}
     made_of: dict[_FileName, _MadeOf] = {}

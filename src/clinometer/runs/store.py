@@ -8,6 +8,7 @@
     RUN/unfinished/part-00000.parquet         the same of a part that was stopped halfway, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
+    RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
     RUN/scores.parquet, scores.csv            every number
     RUN/curves.parquet                        curves fitted to the scores, for figures
@@ -30,6 +31,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import EncoderCards, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
@@ -57,6 +59,7 @@ class Run:
     encoders : who embedded it.
     drawn : its samples, part by part; ``run.samples`` is the table of all.
     vectors : of its images and texts.
+    readers, answers : who read it, and what each said.
     """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
@@ -73,6 +76,8 @@ class Run:
         self.directory, self.ledger, self.planned, self.encoders = ledger.directory, ledger, planned, encoders
         self.drawn = samples(ledger, planned, encoders.all_cards)
         self.vectors = Vectors(ledger, planned, self.drawn)
+        self.readers = ReaderCards(ledger)
+        self.answers = Answers(ledger, planned, self.drawn)
 
     @property
     def is_whole(self) -> bool:
@@ -132,8 +137,9 @@ class Run:
         return self.plan.find(identifier)
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
-        """Plan more samples, in parts of their own. No encoder has embedded the whole run any longer."""
+        """Plan more samples, in parts of their own. No encoder or reader has seen the whole run any longer."""
         self.encoders.begin_anew()
+        self.readers.begin_anew()
         self.planned.extend(samples)
 
     def record_batch_size(self, batch_size: int) -> None:
@@ -188,6 +194,29 @@ class Run:
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Every text vector of an encoder, by text; none of one that reads no text."""
         return self.vectors.texts(encoder, self.suite.texts())
+
+    def readings(self, reader: str) -> pd.DataFrame:
+        """Every answer of a reader, a row an image and question, in plan order.
+
+        Returns
+        -------
+        ``id``, ``concept``, ``category``, ``role``, ``group``, ``prompt`` of the image, and ``sha256`` of what was
+        read; ``question``, ``answer`` (None with a ``reason``), ``probabilities``, ``words``; and ``truth``, of an
+        attribute image the answer that its group shows, where the question has one, else None.
+
+        Raises
+        ------
+        RunNotFoundError
+            It has not read the whole run once; those that have are named.
+        """
+        record = self.readers.cards.get(reader)
+        if record is None:
+            known = ", ".join(self.readers.cards) or "none has"
+            raise RunNotFoundError(
+                f"{self.url}: no reader {reader!r} has read it; found {known}; give: clinometer read {self.url} "
+                f"--reader {reader}"
+            )
+        return self.answers.table(record, self.readers.questions(reader), self.suite)
 
     def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None = None) -> None:
         """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""

@@ -116,7 +116,7 @@ class _PooledLedger(Ledger):
             for name, card in records[0]["encoders"].items()
             if all(name in record["encoders"] for record in records)
         }
-        return dict(records[0]) | {"files": files, "encoders": encoders}
+        return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}}
 
 
 class _PooledPlan(StoredPlan):

@@ -7,7 +7,8 @@ from functools import partial
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.ledger import RATINGS, TABLES, embeddings_name, samples_name
+from clinometer.runs.answers import READ_AGAIN
+from clinometer.runs.ledger import RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
 from clinometer.runs.scores import SCORE_AGAIN
@@ -57,6 +58,7 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
         The message names the first such file, and how many there are.
     """
     unused = {embeddings_name(name) for name in (*run.encoders.dropped, *run.encoders.begun)}
+    unused |= {readings_name(name) for name in run.readers.begun}
     with run.directory.listed_once():
         present, parts = list(run.ledger.present()), {samples_name(part): part for part in run.parts}
         besides = [name for name in {*present, *run.ledger.files} if name.rpartition("/")[0] in unused]
@@ -136,4 +138,6 @@ def _way_out(name: str) -> str:
         return SCORE_AGAIN
     if name.startswith(f"{RATINGS}/"):
         return RATE_AGAIN
+    if name.startswith(f"{READINGS}/"):
+        return READ_AGAIN
     return WRITE_AGAIN if name == "report.html" else PLAN_LOST if name == TABLES[0] else REDO

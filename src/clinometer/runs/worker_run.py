@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from clinometer.models.protocols import Card, Status
+from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import EncoderCards
-from clinometer.runs.ledger import Ledger, samples_name, unfinished_name
+from clinometer.runs.ledger import Ledger, readings_name, samples_name, unfinished_name
 from clinometer.runs.plan import StoredPlan
 from clinometer.runs.samples import Samples
 from clinometer.runs.storage import Directory
@@ -42,6 +43,8 @@ class WorkerRun(Run):
         planned = StoredPlan(own)
         planned.chosen = ()
         super()._assemble(own, planned, _WorkerEncoders(own), _WorkerSamples)
+        self.readers = _WorkerReaders(own)
+        self.answers = _WorkerAnswers(own, planned, self.drawn)
 
     def choose(self, parts: Sequence[int]) -> None:
         """Take the parts that are worked on from now on."""
@@ -123,6 +126,26 @@ class _WorkerSamples(Samples):
             super().forget_made_of(part)
 
 
+class _WorkerReaders(ReaderCards):
+    """The cards of readers, which the driver records."""
+
+    def finish(self, card: Card, *, failed: int = 0) -> None:
+        """Record nothing: the driver does, once all parts are there."""
+
+
+class _WorkerAnswers(Answers):
+    """The answers of a worker's parts: those of a part that is there are added to."""
+
+    _ledger: _FirstWins
+
+    def write(self, card: Card, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the answers of a part, and those that were there."""
+        name = readings_name(card.name, part)
+        if self._directory.exists(name):
+            self._ledger.replaced.add(name)
+        super().write(card, part, rows)
+
+
 class _WorkerEncoders(EncoderCards):
     """The cards of encoders, which the driver records."""
 
@@ -130,7 +153,7 @@ class _WorkerEncoders(EncoderCards):
         super().__init__(ledger)
         self._used: list[Card] = []
 
-    def begin(self, card: Card) -> None:
+    def begin(self, card: Card, **asked: Any) -> None:
         """Record nothing: the driver has."""
 
     def finish(self, card: Card) -> None:

@@ -6,17 +6,17 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, ClassVar, Final, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from clinometer._messages import did_you_mean, escaped, first_and_more, quoted, shortened
+from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
 from clinometer.suites.protocol import Protocol
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.question import QuestionSpec, question_of_groups
+from clinometer.suites.strict import Name, Strict, Text, explain
 
 MOST_IMAGES: Final = 1_000_000
 MOST_TEXTS: Final = 50_000
@@ -62,6 +62,10 @@ class Suite(Strict, ABC):
     description: Text
     source: Text | None = None
     protocol: Protocol | None = None
+    readings: tuple[QuestionSpec, ...] = ()
+
+    optional: ClassVar[frozenset[str]] = frozenset({"readings"})
+    """Keys that are left out where nothing is there: the fingerprint is then what it was before there were any."""
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
@@ -82,6 +86,26 @@ class Suite(Strict, ABC):
             if self.protocol.text_targets is not None and "text_targets" not in type(self).model_fields:
                 raise ValueError(f"protocol.text_targets: a study {self.study!r} has no such key; leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _check_readings(self) -> Self:
+        """Every answer that names a group names one of the suite, and questions differ by name."""
+        if self.readings and not self.draws:
+            raise ValueError("readings: the suite asks for no images, so there is nothing to read; leave readings out")
+        refuse_duplicates((question.name for question in self.readings), "readings: question used twice")
+        names = {name for of_group in self.group_names().values() for name in of_group} if self.readings else set()
+        for number, question in enumerate(self.readings):
+            means = [(answer, spec.means) for answer, spec in question.answers.items() if spec.means is not None]
+            for answer, group in means:
+                refuse_unknown(f"readings.{number}.answers.{answer}.means", "group", group, sorted(names))
+            refuse_duplicates((group for _, group in means), f"readings.{number}: answers with one meaning")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {
+            name: value for name, value in handler(self).items() if name not in self.optional or value not in (None, ())
+        }
 
     @classmethod
     def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
@@ -111,6 +135,17 @@ class Suite(Strict, ABC):
     @abstractmethod
     def label_of(self, group: str) -> str:
         """The group's label for people; a name that the suite does not know stays as it is."""
+
+    def group_names(self) -> dict[str, tuple[str, ...]]:
+        """What an answer of a reader may call each group whose pictures are drawn: its name, and what else names it."""
+        return {spec.group: (spec.group,) for spec in self.prompt_specs() if spec.group}
+
+    def questions(self) -> tuple[QuestionSpec, ...]:
+        """What readers are asked of its pictures: its own ``readings``, or to which of its groups a person belongs."""
+        names = [] if self.readings else list(self.group_names())
+        if len(names) < 2:
+            return self.readings
+        return (question_of_groups("groups", "", {name: (self.label_of(name), ()) for name in names}),)
 
     def portraits(self) -> tuple[Mapping[str, Sequence[str]], int] | None:
         """The codes of each group in file names, and how many portraits of it are asked for; None where none are."""
@@ -217,53 +252,3 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
     if name not in names:
         way_out = did_you_mean(name, names) or f"{kind}s are {first_and_more(names, 10)}"
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
-
-
-def _in_our_words(message: str) -> str:
-    """Say what pydantic expects as every other message does: ``expected at least 1``."""
-    for theirs, ours in (("Input should be ", "expected "), ("greater than or equal to", "at least"),
-                         ("less than or equal to", "at most"), ("greater than", "more than")):  # fmt: skip
-        message = message.replace(theirs, ours)
-    return message
-
-
-_SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
-
-
-def explain(
-    error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
-) -> str:
-    """Tell in one line the first problem, and how many more there are: see :func:`first_problem`."""
-    field, message = first_problem(error, keys_at)
-    return f"{source}: {f'{field}: ' if field else ''}{message}"
-
-
-def first_problem(
-    error: ValidationError, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
-) -> tuple[str, str]:
-    """Name the field of the first problem, and say what it is; a misspelt key before the key it leaves out.
-
-    ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
-    """
-    problems = error.errors(include_url=False)
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    field = escaped(".".join(str(part) for part in first["loc"]))
-    if first["type"] == "extra_forbidden":
-        place, key = first["loc"][:-1], str(first["loc"][-1])
-        missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
-        known = list(keys_at(place))
-        way_out = did_you_mean(key, missing) or did_you_mean(key, known)
-        if known and not way_out:
-            way_out = f"expected {', '.join(known)}"
-        message = "; ".join(filter(None, ("unknown key", way_out)))
-    elif first["type"] == "value_error":
-        message = str(first["ctx"]["error"])
-    else:
-        expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
-        message = f"expected {expected}" if expected else _in_our_words(first["msg"])
-        if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
-            message += f", found {quoted(first['input'])}"
-        if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
-            message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return shortened(field, 200), f"{shortened(message, 500)}{more}"

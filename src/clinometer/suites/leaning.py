@@ -19,6 +19,7 @@ from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import SuiteError
 from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 BLANK_PROMPT: Final = ""
@@ -99,6 +100,7 @@ class LeaningSuite(Suite):
     text_targets: Literal["prompt", "keyword"] = "prompt"
     margin: Annotated[Number, Field(gt=0)] | None = None
 
+    optional: ClassVar[frozenset[str]] = Suite.optional | {"axes", "axis"}
     options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets", "concepts"})
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
@@ -114,13 +116,6 @@ class LeaningSuite(Suite):
                 f"and {' and '.join(crossed)} are measured one by one"
             )
         return axis
-
-    @model_serializer(mode="wrap")
-    def _without_no_axes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not there: the fingerprint of a suite without axes is what it was before there were any."""
-        return {
-            name: value for name, value in handler(self).items() if name not in ("axes", "axis") or value is not None
-        }
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -225,6 +220,22 @@ class LeaningSuite(Suite):
         if group in self.groups:
             return self.groups[group].label or group
         return self.level_labels.get(group, group)
+
+    def group_names(self) -> dict[str, tuple[str, ...]]:
+        """Each group's name and, of a cell, its levels."""
+        return {name: (name, *(group.cell or {}).values()) for name, group in self.groups.items()}
+
+    def questions(self) -> tuple[QuestionSpec, ...]:
+        """Its own ``readings``; without any, one about its groups, or one an axis about its levels.
+
+        A group is offered by its label, and found by its words. A level has no words of its own.
+        """
+        if self.readings:
+            return self.readings
+        if self.axes:
+            levels = {name: {each: (own, ()) for each, own in axis.levels.items()} for name, axis in self.axes.items()}
+            return tuple(question_of_groups(name, self.axis_label(name), own) for name, own in levels.items())
+        return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """The targets' prompts, then the groups' prompts."""

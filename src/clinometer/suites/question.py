@@ -1,17 +1,22 @@
-"""Closed questions about pictures, as data: built-in ones by name, others from a file."""
+"""Closed questions about pictures, as data: built-in ones by name, others from a file or written out in a suite."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any, Final, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
-from clinometer._messages import did_you_mean, shortened
+from clinometer._messages import OTHERWISE, did_you_mean, quoted, shortened
 from clinometer.errors import SuiteError
-from clinometer.suites.base import explain
 from clinometer.suites.reading import read_text, read_yaml
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.strict import Name, Strict, Text, explain
+
+OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))
+"""Names of what is always offered beside a question's own answers."""
 
 
 class AnswerSpec(Strict):
@@ -20,10 +25,12 @@ class AnswerSpec(Strict):
     Attributes
     ----------
     labels : labels of classifiers that mean it, and the words by which an encoder finds it.
+    means : the suite's group (or level of an axis) that shows it; left out, the one of the answer's own name, if any.
     """
 
     text: Text
     labels: tuple[Name, ...] = ()
+    means: Name | None = None
 
 
 class QuestionSpec(Strict):
@@ -36,14 +43,77 @@ class QuestionSpec(Strict):
     text: Text
     answers: dict[Name, AnswerSpec] = Field(min_length=2, max_length=20)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, written: Any) -> Any:
+        """Write a built-in question out: ``gender``, or ``{question: gender, means: {woman: women, man: men}}``."""
+        if isinstance(written, str):
+            return load_question(written, built_in=True).model_dump()
+        if not (isinstance(written, dict) and "question" in written):
+            return written
+        if odd := sorted(str(key) for key in {*written} - {"question", "means"}):
+            raise ValueError(f"unknown key {quoted(odd[0])} beside question; expected means, or all written out")
+        asked = load_question(str(written["question"]), built_in=True).model_dump()
+        means = written.get("means") or {}
+        if not isinstance(means, dict):
+            raise ValueError("means: expected answers with the groups that show them")
+        for answer, group in means.items():
+            if answer not in asked["answers"]:
+                known = ", ".join(asked["answers"])
+                raise ValueError(f"means: question {asked['name']} has no answer {quoted(answer)}; it has {known}")
+            asked["answers"][answer]["means"] = group
+        return asked
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        """No two answers have a name in common: who says it would mean both."""
+        taken = dict.fromkeys(OFFERED, "")
+        for group, answer in self.answers.items():
+            for name in dict.fromkeys(name.casefold() for name in (*answer.labels, answer.text, group)):
+                if name in taken:
+                    whose = f"answer {taken[name]!r} has it, too" if taken[name] else "it is always offered beside them"
+                    raise ValueError(f"answers.{group}: found the name {name!r}, and {whose}; give each its own")
+                taken[name] = group
+        return self
+
+    def meanings(self, groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+        """Pair each group of a suite with the answer that its pictures show, where one does.
+
+        ``groups`` : by name, what an answer may call it: its name, or in a crossed suite the levels of its cell.
+        """
+        shown = {answer.means or name: name for name, answer in self.answers.items()}
+        for group, names in groups.items():
+            if answer := next((shown[name] for name in names if name in shown), ""):
+                yield group, answer
+
+
+def question_of_groups(name: str, label: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> QuestionSpec:
+    """Ask to which group a picture's person belongs; each has its label and its words, of which shared ones mean none.
+
+    ``label`` : what the groups differ in, such as skin tone; empty where nobody has said.
+    """
+    taken = Counter(word.casefold() for own, words in groups.values() for word in dict.fromkeys((own, *words)))
+    asked = f"Which of these describes the person in this picture, by {label}?" if label else (
+        "To which of these does the person in this picture belong, by looks?"
+    )  # fmt: skip
+    answers = {
+        group: AnswerSpec(
+            text=own,
+            labels=tuple(word for word in words if taken[word.casefold()] == 1 and word.casefold() not in OFFERED),
+            means=group,
+        )
+        for group, (own, words) in groups.items()
+    }
+    return QuestionSpec(name=name, text=asked, answers=answers)
+
 
 def question_names() -> list[str]:
     """Names of the built-in questions."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_question(question: str | Path) -> QuestionSpec:
-    """Read a built-in question by name, or one from a YAML file.
+def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSpec:
+    """Read a built-in question by name, or one from a YAML file unless it must be ``built_in``.
 
     Raises
     ------
@@ -51,9 +121,11 @@ def load_question(question: str | Path) -> QuestionSpec:
         There is no such question, or the file says something that it must not: the message names file and field.
     """
     name = str(question)
+    if built_in and name not in question_names():
+        raise ValueError(f"no built-in question named {quoted(name)}; they are {', '.join(question_names())}")
     try:
-        built_in = name in question_names()
-        text = _folder().joinpath(f"{name}.yaml").read_text("utf-8") if built_in else read_text(Path(question))
+        is_name = name in question_names()
+        text = _folder().joinpath(f"{name}.yaml").read_text("utf-8") if is_name else read_text(Path(question))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         hint = did_you_mean(name, question_names()) or f"built in are {', '.join(question_names())}"
         message = f"no question named {shortened(name, 200)!r}: it is neither a file nor built in; {hint}"

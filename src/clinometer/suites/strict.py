@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import date
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from clinometer._messages import did_you_mean, escaped, quoted, shortened
 
 LONGEST_NAME: Final = 200
 LONGEST_TEXT: Final = 4_000
@@ -40,3 +44,53 @@ class Strict(BaseModel):
     """A part of a suite: fixed once read, and no key that it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _in_our_words(message: str) -> str:
+    """Say what pydantic expects as every other message does: ``expected at least 1``."""
+    for theirs, ours in (("Input should be ", "expected "), ("greater than or equal to", "at least"),
+                         ("less than or equal to", "at most"), ("greater than", "more than")):  # fmt: skip
+        message = message.replace(theirs, ours)
+    return message
+
+
+_SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
+
+
+def explain(
+    error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+) -> str:
+    """Tell in one line the first problem, and how many more there are: see :func:`first_problem`."""
+    field, message = first_problem(error, keys_at)
+    return f"{source}: {f'{field}: ' if field else ''}{message}"
+
+
+def first_problem(
+    error: ValidationError, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+) -> tuple[str, str]:
+    """Name the field of the first problem, and say what it is; a misspelt key before the key it leaves out.
+
+    ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
+    """
+    problems = error.errors(include_url=False)
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    field = escaped(".".join(str(part) for part in first["loc"]))
+    if first["type"] == "extra_forbidden":
+        place, key = first["loc"][:-1], str(first["loc"][-1])
+        missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
+        known = list(keys_at(place))
+        way_out = did_you_mean(key, missing) or did_you_mean(key, known)
+        if known and not way_out:
+            way_out = f"expected {', '.join(known)}"
+        message = "; ".join(filter(None, ("unknown key", way_out)))
+    elif first["type"] == "value_error":
+        message = str(first["ctx"]["error"])
+    else:
+        expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
+        message = f"expected {expected}" if expected else _in_our_words(first["msg"])
+        if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
+            message += f", found {quoted(first['input'])}"
+        if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
+            message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return shortened(field, 200), f"{shortened(message, 500)}{more}"

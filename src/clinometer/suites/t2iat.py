@@ -16,6 +16,7 @@ from clinometer.suites.base import (
     refuse_many,
     refuse_unknown,
 )
+from clinometer.suites.question import QuestionSpec
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 
@@ -188,6 +189,10 @@ class T2iatSuite(Suite):
         """Neutral prompts, and attribute prompts with every word."""
         attributes = [text for texts in self.attribute_texts().values() for text in texts]
         return list(dict.fromkeys([*self.neutral_texts().values(), *attributes]))
+
+    def questions(self) -> tuple[QuestionSpec, ...]:
+        """Its own ``readings`` alone: an attribute, such as pleasant, need not be a group of people."""
+        return self.readings
 
     def label_of(self, group: str) -> str:
         """The attribute's label for people."""

@@ -10,9 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from clinometer.errors import SweepError
 from clinometer.pipeline.request import CellOptions, Scale
-from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
-from clinometer.suites.strict import Number, Strict, Text, several
+from clinometer.suites.strict import Number, Strict, Text, explain, several
 from clinometer.sweeps.grid import Grid, Value
 
 

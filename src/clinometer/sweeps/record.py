@@ -12,7 +12,7 @@ from clinometer._secrets import masked_values
 from clinometer.errors import RunMismatchError, SweepError
 from clinometer.pipeline.request import ALIKE
 from clinometer.runs import Directory
-from clinometer.suites.base import explain
+from clinometer.suites.strict import explain
 from clinometer.sweeps.grid import AXES, Cell, Grid, Value
 from clinometer.sweeps.reading import SweepFile
 

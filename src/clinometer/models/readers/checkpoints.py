@@ -15,12 +15,13 @@ import numpy as np
 import transformers
 from scipy.special import softmax
 
+from clinometer._messages import NONE, OTHERWISE
 from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import resolve_options
 from clinometer.models.encoders.transformers_clip import download_checkpoint, load_part
-from clinometer.models.protocols import NONE, OTHERWISE, Answer, Card, Question, Reading
+from clinometer.models.protocols import Answer, Card, Question, Reading
 from clinometer.models.weights import (
     configuration_files,
     hash_files,

@@ -1,0 +1,165 @@
+"""The answers of a run's readers: who read it, what each was asked, and what it said, part by part.
+
+A part of readings holds the answers of one reader about one part's images, a row an image and question, with the hash
+of the image that was read. An answer counts as long as the image is that one; where it was drawn anew, it is read anew.
+What failed is asked again the next time; a refusal, and words that are none of the options, are answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from clinometer.errors import RunCorruptError, RunMismatchError
+from clinometer.models.protocols import Answer, Card, Question
+from clinometer.runs.embeddings import ModelCards
+from clinometer.runs.ledger import Ledger, always, readings_name
+from clinometer.runs.plan import StoredPlan
+from clinometer.runs.samples import Samples
+from clinometer.suites import Suite
+from clinometer.suites.question import QuestionSpec
+
+FAILED: Final = "failed: "
+"""How a reason begins that another try may do away with."""
+
+READ_AGAIN: Final = "Delete the file and give the command that read the images again: only this part is read anew"
+
+ANSWERED: Final = {
+    "question": pa.string(), "answer": pa.string(), "probabilities": pa.list_(pa.float64()), "words": pa.string(),
+    "reason": pa.string(),
+}  # fmt: skip
+READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
+_SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason"))
+
+ASKED_FOR: Final = ("id", "concept", "category", "role", "group", "prompt")
+"""What the table of readings says of an image beside the answer."""
+
+
+def question_of(spec: QuestionSpec) -> Question:
+    """Turn a question of a suite or a file into one that readers take."""
+    answers = tuple(Answer(group, answer.text, answer.labels) for group, answer in spec.answers.items())
+    return Question(spec.name, spec.text, answers)
+
+
+class ReaderCards(ModelCards):
+    """The cards of a run's readers, each with the questions that it was asked: ``run.readers``."""
+
+    kind: ClassVar = "reader"
+    leaves: ClassVar = "answers"
+
+    @staticmethod
+    def place(name: str) -> str:
+        """Where a reader's answers lie."""
+        return readings_name(name)
+
+    def questions(self, reader: str) -> dict[str, QuestionSpec]:
+        """The questions that a reader was asked, by name."""
+        record = (self.cards | self.begun).get(reader, {})
+        return {name: QuestionSpec.model_validate(asked) for name, asked in record.get("questions", {}).items()}
+
+    def begin_reading(self, card: Card, asked: Sequence[QuestionSpec]) -> None:
+        """Record which questions a reader is asked, beside those that it answered before.
+
+        Raises
+        ------
+        RunMismatchError
+            Another reader of that name answered, or a question of that name in other words, by whichever reader.
+        """
+        every = self.cards | self.begun
+        for spec in asked:
+            for name in every:
+                known = self.questions(name).get(spec.name, spec)
+                if known != spec:
+                    raise RunMismatchError(
+                        f"{self._url}: {name} was asked question {spec.name!r} in other words ({known.text!r}, now "
+                        f"{spec.text!r}); give the other one a name of its own, or delete {readings_name(name)}"
+                    )
+        questions = self.questions(card.name) | {spec.name: spec for spec in asked}
+        self.begin(card, questions={name: spec.model_dump(mode="json") for name, spec in questions.items()})
+
+    def has_finished(self, card: Card, asked: Sequence[QuestionSpec]) -> bool:
+        """Tell whether a reader has answered all of it, and nothing failed."""
+        record = self.cards.get(card.name, {})
+        if record.get("fingerprint") != card.fingerprint or record.get("failed"):
+            return False
+        known = self.questions(card.name)
+        return all(known.get(spec.name) == spec for spec in asked)
+
+    def finish(self, card: Card, *, failed: int = 0) -> None:
+        """Record that a reader has seen the whole run, and how many of its answers failed."""
+        super().finish(card)
+        record = self.cards[card.name]
+        if record.get("failed", 0) != failed:
+            self._update("", self.cards | {card.name: record | {"failed": failed}})
+
+
+class Answers:
+    """The answers of a run's readers, part by part: ``run.answers``."""
+
+    def __init__(self, ledger: Ledger, planned: StoredPlan, drawn: Samples) -> None:
+        self._ledger, self._directory, self._planned, self._drawn = ledger, ledger.directory, planned, drawn
+
+    def of_part(self, reader: Mapping[str, Any], part: int) -> dict[tuple[str, str], dict[str, Any]]:
+        """The rows of a part whose images are still those that were read, by image and question.
+
+        ``reader`` : its record in run.json.
+
+        Raises
+        ------
+        RunCorruptError
+            The part is not what was written, or of another reader.
+        """
+        name = readings_name(reader["name"], part)
+        if not self._directory.exists(name):
+            self._ledger.require_there([name])
+            return {}
+        table = self._ledger.read_table(name, way_out=READ_AGAIN, like=_SHAPE)
+        fingerprint = (table.schema.metadata or {}).get(b"reader", b"").decode()
+        if fingerprint != reader["fingerprint"]:
+            raise RunCorruptError(
+                f"{self._directory.path(name)}: its answers are of a reader with fingerprint {fingerprint or 'none'}, "
+                f"expected {reader['fingerprint']} of {reader['name']}. {READ_AGAIN}"
+            )
+        hashes = self.hashes(part)
+        return {
+            (row["id"], row["question"]): row for row in table.to_pylist() if hashes.get(row["id"]) == row["sha256"]
+        }
+
+    def missing(self, reader: Mapping[str, Any], part: int, questions: Collection[str]) -> dict[str, list[str]]:
+        """The images of a part that each question is still to be asked of, or asked again; of those that are none."""
+        hashes = self.hashes(part)
+        kept = self.of_part(reader, part)
+        done = {key for key, row in kept.items() if not (row["reason"] or "").startswith(FAILED)}
+        asked = {name: [each for each in hashes if (each, name) not in done] for name in questions}
+        return {name: ids for name, ids in asked.items() if ids}
+
+    def write(self, card: Card, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the answers of a part, with whose they are."""
+        metadata = {"reader": card.fingerprint, "card": json.dumps(asdict(card))}
+        self._ledger.write_table(
+            readings_name(card.name, part), pa.Table.from_pylist(list(rows), READINGS_SCHEMA.with_metadata(metadata))
+        )
+
+    def table(self, reader: Mapping[str, Any], questions: Mapping[str, QuestionSpec], suite: Suite) -> pd.DataFrame:
+        """Every answer of a reader, beside what its image was drawn for; see ``Run.readings``."""
+        names = suite.group_names()
+        truths = {name: dict(spec.meanings(names)) for name, spec in questions.items()}
+        rows = []
+        with self._directory.listed_once():
+            for part in self._planned.parts:
+                asked = {row[0]: row for row in self._planned.all_parts[part].rows(*ASKED_FOR)}
+                for (identifier, question), row in self.of_part(reader, part).items():
+                    about = dict(zip(ASKED_FOR, asked[identifier], strict=True))
+                    known = truths.get(question, {}).get(about["group"]) if not about["concept"] else None
+                    rows.append(about | {name: row[name] for name in ("sha256", *ANSWERED)} | {"truth": known})
+        return pd.DataFrame(rows, columns=[*ASKED_FOR, "sha256", *ANSWERED, "truth"])
+
+    def hashes(self, part: int) -> dict[str, str]:
+        """The hash of every image of a part that is there, by id."""
+        rows = self._drawn.part(part, ["id", "status", "sha256"]).to_pylist()
+        return {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"}
