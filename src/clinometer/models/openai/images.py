@@ -264,7 +264,7 @@ def load(
         The package openai, the key or the price is missing, or a setting does not fit.
     """
     price = require_terms(
-        source, like="gpt-image-1", price=price, of="one image at these settings", concurrency=concurrency,
+        source, like="gpt-image-1", price=price, of="one image", concurrency=concurrency,
         retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
     )  # fmt: skip
     if (height is None) != (width is None):
