@@ -43,8 +43,8 @@ def require_terms(
         raise ModelError(f"openai: no model named; write openai:MODEL, such as openai:{like}")
     if price is None or not 0 <= price < inf:
         raise ModelError(
-            f"found {'none' if price is None else price}, expected what {of} costs at these settings; look it up in the "
-            "server's price list and give --price (0 for a server of your own)",
+            f"found {'none' if price is None else price}, expected what {of} costs at these settings; look it up in "
+            "the server's price list and give --price (0 for a server of your own)",
             field="price",
         )
     for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
