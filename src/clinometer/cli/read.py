@@ -117,8 +117,8 @@ def print_readings(found: FolderReadings) -> None:
     from rich.console import Console
 
     from clinometer.cli.tables import plain_text
-    from clinometer.pipeline.reading import unread_reasons
     from clinometer.report.wording import percent
+    from clinometer.studies.reading import unread_in_words
 
     groups, matrix, shares, unknown = found.question.groups, found.confusion, found.shares, int(found.answers.sum())
     console = Console()
@@ -134,7 +134,7 @@ def print_readings(found: FolderReadings) -> None:
             columns["corrected"] = _with_interval(shares.share, shares.low, shares.high)
         console.print(_table(f"The other {unknown:,}" if matrix else f"{unknown:,} pictures", groups, columns))
     lines = [_what_it_rests_on(found)]
-    if unread := unread_reasons(found.table):
+    if unread := unread_in_words(found.table):
         lines.append(f"Of no group: {unread}.")
     if cannot := found.card.notes.get("cannot"):
         lines.append(f"What this reader cannot do: {cannot}.")

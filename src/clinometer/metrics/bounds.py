@@ -20,7 +20,9 @@ from clinometer.metrics.verdict import LEANING, Ends, Verdict, image_ends
 
 MISSING: Final = "missing"
 REPEATS: Final = "repeats"
-"""What a verdict may depend on: the values of ``Score.depends_on``, which may be both, one behind the other."""
+UNREAD: Final = "unread"
+READER: Final = "reader"
+"""What a verdict may depend on: the values of ``Score.depends_on``, which may be several, one behind the other."""
 
 
 def with_bounds(
@@ -39,7 +41,7 @@ def with_bounds(
         if not others or not isfinite(low):
             continue
         beyond = [ends(other) for other in others]
-        depends = [kind for kind, some in apart.items() if not all(_bears_out(row, other) for other in some)]
+        depends = [kind for kind, some in apart.items() if not all(bears_out(row, other) for other in some)]
         held[place] = replace(
             row,
             bound_low=min(low, *(least for least, _ in beyond)),
@@ -58,8 +60,8 @@ def _concerns(row: Score, kind: str) -> bool:
     return (row.n_missing if kind == MISSING else row.n_repeated) > 0
 
 
-def _bears_out(row: Score, other: Score) -> bool:
-    """Whether a filling has the verdict of the pictures themselves; what they do not decide depends on nothing."""
+def bears_out(row: Score, other: Score) -> bool:
+    """Tell whether a filling, or another reader, has a row's verdict; what it does not decide depends on nothing."""
     if row.verdict in LEANING:
         return other.verdict in LEANING and other.side == row.side
     return row.verdict not in (Verdict.BALANCED, Verdict.MORE, Verdict.ALIKE) or (

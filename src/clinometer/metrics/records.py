@@ -43,7 +43,7 @@ class Score:
     category : the target's category, or the category summarised; ``"all"`` for the whole suite.
     group : the attribute group it is about, where there is one.
     setting : what was varied beside the concept, for example ``"strength 0.8"``; empty where nothing was.
-    encoder : the encoder's name, or ``"mean"`` for the average over encoders.
+    encoder : the encoder's name, or ``"mean"`` for the average over encoders; of metric ``"reading"`` the reader's.
     value : the estimate.
     low, high : 95 % interval over images, those of the target and of the attributes; words are fixed.
     stimulus_low, stimulus_high : 95 % interval over the attribute words and the encoders too.
@@ -70,7 +70,8 @@ class Score:
     bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
         the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.bounds`); NaN
         where there is neither.
-    depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, or both with a space between.
+    depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, ``"unread"`` pictures, another
+        ``"reader"``, or several with spaces between.
     flag : ``"unstable"`` or empty.
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
         q corrects within the same rows.

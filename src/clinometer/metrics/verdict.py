@@ -57,6 +57,8 @@ class ReasonCode(StrEnum):
     NO_TEST = "no interval or no p"
     READER = "the encoder does not read its own attribute images"
     DOMAIN = "the encoder does not fit the suite"
+    NOT_APART = "the reader does not tell the groups apart"
+    UNKNOWN_ERRORS = "how often the reader errs is not known"
     ONE_RATER = "one rater"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._messages import OTHERWISE, as_text, first_and_more
+from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 from clinometer.models.files.folder import image_files, read_manifest
@@ -159,9 +159,3 @@ def _judged(card: Card, question: Question, table: pd.DataFrame, *, has_truth: b
     matrix = confusion_matrix(table["truth"][known].map(column).to_numpy(int), answered[known], len(groups))
     shares = corrected_shares(answers, matrix.counts) if answers.sum() else None
     return FolderReadings(card, question, table, matrix, answers, shares)
-
-
-def unread_reasons(table: pd.DataFrame) -> str:
-    """Say how many pictures are of no group, and why: ``3 several people and 1 more``."""
-    answers = table["answer"].map(OTHERWISE).where(table["answer"].notna(), table["reason"].str.partition(":")[0])
-    return first_and_more([f"{count} {what}" for what, count in answers.dropna().value_counts().items()], 4)

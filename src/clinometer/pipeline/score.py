@@ -19,6 +19,7 @@ from clinometer.runs.ratings import with_ratings
 from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
+from clinometer.studies.reading import with_readings
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
 
@@ -72,7 +73,8 @@ def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         else:
             scored = study.score_by(run, resamples, pool)
     scores = with_repeats(run, with_refusals(run, scored.scores))
-    return Scored(with_ratings(run, study.rated(run.suite), scores), scored.curves)
+    scores = with_readings(run, with_ratings(run, study.rated(run.suite), scores))
+    return Scored(scores, scored.curves)
 
 
 def require_same_scores(run: Run, progress: Progress) -> None:

@@ -14,7 +14,8 @@ from typing import Final, Literal
 
 from clinometer._messages import first_and_more
 from clinometer.metrics.bounds import MISSING as MISSING_PICTURES
-from clinometer.metrics.bounds import REPEATS
+from clinometer.metrics.bounds import READER as BY_READER
+from clinometer.metrics.bounds import REPEATS, UNREAD
 from clinometer.metrics.differences import FIRST, SECOND
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
@@ -244,6 +245,8 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
     ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
+    ReasonCode.NOT_APART: "the reader does not tell the groups apart",
+    ReasonCode.UNKNOWN_ERRORS: "how often the reader errs is not known",
     ReasonCode.ONE_RATER: "one rater: how raters differ is not known, so it is not in the interval",
 }
 _OF_THE_ENCODER: Final = (ReasonCode.DOMAIN, ReasonCode.READER, ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES)
@@ -328,7 +331,10 @@ def verdict_in_full(row: Row, label: Label = str) -> str:
 
 def assumption(row: Row) -> str:
     """Say what a verdict assumes of pictures that are not there, or twice: ``, if the missing are like them``."""
-    clauses = {MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
+    clauses = {
+        MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once",
+        UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right, not another",
+    }  # fmt: skip
     held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
     return f", if {' and '.join(held)}" if held and not not_measured(row) else ""
 

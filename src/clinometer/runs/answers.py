@@ -36,6 +36,9 @@ ANSWERED: Final = {
 READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
 _SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason"))
 
+SHOWN_ROLES: Final = ("attribute", "portrait")
+"""Roles of images that were drawn to show their group."""
+
 ASKED_FOR: Final = ("id", "concept", "category", "role", "group", "prompt")
 """What the table of readings says of an image beside the answer."""
 
@@ -155,7 +158,8 @@ class Answers:
                 asked = {row[0]: row for row in self._planned.all_parts[part].rows(*ASKED_FOR)}
                 for (identifier, question), row in self.of_part(reader, part).items():
                     about = dict(zip(ASKED_FOR, asked[identifier], strict=True))
-                    known = truths.get(question, {}).get(about["group"]) if not about["concept"] else None
+                    shown = about["role"] in SHOWN_ROLES
+                    known = truths.get(question, {}).get(about["group"]) if shown else None
                     rows.append(about | {name: row[name] for name in ("sha256", *ANSWERED)} | {"truth": known})
         return pd.DataFrame(rows, columns=[*ASKED_FOR, "sha256", *ANSWERED, "truth"])
 

@@ -185,6 +185,26 @@ def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: flo
     return CorrectedShares(share[0], low, high, True, separation, p)
 
 
+def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float) -> np.ndarray:
+    """Test of each group whether its share is ``null``, by the likelihood ratio of both tables; two-sided.
+
+    ::
+
+        p_k = P(χ²₁ ≥ 2 (ℓ(π̂, M̂) − max_{π_k = null} ℓ(π, M)))
+
+    The same ratio makes the interval of :func:`corrected_shares`, so for 0 < null < 1 p_k is below 1 − confidence where
+    the interval leaves ``null`` out. It takes tables that ``corrected_shares`` finds identified.
+
+    >>> share_p_values([70, 30, 0], [[80, 20, 0], [20, 80, 0]], 0.5).round(4).tolist()
+    [0.0004, 0.0004]
+    """
+    table, y = _counts("labelled", labelled), _counts("answers", answers)
+    groups = np.arange(len(table))
+    _, _, best = _fit(y, table)
+    _, _, held = _fit(y, table, groups, np.full(len(groups), null))
+    return np.asarray(scipy.stats.chi2.sf(2 * np.maximum(best - held, 0.0), 1))
+
+
 def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     try:
         numbers = np.asarray(counts, np.float64)

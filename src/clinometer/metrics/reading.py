@@ -1,0 +1,256 @@
+"""Rows of what readers say of a run's images: shares of the groups, raw and corrected for what a reader gets wrong.
+
+With K groups and "cannot tell", y_r of a concept's n images are answered r, and L[k, r] of those known to show k::
+
+    share             y_k / n, Wilson's interval               what cannot be told is nobody's
+    corrected_share   π̂_k of the likelihood of y and L         stats.confusion.corrected_shares
+    verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
+
+Where f of the images have no answer among the groups, π'_k is the corrected share of the others, and the ends with none
+and with all of them of the group are ``(1 − f) low'`` and ``(1 − f) high' + f``. See method.md, section 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+from typing import Final
+
+import numpy as np
+
+from clinometer.metrics.bounds import MISSING, READER, UNREAD, bears_out
+from clinometer.metrics.records import Score, corrected
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, OTHERS, ReasonCode, Verdict, judge_family
+from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
+from clinometer.stats.proportion import wilson_interval
+
+READING: Final = "reading"
+DECIDES: Final = "decides"
+"""The flag of the reader whose verdicts stand."""
+
+BEST: Final = "it tells the groups apart best of the readers, by the smallest singular value of its errors"
+NAMED: Final = "the reader that was named"
+NO_OTHER: Final = "no other reader was asked"
+
+
+@dataclass(frozen=True)
+class ConceptAnswers:
+    """How a concept's images were answered.
+
+    Attributes
+    ----------
+    counts : (K + 1,) answers, of no group last, each different picture once.
+    missing, repeated : pictures that are not there, and those that are another one again.
+    unread : how many have no answer among the groups, by why, in words.
+    """
+
+    concept: str
+    category: str
+    counts: np.ndarray
+    missing: int = 0
+    repeated: int = 0
+    unread: str = ""
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """What one reader answered to one question.
+
+    Attributes
+    ----------
+    groups : what the answers mean, K of them.
+    known : (K, K + 1) answers to images of known groups, a row a group; ``source`` : whose they are.
+    """
+
+    reader: str
+    question: str
+    groups: tuple[str, ...]
+    concepts: tuple[ConceptAnswers, ...]
+    known: np.ndarray
+    source: str
+
+
+def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", confidence: float = 0.95) -> list[Score]:
+    """Report what readers say of each concept, how often each errs, and whose verdict stands.
+
+    ``decider`` : the reader whose verdicts stand; else of each question the one that tells its groups apart best. What
+    another reader would not bear out depends on the ``reader``.
+    """
+    rows: list[Score] = []
+    for question in dict.fromkeys(each.question for each in answered):
+        asked = [each for each in answered if each.question == question]
+        judged = {each.reader: _shares(each, confidence) for each in asked}
+        separations = {each.reader: _separation(each, confidence) for each in asked}
+        chosen, why = _decides([row for row in separations.values()], decider)
+        for each in asked:
+            own = judged[each.reader]
+            if each.reader == chosen:
+                own = [_disputed(row, [judged[other] for other in judged if other != chosen]) for row in own]
+                separations[chosen] = replace(
+                    separations[chosen], flag=DECIDES, reason="; ".join(filter(None, (why, separations[chosen].reason)))
+                )
+            rows += [*own, *_errors(each, confidence), separations[each.reader]]
+    return rows
+
+
+def _decides(separations: Sequence[Score], decider: str) -> tuple[str, str]:
+    """Choose whose verdicts stand, and say why: who was named, or who tells the groups apart best; else the first."""
+    readers = [row.encoder for row in separations]
+    if decider in readers:
+        return decider, NAMED
+    if len(readers) == 1:
+        return readers[0], NO_OTHER
+    able = [row for row in separations if row.p <= 0.05]
+    if not able:
+        return readers[0], "the first reader: none is known to tell the groups apart"
+    return max(able, key=lambda row: row.value).encoder, BEST
+
+
+def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
+    """Make the rows of every concept: raw and corrected shares, with verdicts, and what could not be told."""
+    rows, corrected_rows = list[Score](), list[Score]()
+    for concept in each.concepts:
+        about = Score(
+            metric=READING, component="share", concept=concept.concept, category=concept.category, encoder=each.reader,
+            setting=each.question, n_target=int(concept.counts.sum()), n_repeated=concept.repeated,
+            n_missing=concept.missing,
+        )  # fmt: skip
+        rows += _raw(about, each, concept, confidence)
+        corrected_rows += _corrected(about, each, concept, confidence)
+    return rows + _judged(corrected_rows, each)
+
+
+def _raw(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
+    n, unread = about.n_target, int(concept.counts[-1])
+    nobody = unread + concept.missing
+    for group, count in zip(each.groups, concept.counts[:-1].tolist(), strict=True):
+        share = wilson_interval(count, n, confidence)
+        row = replace(
+            about, group=group, value=share.value, low=share.low, high=share.high, null=1 / len(each.groups),
+            reason=share.reason or "",
+        )  # fmt: skip
+        if nobody and n:
+            least, most = (wilson_interval(count + more, n + concept.missing, confidence) for more in (0, nobody))
+            row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
+        yield row
+    none = wilson_interval(unread, n, confidence)
+    yield replace(
+        about, component="unread", value=none.value, low=none.low, high=none.high, reason=none.reason or concept.unread
+    )
+
+
+def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
+    """Correct a concept's shares; with the ends that pictures of nobody's group allow, told apart by why they are."""
+    groups, known, y = each.groups, each.known, concept.counts
+    lacking = [group for group, row in zip(groups, known, strict=True) if not row.sum()]
+    about = replace(about, component="corrected_share", null=1 / len(groups), test=each.source)
+    if lacking:
+        reason = f"no image is known to show {', '.join(lacking)}, so how often it is misread is not known"
+        for group in groups:
+            yield replace(about, group=group, reason=reason, reason_code=ReasonCode.UNKNOWN_ERRORS)
+        return
+    found = corrected_shares(y, known, confidence=confidence)
+    if found.reason:
+        code = ReasonCode.NO_ESTIMATE if found.identified else ReasonCode.NOT_APART
+        for k, group in enumerate(groups):
+            yield replace(about, group=group, n_a=int(known[k].sum()), reason=found.reason, reason_code=code)
+        return
+    p = share_p_values(y, known, 1 / len(groups))
+    n, unread, missing = about.n_target, int(y[-1]), concept.missing
+    readable = _of_readable(y, known, confidence) if unread else None
+    for k, group in enumerate(groups):
+        row = replace(
+            about, group=group, value=float(found.share[k]), low=float(found.low[k]), high=float(found.high[k]),
+            p=float(p[k]), n_a=int(known[k].sum()),
+        )  # fmt: skip
+        ends = [(row.low, row.high)]
+        if readable is not None:
+            ends.append(_filled(float(readable.low[k]), float(readable.high[k]), unread / n))
+        if missing:
+            ends.append(_filled(row.low, row.high, missing / (n + missing)))
+        if readable is not None and missing:
+            ends.append(_filled(*ends[1], missing / (n + missing)))
+        if len(ends) > 1 and all(map(np.isfinite, (low for low, _ in ends))):
+            row = replace(row, bound_low=min(low for low, _ in ends), bound_high=max(high for _, high in ends))
+            beyond = {UNREAD: ends[1]} if readable is not None else {}
+            beyond |= {MISSING: ends[1 if readable is None else 2]} if missing else {}
+            row = replace(row, depends_on=" ".join(kind for kind, own in beyond.items() if _covers(own, row.null)))
+        yield row
+
+
+def _filled(low: float, high: float, share: float) -> tuple[float, float]:
+    """The ends with this share of pictures of another group, and of this one."""
+    return (1 - share) * low, (1 - share) * high + share
+
+
+def _covers(ends: tuple[float, float], null: float) -> bool:
+    return ends[0] <= null <= ends[1]
+
+
+def _of_readable(y: np.ndarray, known: np.ndarray, confidence: float) -> CorrectedShares:
+    """Correct the shares among the pictures that have an answer alone."""
+    nothing = np.array([*[1] * (len(y) - 1), 0])
+    return corrected_shares(y * nothing, known * nothing, confidence=confidence)
+
+
+def _judged(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
+    """Judge the shares against 1/K as one family; of two groups one says it all, and its row has the verdict."""
+    two, null = len(each.groups) == 2, 1 / len(each.groups)
+    mine = [row for row in rows if not two or row.group == each.groups[0]]
+    family = f"{READING}: {each.question} by {each.reader} over {len(mine)} shares"
+    shifted = [replace(row, value=row.value - null, low=row.low - null, high=row.high - null) for row in mine]
+    judged = judge_family(
+        corrected(shifted, family), a=[row.group for row in mine], b=each.groups[1] if two else OTHERS,
+        fewest=FEWEST_IMAGES,
+    )  # fmt: skip
+    verdicts = {
+        (row.concept, row.group): replace(
+            verdict, value=row.value, low=row.low, high=row.high,
+            reason_code=row.reason_code or verdict.reason_code,
+            depends_on=row.depends_on if verdict.verdict in LEANING else "",
+        )
+        for row, verdict in zip(mine, judged, strict=True)
+    }  # fmt: skip
+    blank = {"p": nan, "depends_on": ""} if two else {}
+    return [verdicts.get((row.concept, row.group)) or replace(row, **blank) for row in rows]  # type: ignore[arg-type]
+
+
+def _disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:
+    """Flag what decides, and say where another reader would not bear the verdict out."""
+    if not row.verdict:
+        return row
+    place = (row.component, row.concept, row.group)
+    same = [other for own in others for other in own if (other.component, other.concept, other.group) == place]
+    measured = [other for other in same if other.verdict not in ("", Verdict.NOT_MEASURED, Verdict.TOO_FEW)]
+    disputed = not all(bears_out(row, other) for other in measured)
+    return replace(row, flag=DECIDES, depends_on=f"{row.depends_on} {READER}".strip() if disputed else row.depends_on)
+
+
+def _errors(each: AnsweredQuestion, confidence: float) -> Iterator[Score]:
+    """Report how the images of each known group are read."""
+    for k, (group, row) in enumerate(zip(each.groups, each.known, strict=True)):
+        n = int(row.sum())
+        for component, count in (("recall", row[k]), ("unread_known", row[-1])):
+            rate = wilson_interval(int(count), n, confidence)
+            yield Score(
+                metric=READING, component=component, group=group, encoder=each.reader, setting=each.question,
+                value=rate.value, low=rate.low, high=rate.high, n_target=n, test=each.source,
+                reason="" if n else "no image is known to show it",
+            )  # fmt: skip
+
+
+def _separation(each: AnsweredQuestion, confidence: float) -> Score:
+    """Report how well a reader tells the groups apart: the smallest singular value of its errors, p that it is 0."""
+    row = Score(
+        metric=READING, component="separation", encoder=each.reader, setting=each.question, null=0.0,
+        n_target=int(each.known.sum()), test=each.source,
+    )  # fmt: skip
+    if not each.known.sum(axis=1).all():
+        return replace(row, reason="no image is known to show some of the groups")
+    nobody = np.zeros(len(each.groups) + 1)
+    found = corrected_shares(nobody, each.known, confidence=confidence)
+    reason = "" if found.identified else found.reason
+    return replace(
+        row, value=found.separation, p=found.separation_p if isfinite(found.separation_p) else nan, reason=reason
+    )
