@@ -2,8 +2,8 @@
 
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
-    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_images', 'model_card',
-    'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
+    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_counts', 'import_images',
+    'model_card', 'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         compare,
         export,
         gate,
+        import_counts,
         import_images,
         model_card,
         open_run,
@@ -44,6 +45,7 @@ __all__ = [
     "compare",
     "export",
     "gate",
+    "import_counts",
     "import_images",
     "model_card",
     "open_run",

@@ -1,7 +1,7 @@
 """What a Python program calls: one function for each command, and the run."""
 
 from clinometer.api.audits import audit, sweep
-from clinometer.api.imports import import_images
+from clinometer.api.imports import import_counts, import_images
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images
 from clinometer.api.runs import (
     Run,
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "export",
     "gate",
+    "import_counts",
     "import_images",
     "model_card",
     "open_run",

@@ -1,4 +1,4 @@
-"""Finished images in place of a model."""
+"""Finished images in place of a model, and counts in place of images."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.recipes import Given
+from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.request import RESAMPLES, ask, plain_seed
-from clinometer.runs import NoProgress, Progress
+from clinometer.pipeline.score import score
+from clinometer.runs import Directory, NoProgress, Progress, store
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.runs.plan import build_plan
+from clinometer.runs.record import COUNTED, new_record
 from clinometer.studies import study_of
+from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
 from clinometer.suites import Suite
 
 if TYPE_CHECKING:
@@ -91,6 +95,40 @@ def import_images(
     job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
     out = out or default_out(source, audited_suite)
     return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
+
+
+def import_counts(
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    report: bool = True,
+    progress: Progress | None = None,
+) -> Run:
+    """Audit counts in place of images: a CSV file with the columns concept, group, n and, where there is one, setting.
+
+    The run has shares, tests and slopes over the setting, and no image: commands that need one say so. Images that were
+    drawn and are counted for no group are rows of the group ``discarded``. ``name`` says what made the images; by
+    default it is the file's.
+
+    Raises
+    ------
+    ImportManifestError
+        The table is not one: the message names file, line and field.
+    """
+    progress, path = progress or NoProgress(), Path(file)
+    options = {"report": True} if report else {"report": False}
+    counts = read_counts(path)
+    suite, card = suite_of_counts(path, counts), card_of_counts(path, name, counts)
+    directory = Directory(out or Path("runs") / f"{card.name}-{suite.name}".replace("/", "-"))
+    store.require_run_or_nothing(directory)
+    with directory.locked():
+        run = store.create_run(directory.url, new_record(suite, card, seed=0, origin=COUNTED, options=options), [])
+        run.record_options(options)
+        write_counts(run, counts)
+        score(run, progress)
+        refresh_report(run)
+    return Run(directory.url)
 
 
 def _finished(

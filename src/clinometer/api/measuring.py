@@ -59,6 +59,8 @@ def plan(
         A suite that is not planned, settings out of range, or a pilot that is not a run or not scored.
     """
     run = None if pilot is None else Run(pilot)
+    if run is not None:
+        run.require_images("a pilot")
     audited_suite = (
         load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
     )

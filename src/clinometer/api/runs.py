@@ -99,6 +99,8 @@ def score_run(
     """
     progress = progress or NoProgress()
     run = Run(path)
+    if encoder or drop_encoder:
+        run.require_images("an encoder")
     with run.directory.locked():
         run.change_suite(suite_options)
         if resamples is not None:

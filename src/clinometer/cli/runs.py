@@ -203,8 +203,19 @@ def gate(
 
 
 def import_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Finished images and a manifest (CSV or JSON lines).")],
-    suite: Annotated[str, typer.Option("--suite", "-s", help="The suite that the images answer.")] = "mcas",
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Finished images and a manifest (CSV or JSON lines).")
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of images, a CSV file of how many there are: concept, group, n and, where something was "
+            "varied, setting. Rows of the group 'discarded' count images that are of no group.",
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option("--suite", "-s", help="The suite that the images answer. [default: mcas]")
+    ] = None,
     manifest: ManifestOption = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/NAME-SUITE]")] = None,
     name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
@@ -219,15 +230,24 @@ def import_(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
 ) -> None:
-    """Audit finished images instead of a model."""
+    """Audit finished images instead of a model, or counts of them."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
+    if counts is not None:
+        images = given_options(suite=suite, manifest=manifest, encoder=encoder, workers=workers)
+        if folder is not None or images:
+            found = "a folder" if folder is not None else f"--{next(iter(images))}"
+            raise InvalidInputError(f"--counts: found {found} too; counts have no images, so leave it out")
+        print_summary(api.import_counts(counts, out, name=name, report=report))
+        return
+    if folder is None:
+        raise InvalidInputError("import: nothing is given; name the folder of the images, or give --counts FILE")
     with LiveProgress() as progress:
         run = api.import_images(
             folder,
             out,
-            suite=suite,
+            suite=suite or "mcas",
             manifest=manifest,
             name=name,
             max_pixels=max_pixels,

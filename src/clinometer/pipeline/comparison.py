@@ -12,6 +12,7 @@ from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.score import resamples_of
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
+from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
@@ -96,6 +97,8 @@ Start = tuple[int, str, float]
 def _unpaired(first: Run, second: Run) -> str:
     """What keeps images from being paired, in words; empty where they start from the same noise, or portraits."""
     runs = (first, second)
+    if COUNTED in [run.record["origin"] for run in runs]:
+        return "the runs hold counts, so no image shares its noise with another"
     imported = [run.record["origin"] != "generated" for run in runs]
     if any(imported):
         which = "both runs were" if all(imported) else f"the {'first' if imported[0] else 'second'} run was"

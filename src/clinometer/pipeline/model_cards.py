@@ -16,6 +16,7 @@ from clinometer.pipeline.request import OF_SUITE
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
 from clinometer.runs import Directory, Run
+from clinometer.runs.record import COUNTED
 from clinometer.studies import study_of
 from clinometer.suites import Suite, load_suite, suite_names
 
@@ -37,8 +38,10 @@ _OPTIONS: Final = {
 FOLDER: Final = "DIR"
 FILE: Final = "SUITE.yaml"
 SERVER: Final = "URL"
+TABLE: Final = "COUNTS.csv"
 _STANDS_FOR: Final = {
     FOLDER: f"{FOLDER} stands for the folder of images and manifest.",
+    TABLE: f"{TABLE} stands for the table of counts, which the run holds.",
     FILE: f"{FILE} stands for a file with the suite, which run.json holds.",
     SERVER: f"{SERVER} stands for the address of the server, of which run.json holds what is no secret.",
 }
@@ -148,6 +151,9 @@ def command_words(run: Run) -> Iterator[str]:
     """The command that draws and measures a run again; capitals stand for what the run does not name."""
     if run.record["origin"] == "generated":
         yield from ("clinometer", "audit", *_model_words(run.model_card), *_suite_words(run), *_drawing_words(run))
+    elif run.record["origin"] == COUNTED:
+        yield from ("clinometer", "import", "--counts", TABLE, "--name", str(run.model_card["name"]))
+        return
     else:
         yield from ("clinometer", "import", FOLDER, "--name", str(run.model_card["name"]), *_suite_words(run))
         most = run.model_card["settings"].get("max_pixels", MAX_PIXELS)

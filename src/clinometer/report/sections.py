@@ -163,7 +163,8 @@ def measured_how(view: View) -> dict[str, Any]:
 
 def card(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Split a card in lists of (name, value): identity, settings, notes."""
-    hashed = "images" if fields.get("family") in _OF_IMAGES else "weights"
+    family = str(fields.get("family"))
+    hashed = "counts" if family == "counts" else "images" if family in _OF_IMAGES else "weights"
     labels = {"weights_sha256": f"{hashed} (SHA-256)"}
     identity = {labels.get(name, name): fields.get(name) for name in _CARD_FIELDS}
     return {

@@ -28,7 +28,8 @@ from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
 from clinometer.runs.stores import not_writable
 
 RECORD: Final = "run.json"
-TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
+COUNTS: Final = "counts.parquet"
+TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet", COUNTS)
 RATINGS: Final = "ratings"
 FOLDERS: Final = ("samples", "classifications", RATINGS)
 EMBEDDINGS: Final = "embeddings"

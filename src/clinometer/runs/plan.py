@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from clinometer.errors import RunCorruptError
 from clinometer.runs.ledger import Ledger, always, samples_name
-from clinometer.runs.record import is_checked
+from clinometer.runs.record import COUNTED, is_checked
 from clinometer.suites import PromptSpec
 
 __all__ = [
@@ -384,7 +384,7 @@ class StoredPlan:
 
     def _require_all_planned(self, plan: Plan) -> None:
         """Refuse a plan without some images that are there: scores would be of fewer, unseen. A seal tells it, too."""
-        if not plan:
+        if not plan and self._ledger.record["origin"] != COUNTED:
             raise RunCorruptError(f"{self._directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
         if is_checked(self._ledger.record):
             return

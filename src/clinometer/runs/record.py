@@ -23,6 +23,9 @@ from clinometer.suites.base import fingerprint_of
 from clinometer.suites.question import QuestionSpec
 from clinometer.suites.strict import explain
 
+COUNTED: Final = "counted"
+"""The origin of a run of counts, which holds no image; the others are ``generated`` and ``imported``."""
+
 FORMAT: Final = 2
 UNCHECKED_FORMAT: Final = 1
 """Of runs that were begun before files had checksums; they are read, and stay what they are."""

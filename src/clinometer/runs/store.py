@@ -10,6 +10,7 @@
     RUN/embeddings/<encoder>/texts.parquet    text, vector
     RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
+    RUN/counts.parquet                        of a run without images, the counts that were imported
     RUN/scores.parquet, scores.csv            every number
     RUN/curves.parquet                        curves fitted to the scores, for figures
     RUN/report.html
@@ -36,6 +37,7 @@ from clinometer.runs.embeddings import EncoderCards, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
 from clinometer.runs.record import (
+    COUNTED,
     difference_between,
     is_checked,
     question_of,
@@ -171,6 +173,20 @@ class Run:
             earlier = self.record.get("suite_options") or []
             self.ledger.update(lambda record: {"suite_options": [*earlier, *changed]})
             self.__dict__.pop("suite", None)
+
+    def require_images(self, what: str) -> None:
+        """Refuse ``what`` takes images of a run of counts, which has none.
+
+        Raises
+        ------
+        RunNotFoundError
+            It has none.
+        """
+        if self.record["origin"] == COUNTED:
+            raise RunNotFoundError(
+                f"{self.url}: it holds counts and no images, and {what} takes images; audit a model, or import its "
+                "images"
+            )
 
     def end_stage(self) -> None:
         """List what a stage has written, with its checksums."""

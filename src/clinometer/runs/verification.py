@@ -8,7 +8,7 @@ from functools import partial
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.answers import READ_AGAIN
-from clinometer.runs.ledger import RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
+from clinometer.runs.ledger import COUNTS, RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
 from clinometer.runs.scores import SCORE_AGAIN
@@ -134,6 +134,8 @@ def _require_bytes(run: Run, name: str) -> None:
 
 
 def _way_out(name: str) -> str:
+    if name == COUNTS:
+        return "Import the table again: clinometer import --counts FILE --out RUN"
     if name in ("scores.csv", *TABLES[1:]):
         return SCORE_AGAIN
     if name.startswith(f"{RATINGS}/"):

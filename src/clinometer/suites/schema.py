@@ -17,6 +17,7 @@ from clinometer._messages import did_you_mean, quoted, shortened
 from clinometer.errors import SuiteError
 from clinometer.suites.base import Suite
 from clinometer.suites.classification import ClassificationSuite
+from clinometer.suites.counts import CountsSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.reading import read_text, read_yaml
@@ -29,6 +30,7 @@ SHAPES: Final[dict[str, type[Suite]]] = {
     "editing": EditingSuite,
     "classification": ClassificationSuite,
     "weat": WeatSuite,
+    "counts": CountsSuite,
 }
 """The shape of a suite by its key ``study``."""
 

@@ -20,7 +20,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, overload
@@ -117,7 +117,9 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the images")
     path = _find(folder, manifest)
     rows, found = list[ManifestRow](), dict[str, None]()
-    for line, record in _limited(path, _read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path)):
+    for line, record in _limited(
+        path, read_csv(path, _check_fields) if path.suffix.lower() == ".csv" else _read_json_lines(path)
+    ):
         rows.append(manifest_row(path.name, line, record))
         found.update(dict.fromkeys(record))
     if not rows:
@@ -169,14 +171,21 @@ def _limited(path: Path, records: Iterable[T]) -> Iterator[T]:
         yield record
 
 
-def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the rows of a CSV file, each with its line; ``check_fields`` refuses a header, by the file's name.
+
+    Raises
+    ------
+    ImportManifestError
+        It is no CSV, or cannot be read: the message names the file and the line.
+    """
     text = _text(path)
     separator = _separator(text)
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     line = 1
     try:
         reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
-        _check_fields(path.name, fields)
+        check_fields(path.name, fields)
         for record in reader:
             line = reader.line_num
             surplus: list[str] = record.pop(None, [])  # type: ignore[arg-type, assignment]

@@ -80,7 +80,7 @@ def is_ours(result: Any) -> bool:
 def _common(run: CardInput) -> dict[str, Any]:
     report = run.report
     settings = report.settings
-    is_imported = settings.get("origin") == "imported"  # then the hash is that of the images
+    is_imported = settings.get("origin") in ("imported", "counted")  # then the hash is of images or counts
     encoders = {one_line(name): _hash(card) for name, card in report.encoder_cards.items()}
     return {
         "task_type": "text-to-image",

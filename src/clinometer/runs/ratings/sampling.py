@@ -103,6 +103,7 @@ def drawn_before(run: Run, rated: Rated, item: str) -> list[str]:
 
 def ratable_images(run: Run, rated: Rated, concepts: Collection[str] = ()) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
+    run.require_images("a rating task")
     samples = _samples(run)
     pool = samples[(samples.status == "ok") & samples.role.isin(rated.roles)]
     names = set(pool.concept)

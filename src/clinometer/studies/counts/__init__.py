@@ -1,0 +1,1 @@
+"""The study of counts without images: shares of groups by concept, and their slopes over a setting."""

@@ -1,0 +1,236 @@
+"""From counts to rows: shares against equal shares, other audits' numbers, slopes over a setting, and differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite, nan
+from typing import Any, Final
+
+import numpy as np
+import scipy
+
+from clinometer.metrics.bounds import MISSING, with_bounds
+from clinometer.metrics.differences import METRIC as COMPARISON
+from clinometer.metrics.distribution import distribution_bias, entropy_bias, mean_absolute_deviation
+from clinometer.metrics.records import Score, corrected
+from clinometer.metrics.two_runs import Family
+from clinometer.metrics.verdict import LEVEL, OTHERS, judge_family
+from clinometer.stats.clusters import ClusterEstimate, contrast
+from clinometer.stats.counts import exact_share, logistic_slope
+from clinometer.stats.proportion import wilson_interval
+
+SHARE: Final = "share"
+EXCESS: Final = "excess"
+SLOPE: Final = "slope"
+TEST: Final = "exact binomial, against equal shares, two-sided"
+SLOPE_TEST: Final = "score test of the slope of a weighted logistic regression, two-sided"
+DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
+NO_IMAGE: Final = "no image was counted"
+NOT_NUMBERS: Final = "the settings are not numbers of one kind, so there is no slope over them"
+NO_LINE: Final = "not one slope"
+"""The flag of a slope whose shares do not follow one."""
+
+_NUMBERED: Final = re.compile(r"(?P<what>.*?)\s*(?P<number>[-+\N{MINUS SIGN}]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Images of every concept, setting and group.
+
+    Attributes
+    ----------
+    n : (concepts × settings × groups) images of each; without settings there is one, called ``""``.
+    discarded : (concepts × settings) images that were drawn and are counted for no group.
+    """
+
+    concepts: tuple[str, ...]
+    groups: tuple[str, ...]
+    settings: tuple[str, ...]
+    n: np.ndarray
+    discarded: np.ndarray
+
+    @property
+    def null(self) -> float:
+        """The share of each group where all are equal."""
+        return 1 / len(self.groups)
+
+    @cached_property
+    def numbers(self) -> np.ndarray | None:
+        """Settings as numbers: ``7.5``, or ``guidance 7.5`` where all begin alike; None where they are none."""
+        found = [_NUMBERED.fullmatch(setting.strip()) for setting in self.settings]
+        if len(found) < 2 or not all(found) or len({match["what"] for match in found if match}) > 1:
+            return None
+        numbers = np.array([float(match["number"].replace("\N{MINUS SIGN}", "-")) for match in found if match])
+        return numbers if len(np.unique(numbers)) == len(numbers) else None
+
+    def filled(self, group: int) -> np.ndarray:
+        """The counts with all that was discarded taken to be of one group."""
+        n = self.n.copy()
+        n[:, :, group] += self.discarded
+        return n
+
+    def cells(self) -> Iterator[tuple[int, int, int]]:
+        """Positions of every concept, setting and group, in this order."""
+        return ((c, s, g) for c, s, g in np.ndindex(*self.n.shape))
+
+    def other(self, group: int) -> str:
+        """The side of a group of which there are fewer than equal shares give."""
+        return self.groups[1 - group] if len(self.groups) == 2 else OTHERS
+
+    def row(self, c: int, s: int, g: int | None, n: int, **fields: Any) -> Score:
+        """A row about a concept at a setting; ``encoder`` is empty, as none has seen an image."""
+        group = "" if g is None else self.groups[g]
+        return Score(
+            concept=self.concepts[c], setting=self.settings[s], group=group, encoder="", n_target=n,
+            n_missing=int(self.discarded[c, s]), **fields,
+        )  # fmt: skip
+
+
+def counts_study(counts: Counts, *, margin: float | None = None, confidence: float = 0.95) -> list[Score]:
+    """Compute every number of a table of counts.
+
+    ================= ==============================================================================================
+    component         value
+    ================= ==============================================================================================
+    ``share``         share of images of ``group``, with its exact interval; p against equal shares 1/K (``null``), q
+                      over all concepts, settings and groups
+    ``excess``        the same less 1/K, with the verdict
+    ``slope``         of the log odds of that share for each unit of the setting, where settings are numbers; positive
+                      where the group has more of the images at higher settings; q over all concepts and groups
+    ================= ==============================================================================================
+
+    All are of metric ``share``. Rows of metric ``other_audits`` are those of other audits that take counts alone.
+    ``bound_low`` and ``bound_high`` : with what was discarded taken to be of one group, then of another.
+    """
+    judged = excess_rows(counts, counts.n, margin, confidence)
+    if counts.discarded.any():
+        fillings = [excess_rows(counts, counts.filled(g), margin, confidence) for g in range(len(counts.groups))]
+        judged = with_bounds(judged, {MISSING: fillings})
+    moved = ("value", "low", "high", "bound_low", "bound_high", "null")
+    unjudged: dict[str, Any] = {
+        "component": SHARE, "verdict": "", "side": "", "reason_code": "", "depends_on": "", "n_decide": 0,
+        "p_equivalence": nan, "q_equivalence": nan,
+    }  # fmt: skip
+    shares = [replace(row, **unjudged, **{name: getattr(row, name) + counts.null for name in moved}) for row in judged]
+    return [*shares, *judged, *slope_rows(counts, confidence), *_other_audits(counts, confidence)]
+
+
+def excess_rows(counts: Counts, n: np.ndarray, margin: float | None, confidence: float) -> list[Score]:
+    """Judge how far each share of some counts lies from equal shares."""
+    rows = []
+    for c, s, g in counts.cells():
+        k, total = int(n[c, s, g]), int(n[c, s].sum())
+        share = exact_share(k, total, counts.null, margin=margin, confidence=confidence)
+        rows.append(
+            counts.row(
+                c, s, g, total, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
+                low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
+                p_equivalence=share.p_equivalence, test=TEST if total else "", reason="" if total else NO_IMAGE,
+            )
+        )  # fmt: skip
+    n_settings = "" if len(counts.settings) == 1 else f", {len(counts.settings)} settings"
+    family = f"share: {len(counts.concepts)} concepts{n_settings}, {len(counts.groups)} groups"
+    sides = [(counts.groups[g], counts.other(g)) for _, _, g in counts.cells()]
+    fewest = next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)  # below, all of one group tell nothing
+    return judge_family(
+        corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides], margin=margin, fewest=fewest
+    )
+
+
+def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
+    """Judge how each share changes over settings that are numbers; rows without a number where they are none."""
+    if len(counts.settings) < 2:
+        return []
+    x, rows = counts.numbers, []
+    span = f"{counts.settings[0]} to {counts.settings[-1]}"
+    for c in range(len(counts.concepts)):
+        for g, group in enumerate(counts.groups):
+            n = counts.n[c].sum(axis=1)
+            row = Score(
+                metric=SHARE, component=SLOPE, concept=counts.concepts[c], group=group, setting=span, encoder="",
+                null=0.0, n_target=int(n.sum()), n_missing=int(counts.discarded[c].sum()),
+                reason=NOT_NUMBERS if x is None else "",
+            )  # fmt: skip
+            if x is not None:
+                slope = logistic_slope(x, counts.n[c, :, g], n, confidence)
+                row = replace(
+                    row, value=slope.value, low=slope.low, high=slope.high, p=slope.p_value, reason=slope.reason,
+                    test=SLOPE_TEST if isfinite(slope.p_value) else "",
+                    flag=NO_LINE if slope.p_line <= LEVEL else "",
+                )  # fmt: skip
+            rows.append(row)
+    family = f"share: slopes of {len(counts.concepts)} concepts, {len(counts.groups)} groups"
+    sides = [(counts.groups[g], counts.other(g)) for _ in counts.concepts for g in range(len(counts.groups))]
+    judged = judge_family(corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides])
+    return [replace(row, n_decide=0) for row in judged]
+
+
+_AUDITS: Final[dict[str, Callable[..., Any]]] = {
+    "mean_absolute_deviation": mean_absolute_deviation,
+    "entropy_bias": entropy_bias,
+    "distribution_bias": distribution_bias,
+}
+
+
+def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
+    for name, score in _AUDITS.items():
+        for c, s in np.ndindex(*counts.discarded.shape):
+            found = score(counts.n[c, s], confidence=confidence)
+            yield counts.row(
+                c, s, None, found.n, metric="other_audits", component=name, value=found.value, low=found.low,
+                high=found.high, null=found.null, reason=found.reason and NO_IMAGE,
+            )  # fmt: skip
+
+
+def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) -> list[Score]:
+    """Differences of every share between two tables of the same concepts, groups and settings, second minus first.
+
+    The interval is Newcombe's of two shares (1998, method 10); p is Fisher's. Bounds: what the one discarded is taken
+    to be of one group, and what the other discarded of another.
+    """
+    groups, tables = range(len(first.groups)), (first, second)
+    fillings = []
+    if any(table.discarded.any() for table in tables):
+        for g in groups:
+            other = (g + 1) % len(groups)
+            for one, two in ((g, other), (other, g)):
+                fillings.append(_difference_rows(first, second, (first.filled(one), second.filled(two)), confidence))
+    family = Family(
+        rows=_difference_rows(first, second, (first.n, second.n), confidence),
+        name=f"shares of {len(first.concepts)} concepts, {len(groups)} groups",
+        sides=([first.groups[g] for *_, g in _compared(first)], [first.other(g) for *_, g in _compared(first)]),
+        fillings=fillings,
+    )
+    return family.judged()
+
+
+def _compared(counts: Counts) -> Iterator[tuple[int, int, int]]:
+    """Positions of what is compared: of two groups the first alone, as the other differs by as much."""
+    return (cell for cell in counts.cells() if len(counts.groups) > 2 or cell[2] == 0)
+
+
+def _difference_rows(
+    first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray], confidence: float
+) -> Sequence[Score]:
+    rows = []
+    for c, s, g in _compared(first):
+        pairs = [(int(table[c, s, g]), int(table[c, s].sum())) for table in n]
+        (k, m), (j, o) = pairs
+        missing = int(first.discarded[c, s] + second.discarded[c, s])
+        row = first.row(c, s, g, m + o, metric=COMPARISON, component=SHARE, n_a=m, n_b=o)
+        if not (m and o):
+            rows.append(replace(row, n_missing=missing, reason=NO_IMAGE, value=nan))
+            continue
+        one, two = (wilson_interval(*pair, confidence) for pair in pairs)
+        difference = contrast(
+            [ClusterEstimate(each.value, each.low, each.high, each.n) for each in (two, one)], (1, -1)
+        )
+        p = min(1.0, float(scipy.stats.fisher_exact([[k, m - k], [j, o - j]]).pvalue))
+        rows.append(
+            replace(row, n_missing=missing, value=difference.value, low=difference.low, high=difference.high, p=p,
+                    test=DIFFERENCE_TEST)
+        )  # fmt: skip
+    return rows

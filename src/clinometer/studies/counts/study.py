@@ -1,0 +1,284 @@
+"""The record of the study of counts: how a table is scored, compared and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from clinometer.errors import RunMismatchError
+from clinometer.metrics.records import Score
+from clinometer.report import wording
+from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections import masthead, measured_how, nothing_judged, nothing_told, rest_in_words, table
+from clinometer.runs.ratings.store import Rated
+from clinometer.runs.store import Run
+from clinometer.runs.together import Comparison
+from clinometer.studies.common import scores_table, suite_of
+from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, compared_counts, counts_study
+from clinometer.studies.counts.table import counts_of
+from clinometer.studies.study import Scored, Study
+from clinometer.suites import Suite
+from clinometer.suites.counts import CountsSuite
+
+CURVES: Final = ("curve", "x", "y", "low", "high")
+AUDITS: Final = {
+    "mean_absolute_deviation": "mean deviation (DALL-Eval)",
+    "entropy_bias": "1 \N{MINUS SIGN} H/ln K (OpenBias)",
+    "distribution_bias": "distribution bias (Vice et al.)",
+}
+
+
+def score(run: Run, resamples: int) -> Scored:
+    """Compute every number from the table that the run keeps. Nothing is resampled."""
+    rows = counts_study(counts_of(run), margin=suite_of(run, CountsSuite).margin)
+    return Scored(scores_table(rows), pd.DataFrame({name: [] for name in CURVES}))
+
+
+def compare(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Hold the shares of the second table against those of the first; no image has a partner."""
+    if keep is not None:
+        raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
+    return compared_counts(*map(counts_of, runs))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+class CountsView(View):
+    """A run of counts, its rows by what they are of."""
+
+    @property
+    def suite(self) -> CountsSuite:
+        """The suite in the shape that the study has."""
+        assert isinstance(self.report.suite, CountsSuite)
+        return self.report.suite
+
+    def rows(self, component: str, metric: str = SHARE) -> list[Row]:
+        """Select rows of a component, in the order of the table; no encoder made them."""
+        return self.scores.select(metric, component, encoder="")
+
+    @property
+    def judged(self) -> list[Row]:
+        """What verdicts are of: of two groups the first alone, as the other has the rest of the images."""
+        rows, groups = self.rows(EXCESS), self.suite.groups
+        return [row for row in rows if len(groups) > 2 or row.group == groups[0]]
+
+
+def named(row: Row) -> str:
+    """Name a share by its concept and its setting."""
+    return ", ".join(filter(None, (row.concept, row.setting)))
+
+
+def verdicts(view: CountsView) -> tuple[Verdicts]:
+    """Judge how far every share lies from equal shares."""
+    groups = view.suite.groups
+    several = len(groups) > 2
+    meaning = (
+        f"share less 1/{len(groups)}, percentage points: + more of the group than equal shares give"
+        if several
+        else f"share of {groups[0]} less one half, percentage points: + leans to {groups[0]}, "
+        f"{wording.MINUS} to {groups[1]}"
+    )
+
+    def name(row: Row) -> str:
+        return f"{named(row)}: {row.group}" if several else named(row)
+
+    shares = {(row.concept, row.setting, row.group): row for row in view.rows(SHARE)}
+
+    def notes(row: Row) -> Sequence[str]:
+        share = shares.get((row.concept, row.setting, row.group), Row())
+        counted = f"{round(share.value * share.n_target):,} of {share.n_target:,} images" if share.defined else ""
+        filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
+        return counted, filled, wording.note(row)
+
+    return (
+        Verdicts("concept", "excess share", meaning, view.judged, view.label, digits=0, scale=100, suffix=" pp",
+                 name=name, notes=notes, is_ranked=True),
+    )  # fmt: skip
+
+
+def finding(view: CountsView) -> str:
+    """Word the finding in one sentence, by counting verdicts."""
+    counts = verdicts(view)[0].counts()
+    measured = counts.total() - counts["unmeasured"]
+    unit = "share" if view.suite.settings or len(view.suite.groups) > 2 else "concept"
+    if not measured:
+        return nothing_judged(unit, view.model, view.judged)
+    opening = f"Of {wording.count(measured, unit)} counted for {view.model}"
+    a, b = view.suite.groups[:2]
+    if len(view.suite.groups) > 2:
+        words = {"a": ("lies above equal shares", "lie above equal shares"), "b": ("lies below", "lie below")}
+    else:
+        words = {"a": (f"leans to {a}", f"lean to {a}"), "b": (f"leans to {b}", f"lean to {b}")}
+    sides = [
+        f"{wording.numeral(counts[side])} {said[counts[side] > 1]}" for side, said in words.items() if counts[side]
+    ]
+    rest = rest_in_words(counts)
+    if sides:
+        return f"{opening}, {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+    if untold := nothing_told(counts):
+        return f"{untold} whether {view.model} leans, by {wording.count(measured, unit)} counted."
+    return f"{opening}, none is shown to lean: {rest}."
+
+
+def strongest(view: CountsView) -> str:
+    """Name the share that lies farthest from equal shares."""
+    rows = [row for row in view.judged if wording.leans(row)]
+    if not rows:
+        return ""
+    row, (judged,) = max(rows, key=lambda row: abs(row.value)), verdicts(view)
+    group = row.side if row.side in view.suite.groups else row.group
+    at = (row.concept, row.setting, group)
+    share = next(each for each in view.rows(SHARE) if (each.concept, each.setting, each.group) == at)
+    return (
+        f"The strongest: {judged.name(row)} {wording.verdict_words(row, view.label)}; {share_cell(share)} of its "
+        f"{share.n_target:,} images are of {group}."
+    )
+
+
+def lead(view: CountsView) -> dict[str, Any]:
+    """Lead the page with the finding, and say that no image was seen."""
+    groups = view.suite.groups
+    labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it")
+    seen = masthead(
+        view,
+        finding(view),
+        strongest(view),
+        meaning="Nobody looked at an image here: the counts are given, with whatever error those who counted made. "
+        "No encoder was used, and no image is paired with another by its noise.",
+        marks=verdicts(view)[0].marks(labels),
+    )
+    counted = sum(row.n_target for row in view.rows(SHARE) if row.group == groups[0])
+    lost = sum(row.n_missing for row in view.rows(SHARE) if row.group == groups[0])
+    images = f"{counted:,} counted elsewhere" + (f", {lost:,} discarded" if lost else "")
+    left_out = ("Encoder", "Encoders", "Seed")
+    return seen | {
+        "facts": [
+            ("Counts of", value) if name == "Model" else (name, images if name == "Images" else value)
+            for name, value in seen["facts"]
+            if name not in left_out
+        ]
+    }
+
+
+def verdict_list(view: CountsView) -> dict[str, Any]:
+    """List the verdicts."""
+    (judged,), groups = verdicts(view), view.suite.groups
+    labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it than equal shares")
+    lost = any(row.n_missing for row in view.rows(SHARE))
+    return {"judged": judged, "lists": judged.lists(labels, view.suite.margin), "discarded": lost}
+
+
+def shares(view: CountsView) -> dict[str, Any]:
+    """Put all shares into a table, a row a concept and setting."""
+    cells: dict[str, dict[str, Row]] = {}
+    for row in view.rows(SHARE):
+        cells.setdefault(named(row), {})[row.group] = row
+    return {"cells": cells, "cell": share_cell, "discarded": any(row.n_missing for row in view.rows(SHARE))}
+
+
+def share_cell(row: Row | None) -> str:
+    """Write a share with its interval, in percent."""
+    if row is None or not row.defined:
+        return wording.MISSING
+    return f"{100 * row.value:.0f} % {wording.interval(100 * row.low, 100 * row.high, 0)}"
+
+
+def slopes(view: CountsView) -> dict[str, Any] | None:
+    """Gather the slopes over the setting; None where nothing was varied."""
+    rows, groups = view.rows(SLOPE), view.suite.groups
+    if not rows:
+        return None
+    shown = [row for row in rows if len(groups) > 2 or row.group == groups[0]]
+    why = {row.reason for row in shown if not row.defined}
+    return {"rows": shown, "span": shown[0].setting, "absent": "" if any(r.defined for r in shown) else why.pop()}
+
+
+def audits(view: CountsView) -> dict[str, Any] | None:
+    """Gather the numbers of other audits that take counts alone."""
+    found = {name: {named(row): row for row in view.rows(name, "other_audits")} for name in AUDITS}
+    return {"names": AUDITS, "found": found, "concepts": list(found["entropy_bias"])}
+
+
+COUNTS_PAGE: Final = Page(
+    view=CountsView,
+    package="clinometer.studies.counts",
+    sections=(
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+        Section("shares", "Shares", shares, "shares"),
+        Section("slopes", "Settings", slopes, "slopes"),
+        Section("audits", "Other audits", audits, "audits"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", measured_how, "method"),
+    ),
+    finding=finding,
+    strongest=strongest,
+    verdicts=verdicts,
+)
+
+
+# --- runs beside each other ------------------------------------------------------------------------------------------
+
+
+def side_by_side(views: Mapping[str, CountsView], encoder: str) -> dict[str, Any]:
+    """Gather every share of several runs."""
+    first = next(iter(views.values()))
+    by_run = [{(named(row), row.group): row for row in view.rows(SHARE)} for view in views.values()]
+    two = len(first.suite.groups) == 2
+    kept = [key for key in by_run[0] if not two or key[1] == first.suite.groups[0]]
+    return {
+        "group": first.suite.groups[0] if two else "",
+        "shares": [
+            {"name": name if two else f"{name}: {group}", "cells": [[share_cell(rows[name, group])] for rows in by_run]}
+            for name, group in kept
+        ],
+    }
+
+
+def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
+    """Count the shares of which the second run has more, or fewer."""
+    first, second = labels
+    rows = Scores.from_frame(comparison.scores).select("comparison", SHARE, encoder="")
+    more = [row for row in rows if wording.decided(row)]
+    of = wording.count(len(rows), "share")
+    if not more:
+        return f"{second} beside {first}: none of {of} is shown to differ."
+    return f"{second} beside {first}: {wording.numeral(len(more))} of {of} differ."
+
+
+def difference_name(suite: Suite, row: Row) -> str:
+    """Name a difference by its concept, its setting and its group."""
+    return f"{named(row)}: {row.group}"
+
+
+COUNTS: Final = Study(
+    key="counts",
+    suite=CountsSuite,
+    score=score,
+    compare=compare,
+    page=lambda suite: COUNTS_PAGE,
+    comparison=lambda suite: RunsCompared(
+        lambda suite: (
+            Quantity(
+                SHARE, "share", "concept", "difference", "images, of both runs", "concept",
+                "more of the group than in {first}", encoder="", family="concepts, settings and groups",
+                name=difference_name, short_name=difference_name,
+            ),
+        ),
+        lambda suite: suite.model_dump()["groups"][0],
+        CountsView,
+        side_by_side,
+        bars=("images",),
+        averaged=False,
+        verdict=compared_in_words,
+    ),
+    encoders_needed=False,
+    rated=lambda suite: Rated(suite.name, answers={}),
+)  # fmt: skip

@@ -1,0 +1,183 @@
+"""A table of counts as a file and as a run keeps it.
+
+::
+
+    concept,group,n[,setting]        a CSV file, a row for every concept, group and setting; n is a number of images
+    RUN/counts.parquet               the same, checked
+
+Images that were drawn and are counted for no group are rows of the group ``discarded``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+
+from clinometer._messages import first_and_more, named_in_a_line, quoted
+from clinometer.errors import ImportManifestError, RunCorruptError
+from clinometer.models.files.folder import read_csv
+from clinometer.models.protocols import Card
+from clinometer.runs.ledger import COUNTS
+from clinometer.runs.store import Run
+from clinometer.studies.common import suite_of
+from clinometer.studies.counts.scores import Counts
+from clinometer.suites.base import first_problem
+from clinometer.suites.counts import CountsSuite
+
+DISCARDED: Final = "discarded"
+COLUMNS: Final = ("concept", "group", "n", "setting")
+SCHEMA: Final = pa.schema({"concept": pa.string(), "group": pa.string(), "n": pa.int64(), "setting": pa.string()})
+MOST: Final = 10**9
+"""Images of a row."""
+
+MOST_CELLS: Final = 100_000
+"""Rows of a table: each becomes several numbers."""
+
+Key = tuple[str, str, str]
+"""Concept, setting and group."""
+
+
+def read_counts(file: Path) -> dict[Key, int]:
+    """Read and check a table of counts.
+
+    Raises
+    ------
+    ImportManifestError
+        It is no such table: the message names the file, the line and the field.
+    """
+    if not file.is_file():
+        found = "a folder" if file.is_dir() else "no such file"
+        raise ImportManifestError(f"{file}: {found}; give a CSV file with the columns concept, group, n")
+    counts: dict[Key, int] = {}
+    lines: dict[Key, int] = {}
+    for line, record in read_csv(file, _check_fields):
+        concept, group, setting = (str(record.get(field) or "").strip() for field in ("concept", "group", "setting"))
+        for field, text in (("concept", concept), ("group", group)):
+            if not text:
+                raise ImportManifestError(f"{file.name}, line {line}, {field}: it is empty; name it")
+        key = (concept, setting, group)
+        if key in lines:
+            named = ", ".join(filter(None, (concept, group, setting)))
+            raise ImportManifestError(
+                f"{file.name}, line {line}: {named} was counted in line {lines[key]}; add the two, or leave one out"
+            )
+        if len(counts) == MOST_CELLS:
+            raise ImportManifestError(f"{file.name}: more than {MOST_CELLS:,} rows; divide it")
+        lines[key], counts[key] = line, _whole(record["n"], f"{file.name}, line {line}, n")
+    _require_complete(file.name, counts, lines)
+    return counts
+
+
+def _check_fields(name: str, fields: Sequence[str]) -> None:
+    found = f"{name}, line 1: found the columns {named_in_a_line(fields)}"
+    if unknown := [field for field in fields if field not in COLUMNS]:
+        raise ImportManifestError(
+            f"{found}; {quoted(unknown[0])} means nothing here: expected concept, group, n and, where something was "
+            "varied, setting"
+        )
+    if lacking := [field for field in COLUMNS[:3] if field not in fields]:
+        raise ImportManifestError(f"{found}; {lacking[0]} is missing: expected concept, group, n")
+    if len(set(fields)) < len(fields):
+        raise ImportManifestError(f"{found}; a column is there twice: remove one")
+
+
+def _whole(text: object, place: str) -> int:
+    """Read a number of images."""
+    try:
+        number = int(str(text or "").strip())
+    except ValueError:
+        raise ImportManifestError(f"{place}: found {quoted(text)}, expected a whole number of images") from None
+    if not 0 <= number <= MOST:
+        raise ImportManifestError(f"{place}: found {number}, expected 0 to {MOST:,} images")
+    return number
+
+
+def _require_complete(name: str, counts: dict[Key, int], lines: dict[Key, int]) -> None:
+    """Refuse a table without counts, with one group, or that leaves out a group of some concept and setting."""
+    if not counts:
+        raise ImportManifestError(f"{name}: it holds no counts; expected a row for every concept and group")
+    groups = list(dict.fromkeys(group for *_, group in counts))
+    if len([group for group in groups if group != DISCARDED]) < 2:
+        raise ImportManifestError(f"{name}, group: found {', '.join(groups)}; expected two groups or more")
+    concepts = list(dict.fromkeys(concept for concept, *_ in counts))
+    settings = list(dict.fromkeys(setting for _, setting, _ in counts))
+    if "" in settings and len(settings) > 1:
+        line = next(lines[key] for key in counts if not key[1])
+        raise ImportManifestError(f"{name}, line {line}, setting: it is empty, and other rows have one; name it")
+    for concept in concepts:
+        for setting in settings:
+            if missing := [group for group in groups if (concept, setting, group) not in counts]:
+                at = f", setting {setting}" if setting else ""
+                raise ImportManifestError(
+                    f"{name}, concept {concept}{at}: no row of group {first_and_more(missing, 3)}; where none was "
+                    "counted, say 0"
+                )
+
+
+def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
+    """Say what a table is of, as the suite of its run.
+
+    Raises
+    ------
+    ImportManifestError
+        A name is none: of no letter, or too long.
+    """
+    names = [list(dict.fromkeys(key[place] for key in counts)) for place in range(3)]
+    try:
+        return CountsSuite(
+            name="counts",
+            title="Counts without images",
+            description="Images counted by others, by concept and group: no image was seen here.",
+            concepts=tuple(names[0]),
+            groups=tuple(group for group in names[2] if group != DISCARDED),
+            settings=tuple(filter(None, names[1])),
+        )
+    except ValidationError as error:
+        field, message = first_problem(error)
+        raise ImportManifestError(f"{file.name}, {field}: {message}") from error
+
+
+def card_of_counts(file: Path, name: str | None, counts: dict[Key, int]) -> Card:
+    """Say what a run of counts was given, in place of a model."""
+    content = hashlib.sha256(repr(list(counts.items())).encode()).hexdigest()
+    images = {"images": sum(n for (*_, group), n in counts.items() if group != DISCARDED)}
+    lost = sum(n for (*_, group), n in counts.items() if group == DISCARDED)
+    return Card(
+        "generator", name or file.stem, "counts", weights_sha256=content,
+        settings=images | ({DISCARDED: lost} if lost else {}), notes={"file": file.name},
+    )  # fmt: skip
+
+
+def write_counts(run: Run, counts: dict[Key, int]) -> None:
+    """Keep a table in its run."""
+    rows = [{"concept": c, "group": g, "n": n, "setting": s} for (c, s, g), n in counts.items()]
+    run.ledger.write_table(COUNTS, pa.Table.from_pylist(rows, schema=SCHEMA))
+    run.end_stage()
+
+
+def counts_of(run: Run) -> Counts:
+    """Read the table that a run keeps.
+
+    Raises
+    ------
+    RunCorruptError, RunNotFoundError
+        It is not what was written, or was never written.
+    """
+    suite = suite_of(run, CountsSuite)
+    table = run.ledger.read_table(COUNTS, SCHEMA.names, like=SCHEMA).to_pylist()
+    found = {(row["concept"], row["setting"], row["group"]): row["n"] for row in table}
+    settings = suite.settings or ("",)
+    try:
+        n = np.array([[[found[c, s, g] for g in suite.groups] for s in settings] for c in suite.concepts], np.int64)
+    except KeyError as error:
+        raise RunCorruptError(
+            f"{run.directory.path(COUNTS)}: it lacks a row of {error}; import the table again"
+        ) from error
+    discarded = np.array([[found.get((c, s, DISCARDED), 0) for s in settings] for c in suite.concepts], np.int64)
+    return Counts(suite.concepts, suite.groups, settings, n, discarded)

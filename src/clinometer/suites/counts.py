@@ -1,0 +1,61 @@
+"""The suite of a table of counts: concepts, groups and settings of which somebody else has counted the images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates
+from clinometer.suites.strict import Name, Number
+
+
+class CountsSuite(Suite):
+    """What a table of counts is of. It follows from the table (``clinometer import --counts``) and asks no model.
+
+    ``settings`` : what was varied, in the order of the table; empty where nothing was. ``margin`` : the distance of a
+    share from equal shares below which it counts as none.
+    """
+
+    study: Literal["counts"] = "counts"
+    concepts: tuple[Name, ...] = Field(min_length=1)
+    groups: tuple[Name, ...] = Field(min_length=2)
+    settings: tuple[Name, ...] = ()
+    margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    options: ClassVar[frozenset[str]] = frozenset()
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
+    draws: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for field in ("concepts", "groups", "settings"):
+            refuse_duplicates(getattr(self, field), f"{field}: name used twice")
+        return self
+
+    def prompt_specs(self) -> Iterator[PromptSpec]:
+        """None: nothing is drawn."""
+        return iter(())
+
+    def texts(self) -> list[str]:
+        """None: nothing is embedded."""
+        return []
+
+    def label_of(self, group: str) -> str:
+        """The group itself, as the table names it."""
+        return group
+
+    def images_in_words(self) -> str:
+        """What stands where other suites count their images."""
+        return "none are drawn: they were counted elsewhere"
+
+    def sheets(self) -> tuple[SuiteTable, ...]:
+        """Concepts, groups and settings."""
+        named = (("concepts", self.concepts), ("groups", self.groups), ("settings", self.settings))
+        return (
+            SuiteTable("counted", ("", "names"), tuple((name, ", ".join(names)) for name, names in named if names)),
+        )
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        return self.model_dump() | options

@@ -1,0 +1,225 @@
+"""Counts without images: the table, its numbers, and the commands on such a run."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.stats import binomtest
+from typer.testing import CliRunner
+
+from clinometer import api
+from clinometer.cli.app import app
+from clinometer.errors import ClinometerError, ImportManifestError, RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.runs.ratings.sampling import ratable_images
+from clinometer.stats.counts import exact_share, logistic_slope
+from clinometer.studies import rated_of
+from clinometer.studies.counts.scores import Counts, compared_counts, counts_study, excess_rows
+
+PLAIN = "concept,group,n\ndoctor,man,42\ndoctor,woman,8\nnurse,man,3\nnurse,woman,47\ncook,man,27\ncook,woman,23\n"
+SETTINGS = "concept,setting,group,n\n" + "".join(
+    f"{concept},guidance {setting},{group},{n}\n"
+    for concept, counts in {"doctor": (74, 26, 94, 6), "cook": (37, 63, 23, 77)}.items()
+    for (setting, group), n in zip(product(("1.5", "7.5"), ("man", "woman")), counts, strict=True)
+)
+"""Of 100 images each, the shares that arXiv 2605.28036 prints for Stable Diffusion 3."""
+
+
+def written(place: Path, text: str) -> Path:
+    file = place / "counts.csv"
+    file.write_text(text)
+    return file
+
+
+def table(rows: list[list[int]], discarded: list[int] | None = None, groups: str = "ab") -> Counts:
+    n = np.array(rows)[:, None, :]
+    return Counts(
+        tuple(f"c{i}" for i in range(len(rows))), tuple(groups), ("",), n,
+        np.array(discarded if discarded is not None else [0] * len(rows))[:, None],
+    )  # fmt: skip
+
+
+# --- the numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 23, 200])
+def test_an_exact_interval_and_its_p_are_scipys_and_agree_with_each_other(n: int) -> None:
+    for k in range(n + 1):
+        ours, theirs = exact_share(k, n, 1 / 3), binomtest(k, n).proportion_ci(method="exact")
+        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+        assert (ours.p_value < 0.05) == (not ours.low <= 1 / 3 <= ours.high)
+
+
+def test_a_slope_is_the_logistic_regression_of_statsmodels() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x, n = np.sort(rng.uniform(1, 9, 4)), rng.integers(20, 80, 4)
+        k = rng.binomial(n, 0.5)
+        ours = logistic_slope(x, k, n)
+        theirs = sm.GLM(np.c_[k, n - k], sm.add_constant(x), family=sm.families.Binomial()).fit()
+        assert ours.value == pytest.approx(theirs.params[1], abs=1e-7)
+        assert (ours.low, ours.high) == pytest.approx(theirs.conf_int()[1], abs=0.15 * (ours.high - ours.low))
+
+
+def test_a_slope_turns_with_the_groups_and_the_scale() -> None:
+    x, k, n = np.array([1.0, 3, 5, 8]), np.array([6, 9, 8, 15]), np.array([20, 20, 12, 20])
+    one, other, scaled = logistic_slope(x, k, n), logistic_slope(x, n - k, n), logistic_slope(10 * x + 4, k, n)
+    assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low))
+    assert (scaled.value, scaled.low) == pytest.approx((one.value / 10, one.low / 10))
+    assert one.p_value == pytest.approx(other.p_value) == pytest.approx(scaled.p_value)
+
+
+def test_shares_of_all_and_none_leave_a_slope_with_one_end() -> None:
+    slope = logistic_slope([1, 2, 3], [6, 10, 10], [10, 10, 10])
+    assert (
+        0 < slope.low < slope.value < slope.high == np.inf and slope.p_value < 0.05 and "half an image" in slope.reason
+    )
+    assert np.isnan(logistic_slope([1, 2], [10, 10], [10, 10]).value)
+
+
+def test_two_groups_mirror_each_other() -> None:
+    rows = [row for row in counts_study(table([[42, 8], [3, 47], [27, 23]])) if row.component == "excess"]
+    for one, other in zip(rows[::2], rows[1::2], strict=True):
+        assert (one.value, one.low, one.q) == pytest.approx((-other.value, -other.high, other.q))
+        assert (one.verdict, one.side) == (other.verdict, other.side)
+    assert [row.side for row in rows[::2]] == ["a", "b", ""]
+
+
+def test_what_was_discarded_bounds_a_share_and_qualifies_its_verdict() -> None:
+    rows = counts_study(table([[42, 8], [42, 8]], [0, 30]))
+    whole, open_ = (row for row in rows if row.component == "excess" and row.group == "a")
+    assert (whole.verdict, whole.depends_on) == ("leans", "")
+    assert (open_.verdict, open_.depends_on, open_.n_missing) == ("leans", "missing", 30)
+    share = next(row for row in rows if row.component == "share" and row.concept == "c1" and row.group == "a")
+    assert share.bound_low == pytest.approx(exact_share(42, 80).low)
+    assert share.bound_high == pytest.approx(exact_share(72, 80).high)
+
+
+def test_three_groups_lean_to_one_and_away_from_others() -> None:
+    rows = [row for row in counts_study(table([[42, 8, 3]], groups="abc")) if row.component == "excess"]
+    assert [row.side for row in rows] == ["a", "others", "others"]
+    assert sum(row.value for row in rows) == pytest.approx(0)
+
+
+def test_of_equal_shares_no_more_than_one_table_in_twenty_is_called_leaning() -> None:
+    rng, called = np.random.default_rng(5), 0
+    for _ in range(300):
+        counts = table(rng.multinomial(rng.integers(6, 40), [1 / 3] * 3, 12).tolist(), groups="abc")
+        called += any(row.verdict == "leans" for row in excess_rows(counts, counts.n, None, 0.95))
+    assert called / 300 <= 0.05
+
+
+def test_differences_turn_with_the_order_of_the_tables() -> None:
+    first, second = table([[42, 8], [20, 30]]), table([[20, 30], [21, 29]])
+    there, back = compared_counts(first, second), compared_counts(second, first)
+    for one, other in zip(there, back, strict=True):
+        assert (one.value, one.p) == pytest.approx((-other.value, other.p))
+    assert [(row.verdict, row.side) for row in there] == [("more", "b"), ("undecided", "")]
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pages
+def test_a_run_of_counts_is_scored_shown_verified_compared_and_gated(tmp_path: Path) -> None:
+    run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "a", name="a model")
+    other = api.import_counts(written(tmp_path, PLAIN.replace("42", "12")), tmp_path / "b", name="another")
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "Nobody looked at an image here" in page and "one leans to man and one to woman" not in page
+    assert "one leans to man and one leans to woman; for one the images do not tell" in page
+    assert api.open_run(tmp_path / "a").scores.equals(run.scores)
+    assert api.verify_run(run, recompute=True) == 7
+    (differing,) = api.compare(run, other, out=tmp_path / "compared")
+    assert "hold counts" in differing.unpaired and (tmp_path / "compared" / "comparison.html").exists()
+    limits = {"rules": [{"metric": "share", "component": "share", "group": "man", "at_most": 0.98}]}
+    assert api.gate(run, limits).outcome == "holds"
+    assert "leans to woman" in api.model_card(run)
+
+
+def test_slopes_stand_where_settings_are_numbers(tmp_path: Path) -> None:
+    scores = api.import_counts(written(tmp_path, SETTINGS), tmp_path / "run").scores
+    slopes = scores[(scores.component == "slope") & (scores.group == "man")].set_index("concept")
+    assert slopes.side.to_dict() == {"doctor": "man", "cook": "woman"}
+    words = SETTINGS.replace("guidance 1.5", "low").replace("guidance 7.5", "high")
+    scores = api.import_counts(written(tmp_path, words), tmp_path / "words").scores
+    assert scores[scores.component == "slope"].reason.str.contains("not numbers").all()
+
+
+def test_the_same_table_again_is_nothing_new_and_another_needs_another_place(tmp_path: Path) -> None:
+    api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
+    before = (tmp_path / "run" / "scores.parquet").read_bytes()
+    api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
+    assert (tmp_path / "run" / "scores.parquet").read_bytes() == before
+    with pytest.raises(RunMismatchError, match="another --out"):
+        api.import_counts(written(tmp_path, PLAIN.replace("42", "41")), tmp_path / "run")
+
+
+def test_a_changed_table_is_told(tmp_path: Path) -> None:
+    run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
+    stored = tmp_path / "run" / "counts.parquet"
+    content = bytearray(stored.read_bytes())
+    content[40] ^= 1
+    stored.write_bytes(content)
+    with pytest.raises(RunCorruptError, match=r"counts\.parquet"):
+        api.verify_run(run)
+
+
+def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
+    run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
+    for ask in (
+        lambda: api.score_run(run.url, encoder="reference"),
+        lambda: api.plan(pilot=run.url),
+        lambda: ratable_images(run, rated_of(run)),
+    ):
+        with pytest.raises(RunNotFoundError, match="counts and no images") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ClinometerError):
+        api.audit(suite=run.suite, out=tmp_path / "audit")
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("concept,group,n\n", "counts.csv: it holds no counts"),
+        ("", "counts.csv, line 1: found the columns none; concept is missing"),
+        ("concept,group,n\na,x,1\na,y,-3\n", "counts.csv, line 3, n: found -3"),
+        ("concept,group,n\na,x,1\na,y,2.5\n", "counts.csv, line 3, n: found '2.5', expected a whole number"),
+        ("concept,group,n\na,x,1\na,y\n", "counts.csv, line 3, n: found None"),
+        ("concept,group,n\na,x,1\na,y,2\nb,x,3\n", "counts.csv, concept b: no row of group y"),
+        ("concept,group,n\na,x,1\na,y,2\na,x,3\n", "counts.csv, line 4: a, x was counted in line 2"),
+        ("concept,group,n,model\na,x,1,m\n", "counts.csv, line 1: found the columns .*'model' means nothing here"),
+        ("concept,n\na,1\n", "counts.csv, line 1: .* group is missing"),
+        ("concept,group,n\na,x,1\nb,x,1\n", "counts.csv, group: found x; expected two groups"),
+        ("concept,group,n\na,x,1\na,discarded,1\n", "expected two groups or more"),
+        ("concept,group,n\n,x,1\n", "counts.csv, line 2, concept: it is empty"),
+        ("concept,group,n,setting\na,x,1,\na,y,1,s\n", "counts.csv, line 2, setting: it is empty"),
+        ("concept,group,n\na,x,99999999999999999999\na,y,1\n", "counts.csv, line 2, n: found 9999"),
+        ("concept,group,n\na,x\x00,1\na,y,1\n", "counts.csv"),
+    ],
+)
+def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+    file = written(tmp_path, text)
+    with pytest.raises(ImportManifestError, match=message) as caught:
+        api.import_counts(file, tmp_path / "run")
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
+
+
+def test_the_command_takes_either_images_or_counts(tmp_path: Path) -> None:
+    file, runner = str(written(tmp_path, PLAIN)), CliRunner()
+    done = runner.invoke(app, ["import", "--counts", file, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0 and "1 to man" in done.output
+    for words, message in (
+        (["import"], "nothing is given"),
+        (["import", str(tmp_path), "--counts", file], "found a folder too"),
+        (["import", "--counts", file, "--suite", "mcas"], "found --suite too"),
+        (["import", "--counts", str(tmp_path / "none.csv")], "no such file"),
+    ):
+        with pytest.raises(ClinometerError, match=message):
+            runner.invoke(app, words, catch_exceptions=False)
