@@ -74,9 +74,9 @@ def test_a_slope_turns_with_the_groups_and_the_scale() -> None:
 
 def test_shares_of_all_and_none_leave_a_slope_with_one_end() -> None:
     slope = logistic_slope([1, 2, 3], [6, 10, 10], [10, 10, 10])
-    assert (
-        0 < slope.low < slope.value < slope.high == np.inf and slope.p_value < 0.05 and "half an image" in slope.reason
-    )
+    assert 0 < slope.low < slope.value < slope.high == np.inf
+    assert slope.p_value < 0.05
+    assert "half an image" in slope.reason
     assert np.isnan(logistic_slope([1, 2], [10, 10], [10, 10]).value)
 
 
@@ -128,12 +128,14 @@ def test_a_run_of_counts_is_scored_shown_verified_compared_and_gated(tmp_path: P
     run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "a", name="a model")
     other = api.import_counts(written(tmp_path, PLAIN.replace("42", "12")), tmp_path / "b", name="another")
     page = (tmp_path / "a" / "report.html").read_text()
-    assert "Nobody looked at an image here" in page and "one leans to man and one to woman" not in page
+    assert "Nobody looked at an image here" in page
+    assert "one leans to man and one to woman" not in page
     assert "one leans to man and one leans to woman; for one the images do not tell" in page
     assert api.open_run(tmp_path / "a").scores.equals(run.scores)
     assert api.verify_run(run, recompute=True) == 7
     (differing,) = api.compare(run, other, out=tmp_path / "compared")
-    assert "hold counts" in differing.unpaired and (tmp_path / "compared" / "comparison.html").exists()
+    assert "hold counts" in differing.unpaired
+    assert (tmp_path / "compared" / "comparison.html").exists()
     limits = {"rules": [{"metric": "share", "component": "share", "group": "man", "at_most": 0.98}]}
     assert api.gate(run, limits).outcome == "holds"
     assert "leans to woman" in api.model_card(run)
@@ -208,13 +210,15 @@ def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, message: st
     file = written(tmp_path, text)
     with pytest.raises(ImportManifestError, match=message) as caught:
         api.import_counts(file, tmp_path / "run")
-    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_command_takes_either_images_or_counts(tmp_path: Path) -> None:
     file, runner = str(written(tmp_path, PLAIN)), CliRunner()
     done = runner.invoke(app, ["import", "--counts", file, "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0 and "1 to man" in done.output
+    assert done.exit_code == 0
+    assert "1 to man" in done.output
     for words, message in (
         (["import"], "nothing is given"),
         (["import", str(tmp_path), "--counts", file], "found a folder too"),

@@ -27,8 +27,8 @@ from clinometer.runs.ledger import COUNTS
 from clinometer.runs.store import Run
 from clinometer.studies.common import suite_of
 from clinometer.studies.counts.scores import Counts
-from clinometer.suites.base import first_problem
 from clinometer.suites.counts import CountsSuite
+from clinometer.suites.strict import first_problem
 
 DISCARDED: Final = "discarded"
 COLUMNS: Final = ("concept", "group", "n", "setting")
