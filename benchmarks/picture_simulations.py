@@ -59,6 +59,42 @@ def a_filter(n: int, refused: float, concepts: int, images: int) -> list[Found]:
     return _found(whats, setting, np.array(held, float))
 
 
+def a_filter_of_attributes(n: int, refused: float, images: int, kind: str, concepts: int = 12) -> list[Found]:
+    """Concepts at parity; of the first group's own pictures a share is refused, whose pictures are unlike the others.
+
+    What is unlike lies towards four of the concepts. ``kind`` : both groups have such pictures, and all of the first
+    group's are refused (``"of both"``); each has some of its own, as near to the concepts (``"of each"``); or those are
+    refused that lie farthest that way by chance (``"by chance"``).
+    """
+    population, design, held = POPULATIONS[0], design_of(concepts), []
+    towards = population.fixed["offsets"][:4].sum(axis=0)
+    towards /= np.linalg.norm(towards)
+    sides = np.random.default_rng(44).normal(size=(2, len(towards)))
+    sides[:, 0] = 0.0
+    sides -= (sides @ towards)[:, None] * towards + (sides @ population.fixed["base"])[:, None] * population.fixed[
+        "base"
+    ]
+    for study in range(n):
+        rng = np.random.default_rng([45, images, int(100 * refused), sum(map(ord, kind)), study])
+        drawn = population.draw(rng, np.full(concepts, 0.5), images)
+        groups, lost = {}, {}
+        for side, (group, own_images) in enumerate(drawn.group_images.items()):
+            unlike, prompts = [rng.random(len(x)) < refused for x in own_images], list(own_images)
+            if kind == "by chance":
+                unlike = [x @ towards > np.quantile(x @ towards, 1 - refused) for x in prompts]
+            else:
+                far = towards + (0.3 * sides[side] / np.linalg.norm(sides[side]) if kind == "of each" else 0.0)
+                prompts = [x + own[:, None] * far for x, own in zip(prompts, unlike, strict=True)]
+            keep = [~own | (group != "a") for own in unlike]
+            groups[group] = tuple(x[own] for x, own in zip(prompts, keep, strict=True))
+            lost[group] = sum(int((~own).sum()) for own in keep)
+        rows = picture_rows(replace(drawn, group_images=groups), replace(design, missing_attributes=lost))
+        held.append([leans(rows).any(), leans(rows, unqualified=True).any()])
+    setting = f"{refused:.0%} of one group's own pictures refused, {kind}, {concepts} concepts of {images}"
+    whats = ("any concept leans", "any leans, and says of nothing that it depends on it")
+    return _found(whats, setting, np.array(held, float))
+
+
 def a_cache(n: int, different: int, images: int, concepts: int = 12) -> list[Found]:
     """Concepts at parity, of whose pictures only some differ, each as often as the others."""
 
@@ -136,6 +172,9 @@ def experiments() -> list[Experiment]:
     return [
         *((a_filter, 100, {"refused": refused, "concepts": 12, "images": images})
           for images in (20, 60) for refused in (0.0, 0.4)),
+        *((a_filter_of_attributes, 50, {"refused": refused, "images": images, "kind": kind})
+          for images, kind, refused in ((20, "of both", 0.0), (20, "of both", 0.4), (60, "of both", 0.4),
+                                        (60, "of each", 0.4), (60, "by chance", 0.4), (200, "by chance", 0.4))),
         *((a_cache, 66, {"different": k, "images": n}) for k, n in ((4, 20), (20, 40), (40, 200))),
         *((few_known, 50, {"known": known, "share": share, "images": n})
           for known, share, n in (((20, 20), 0.5, 60), ((50, 5), 0.5, 60), ((100, 3), 0.5, 200), ((20, 20), 0.9, 200))),

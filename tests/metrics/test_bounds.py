@@ -8,13 +8,16 @@ import pytest
 from benchmarks import picture_simulations as sim
 from benchmarks.verdict_simulations import POPULATIONS, design_of
 from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
+from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.scores.contrasts import attribute_shifts, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.cosines import group_scores
-from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.differences import MissingPictures, compare_intersections
+from clinometer.studies.leaning.scores.views import linear_views
 from clinometer.studies.t2iat import t2iat_study
 from clinometer.studies.t2iat.compare import compare_t2iat
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
@@ -140,6 +143,105 @@ def test_bounds_are_mirrored_where_the_runs_change_places(study, paired):
     at_images = [i for i, row in enumerate(rows) if np.isfinite(row.bound_low) and row.component != "magnitude"]
     assert [rows[i].bound_low for i in at_images] == pytest.approx([-back[i].bound_high for i in at_images], abs=1e-9)
     assert [rows[i].depends_on for i in at_images] == [back[i].depends_on for i in at_images]
+
+
+OF_GROUPS = {"man": 7, "woman": 2}
+
+
+def bare_of(rows):
+    return [
+        repr(replace(row, n_missing=0, n_missing_attributes=0, bound_low=np.nan, bound_high=np.nan, depends_on=""))
+        for row in rows
+    ]
+
+
+def test_missing_pictures_of_groups_bound_what_rests_on_them_and_change_nothing_else():
+    encoder, of = embeddings("e", images=12), design(margin=0.2)
+    whole, part = (mcas_study([encoder], d, **OPTIONS) for d in (of, replace(of, missing_attributes=OF_GROUPS)))
+    assert bare_of(part) == bare_of(whole)
+    for row in rows_of(part, "ii", "itp", "image_part", "text_part", "mcas"):
+        assert row.n_missing_attributes == 9
+        assert row.bound_low < row.low <= row.high < row.bound_high
+    for row in rows_of(part, "ita", "tt"):
+        assert row.n_missing_attributes == 0
+        assert np.isnan(row.bound_low)
+    assert MISSING in {row.depends_on for row in rows_of(part, "image_part")}
+
+
+def test_bounds_of_groups_are_mirrored_with_them_and_wider_with_more():
+    encoder = embeddings("e", images=12)
+
+    def ends(of, lost):
+        rows = rows_of(mcas_study([encoder], replace(of, missing_attributes=lost), **OPTIONS), "image_part", "itp")
+        return np.array([(row.bound_low, row.bound_high) for row in rows])
+
+    of = design()
+    np.testing.assert_allclose(ends(of, OF_GROUPS), -ends(replace(of, a=of.b, b=of.a), OF_GROUPS)[:, ::-1], atol=1e-8)
+    widths = [np.diff(ends(of, {"man": n})) for n in (1, 3, 9, 27)]
+    assert (np.diff(widths, axis=0) > 0).all()
+
+
+@pytest.mark.parametrize("component", ["ii", "itp", "image_part", "mcas"])
+def test_the_farthest_that_pictures_of_a_group_may_move_a_target_is_where_they_are_all_the_extreme_one(component):
+    """One target and group at a time: the missing pictures are put there, each a copy of the one that is farthest."""
+    encoder, of = embeddings("e", images=12), design()
+    study = LeaningStudy(of, layout_of([encoder], of), DrawSettings(1, 0, 0, 0.95))
+    view = linear_views([encoder], study)[0]
+    weights = pair_weights(study, COMPONENTS[component], *study.pair)
+    shifts = attribute_shifts(study, view, weights, {"woman": 5})
+    point = contrast_tests(study, view, weights).images.value
+    everyone = [x for prompts in encoder.group_images.values() for prompt in prompts for x in prompt]
+    for t in (0, 3):
+        moved = []
+        for picture in everyone:
+            first, *rest = encoder.group_images["woman"]
+            more = {**encoder.group_images, "woman": (np.concatenate([first, [picture] * 5]), *rest)}
+            other = replace(encoder, group_images=more)
+            of_more = LeaningStudy(of, layout_of([other], of), study.settings)
+            tests = contrast_tests(of_more, linear_views([other], of_more)[0], weights)
+            moved.append(tests.images.value[t] - point[t])
+        assert (min(moved), max(moved)) == pytest.approx(shifts[:, t], abs=1e-9)
+
+
+def test_cells_and_axes_have_bounds_for_missing_pictures_of_cells():
+    of, lost = crossed_design(THREE), {}
+    for group in of.groups[:2]:
+        lost[group] = 4
+    rows, plain = (
+        crossed_study([crossed_embeddings(of)], d) for d in (replace(of, missing_attributes=lost), of)
+    )  # fmt: skip
+    assert bare_of(rows) == bare_of(plain)
+    judged = [row for row in rows if row.verdict and not row.component.startswith("interaction")]
+    assert judged
+    assert all(row.bound_low < row.low and row.n_missing_attributes == 8 for row in judged)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("study", COMPARED)
+def test_missing_pictures_of_groups_bound_differences_both_ways(study, paired):
+    of, first, second, compare = COMPARED[study]
+    none, options = [0] * len(of.targets), {"n_resamples": 50} if study == "leaning" else {}
+    lost = {of.groups[0]: 3}, {of.groups[0]: 1, of.groups[1]: 2}
+    plain = compare([first], [second], of, paired=paired, **options)
+    rows, back = (
+        compare(*runs, of, paired=paired, missing=MissingPictures((none, none), attributes=by_run), **options)
+        for runs, by_run in ((([first], [second]), lost), (([second], [first]), lost[::-1]))
+    )
+    assert bare_of(rows) == bare_of(plain)
+    for row, other in zip(rows, back, strict=True):
+        if row.component == "ita":
+            assert (row.n_missing_attributes, np.isnan(row.bound_low)) == (0, True)
+        elif np.isfinite(row.low):
+            assert row.n_missing_attributes == 6
+            assert row.bound_low < row.low <= row.high < row.bound_high
+            if row.component != "magnitude":
+                assert row.bound_low == pytest.approx(-other.bound_high, abs=1e-9)
+
+
+def test_a_filter_of_a_group_s_own_pictures_makes_no_verdict_without_a_qualifier():
+    some, bare = sim.a_filter_of_attributes(8, 0.4, 60, "of both")
+    assert some.rate >= 0.2
+    assert bare.rate == 0
 
 
 @pytest.mark.parametrize("paired", [False, True])

@@ -467,6 +467,35 @@ class RedFilter(Painter):
             yield GenerationResult(request.id, "refused", None, "too red") if too_red else result
 
 
+class ManFilter(Painter):
+    """Refuses the reddest pictures of men."""
+
+    def generate(self, requests):
+        for request in requests:
+            (result,) = super().generate([request])
+            shut = " men" in request.prompt and np.asarray(result.image)[..., 0].mean() > 255 * 0.9
+            yield GenerationResult(request.id, "refused", None, "too red") if shut else result
+
+
+def test_missing_pictures_of_a_group_are_told_in_a_run_and_between_two(tmp_path):
+    runs = [
+        cm.audit(model, toy_suite(target=20, attribute=8), tmp_path / model.card.name, encoder=Eye())
+        for model in (Painter(name="open"), ManFilter(name="shut"))
+    ]
+    lost = (runs[1].samples.status != "ok").sum()
+    assert lost > 0
+    rows = [run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")] for run in runs]
+    assert not rows[0].n_missing_attributes.any()
+    assert (rows[1].n_missing_attributes == lost).all()
+    assert (rows[1].bound_low < rows[1].low).all()
+    page = unescape((tmp_path / "shut/report.html").read_text()).replace("\N{NO-BREAK SPACE}", " ")
+    assert f"with the groups' {lost} missing pictures filled in either way" in page
+    paired = cm.compare(runs[0], runs[1], out=tmp_path / "out")[0].scores
+    paired = paired[(paired.component == "image_part") & (paired.encoder == "mean")]
+    assert (paired.n_missing_attributes == lost).all()
+    assert (paired.bound_low < paired.low).all()
+
+
 def test_a_verdict_that_missing_pictures_might_change_says_so_on_the_page(tmp_path):
     suite = toy_suite(target=60, attribute=6)
     runs = [

@@ -122,4 +122,8 @@ def test_a_verdict_says_what_it_takes_for_granted():
     row = Row(verdict="leans", side="men", value=0.2, n_missing=3, depends_on="missing", bound_low=-0.1, bound_high=0.4)
     assert words.verdict_words(row) == "leans to men, if the missing pictures are like the rest"
     assert "3 missing pictures filled in either way" in words.bounds_words(row)
+    of_groups = replace(row, n_missing=0, n_missing_attributes=7)
+    assert words.bounds_words(of_groups).startswith("with the groups' 7 missing pictures filled in either way")
+    both = replace(row, n_missing_attributes=7)
+    assert words.bounds_words(both).startswith("with its 3 missing and the groups' 7 missing pictures filled in")
     assert words.bounds_words(replace(row, bound_low=float("nan"))) == ""

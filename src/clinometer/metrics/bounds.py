@@ -2,10 +2,11 @@
 
 A picture that was refused, or failed, would have shown something. Nobody knows what, so all of them are taken to be of
 group a, and then all of group b, each at what an image of that group may score; of pictures that are another one again,
-which count once, the mean is also taken over all as they were drawn. Of two runs, what is missing of the one is taken
-to be of the group that what is missing of the other is not. Each filling is tested and judged as the pictures
-themselves are, with q over the same family. A verdict that a filling does not bear out depends on it, and says so
-(Manski 1990: bounds without an assumption about why something is missing).
+which count once, the mean is also taken over all as they were drawn. A missing picture of an attribute group is taken
+to be as near to what is measured as the nearest picture of any group, and then as far as the farthest. Of two runs,
+what is missing of the one is taken to be of the group that what is missing of the other is not. Each filling is tested
+and judged as the pictures themselves are, with q over the same family. A verdict that a filling does not bear out
+depends on it, and says so (Manski 1990: bounds without an assumption about why something is missing).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def without_bounds(row: Score) -> Score:
 
 
 def _concerns(row: Score, kind: str) -> bool:
-    return (row.n_missing if kind == MISSING else row.n_repeated) > 0
+    return (row.n_missing + row.n_missing_attributes if kind == MISSING else row.n_repeated) > 0
 
 
 def bears_out(row: Score, other: Score) -> bool:

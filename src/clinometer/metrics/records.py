@@ -67,6 +67,7 @@ class Score:
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets, each different picture once.
     n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
     n_missing : images of the target that were asked for and are not there: refused, failed, or of one colour.
+    n_missing_attributes : images of the attribute groups that the number rests on and that are not there either.
     bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
         the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.bounds`); NaN
         where there is neither.
@@ -115,6 +116,7 @@ class Score:
     n_b: int = 0
     n_repeated: int = 0
     n_missing: int = 0
+    n_missing_attributes: int = 0
     bound_low: float = nan
     bound_high: float = nan
     depends_on: str = ""

@@ -423,10 +423,13 @@ def bounds_words(row: Row, scale: float = 1.0) -> str:
     if not row.has_bounds:
         return ""
     of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
+    of_groups = f"the groups' {row.n_missing_attributes:,} missing" if row.n_missing_attributes else ""
+    own = f"its {' and '.join(of)}" if of else ""
     digits = digits_for([scale * x for x in (row.value, row.low, row.high)])
     ends = interval(scale * row.bound_low, scale * row.bound_high, digits)
-    pictures = "picture" if row.n_missing + row.n_repeated == 1 else "pictures"
-    return f"with its {' and '.join(of)} {pictures} filled in either way the interval is {ends}"
+    pictures = "picture" if row.n_missing + row.n_repeated + row.n_missing_attributes == 1 else "pictures"
+    whose = " and ".join(filter(None, (own, of_groups)))
+    return f"with {whose} {pictures} filled in either way the interval is {ends}"
 
 
 def _words_chosen(row: Row) -> str:

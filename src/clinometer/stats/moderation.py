@@ -178,6 +178,10 @@ class MeanTests:
         joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
         return replace(self, other=self.other + variance, other_freedom=joint)
 
+    def moved(self, shift: ArrayLike) -> MeanTests:
+        """The same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
+        return replace(self, offset=self.offset + shift)
+
     def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
         error = np.sqrt(self._under(hypothesis) / self.moments.count + self.other)
         beyond = np.where(self._varies, np.copysign(np.inf, self.value - hypothesis), np.nan)

@@ -238,6 +238,7 @@ def _magnitude(
             stimulus_high=float(outer.high + shift), p=p,
             test=MAGNITUDE_TEST.format("paired" if paired else "unpaired") if isfinite(p) else "",
             n_target=int(is_measured.sum()), n_missing=sum(absent.pictures.of_targets) if absent else 0,
+            n_missing_attributes=sum(absent.pictures.of_groups.values()) if absent else 0,
             reason=left_out if isfinite(p) else NO_INTERVAL,
         )  # fmt: skip
         return magnitude_row(found, of_images, of_stimuli)

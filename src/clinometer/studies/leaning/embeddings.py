@@ -42,15 +42,21 @@ def study_design(suite: LeaningSuite) -> Design:
 
 
 def with_missing(design: Design, run: Run) -> Design:
-    """Tell a design how many images of each target were asked for and are not there."""
-    lost = _missing(run)
-    return replace(design, targets=tuple(replace(t, missing=lost[t.name]) for t in design.targets)) if lost else design
+    """Tell a design how many images of each target and of each group were asked for and are not there."""
+    lost = _lost(run)
+    of_targets, of_groups = Counter(concept for concept, *_ in lost), Counter(group for _, group, _ in lost if group)
+    targets = tuple(replace(t, missing=of_targets[t.name]) for t in design.targets)
+    return replace(design, targets=targets, missing_attributes=of_groups)
 
 
-def _missing(run: Run, seeds: Collection[int] | None = None) -> Counter[str]:
-    """Count images that were asked for and are not there, by what they are of; with ``seeds``, of these alone."""
-    rows = run.drawn.each(["concept", "status", "seed"])
-    return Counter(concept for concept, status, seed in rows if status != "ok" and (seeds is None or seed in seeds))
+def _lost(run: Run, seeds: Collection[int] | None = None) -> list[tuple[str, str, int]]:
+    """List concept, group and seed of what was asked for and is not there; with ``seeds``, of these alone."""
+    rows = run.drawn.each(["concept", "group", "seed", "status"])
+    return [
+        (concept, group, seed)
+        for concept, group, seed, status in rows
+        if status != "ok" and (seeds is None or seed in seeds)
+    ]
 
 
 def missing_pictures(
@@ -58,16 +64,18 @@ def missing_pictures(
 ) -> MissingPictures | None:
     """Find what two runs were both asked for and did not both draw; with ``keep``, those with these seeds are pairs."""
     both = None if keep is None else set.intersection(*(set(run.plan.column("seed").to_pylist()) for run in runs))
-    lost = [_missing(run, both) for run in runs]
+    lost = [_lost(run, both) for run in runs]
     if not any(lost):
         return None
-    first, second = ([of_run[target.name] for target in suite.targets] for of_run in lost)
+    of_targets = [Counter(concept for concept, *_ in of_run) for of_run in lost]
+    first, second = ([of_run[target.name] for target in suite.targets] for of_run in of_targets)
     if keep is None or both is None:
-        return MissingPictures((first, second))
-    of_first, of_second = (
-        [encoder_embeddings(run, suite, name, both - set(keep)) for name in encoders] for run in runs
-    )
-    return MissingPictures((first, second), (of_first, of_second))
+        of_first, of_second = (Counter(group for _, group, _ in of_run if group) for of_run in lost)
+        return MissingPictures((first, second), attributes=(of_first, of_second))
+    # a pair of which one picture of a group is there takes no part: what the other run drew of it is not looked at
+    pairs = Counter(group for group, _ in {(group, seed) for of_run in lost for _, group, seed in of_run if group})
+    alone = tuple([encoder_embeddings(run, suite, name, both - set(keep)) for name in encoders] for run in runs)
+    return MissingPictures((first, second), (alone[0], alone[1]), (pairs, pairs))
 
 
 def _compared(suite: LeaningSuite) -> dict[str, Any]:

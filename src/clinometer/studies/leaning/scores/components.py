@@ -33,7 +33,7 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
     pools_of,
 )
-from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, judge_contrasts
+from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 
 SENSITIVITY = "sensitivity"
@@ -60,12 +60,14 @@ def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         )
         family, judged = f"mcas: {component} over {len(design.targets)} targets", view.encoder == MEAN
         if component == TEXT_PART:
-            own = contrast_rows(study, view, contrast, text_tests(study, view, contrast.weights), design.margin)
-            own = judge_contrasts([contrast], [own], family, margin=design.margin, judged=judged, fewest=0)
+            tests = text_tests(study, view, contrast.weights)
+            own = contrast_family(
+                study, view, [contrast], family, margin=design.margin, judged=judged, tests=[tests], fewest=0
+            )
             rows += [replace(row, n_decide=0) for row in own]  # no number of images decides what holds none
         elif component == "tt":
-            tests = contrast_tests(study, view, contrast.weights).over_words_alone
-            rows += corrected(contrast_rows(study, view, contrast, tests), family)
+            of_words = contrast_tests(study, view, contrast.weights).over_words_alone
+            rows += corrected(contrast_rows(study, view, contrast, of_words), family)
         else:
             judged = judged and component in (IMAGE_PART, "mcas")
             rows += contrast_family(study, view, [contrast], family, margin=design.margin, judged=judged)

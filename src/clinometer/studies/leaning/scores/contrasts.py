@@ -18,12 +18,13 @@ covariances moderated over the targets (:mod:`clinometer.stats.clusters`). See d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
@@ -149,22 +150,53 @@ def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
     return np.asarray(level[:, None] + [poles.min(), poles.max()])
 
 
+def attribute_shifts(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, missing: Mapping[str, int]
+) -> np.ndarray:
+    """Find how far a contrast of each target may lie lower, and higher, for missing attribute images: (2 × T).
+
+    ::
+
+        shift = Σ_g m_g/(n_g + m_g) (extreme_a v_g(a) − mean_{a∈g} v_g(a))
+
+        v_g(a) = w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)
+
+    with the extreme over all attribute images a that are there, of any group: no missing one is taken to be nearer to
+    a target than the nearest of these, nor farther than the farthest. ``missing`` : m_g by group.
+    """
+    shifts = np.zeros((2, len(view.image_cosines)))
+    for g, (group, columns) in enumerate(zip(study.layout.groups, study.layout.image_slices, strict=True)):
+        own, lost, n = weights[[II, ITP], g], missing.get(group, 0), columns.stop - columns.start
+        if lost and n and own.any():
+            values = np.tensordot(own[own != 0], view.items.images[own != 0], axes=1)
+            ends = np.stack([values.min(axis=1), values.max(axis=1)])
+            shifts += lost / (n + lost) * (ends - values[:, columns].mean(axis=1))
+    return shifts
+
+
 def filled_tests(
     study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests
 ) -> dict[str, list[ContrastTests]]:
     """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
-    By what is filled in (:mod:`clinometer.metrics.bounds`); nothing of a contrast that no image of a target enters.
+    By what is filled in (:mod:`clinometer.metrics.bounds`). Where images of groups are missing the estimate is moved,
+    as sure as it was; what no image of a target enters has no other filling.
     """
     images, stimulus = tests.images, tests.stimulus
+    missing, of_groups = [target.missing for target in study.design.targets], study.design.missing_attributes
+    shifts, fillings = attribute_shifts(study, view, weights, of_groups), {}
     if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
-        return {}
-    fillings = {}
-    missing = [target.missing for target in study.design.targets]
-    if any(missing):
+        known = any(of_groups.values()) and not (any(missing) and weights[[II, ITA]].any())
+        moved = [replace(tests, images=images.moved(x), stimulus=stimulus.moved(x)) for x in shifts]
+        return {MISSING: moved} if known else {}
+    if any(missing) or any(of_groups.values()):
         fillings[MISSING] = [
-            replace(tests, images=images.filled(missing, side), stimulus=stimulus.filled(missing, side))
-            for side in (0, 1)
+            replace(
+                tests,
+                images=images.filled(missing, side).moved(shift),
+                stimulus=stimulus.filled(missing, side).moved(shift),
+            )
+            for side, shift in enumerate(shifts)
         ]
     if any(map(study.layout.repeated, study.target_numbers)):
         scores = [image_scores(cosines, weights) for cosines in view.image_cosines]
@@ -232,9 +264,11 @@ def difference_contrast(
     return mean_tests(samples, constant, *attributes, moderated=moderated)
 
 
-def paired_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray, filling: Filling = ()) -> ContrastTests:
-    """Test a contrast of the differences between partners of two runs; see :func:`paired_difference`."""
-    images = difference_contrast(study, view, weights, moderated=False, filling=filling)
+def paired_tests(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, filling: Filling = (), shift: ArrayLike = 0.0
+) -> ContrastTests:
+    """Test a contrast of the differences between partners of two runs, moved; see :func:`paired_difference`."""
+    images = difference_contrast(study, view, weights, moderated=False, filling=filling).moved(shift)
     return _with_stimuli(study, view, weights, images)
 
 
@@ -275,12 +309,14 @@ def unpaired_differences(
     views: tuple[EncoderView, EncoderView],
     weights: np.ndarray,
     fillings: Sequence[Filling] = ((), ()),
+    shift: ArrayLike = 0.0,
 ) -> ContrastDifferences:
-    """Compare a contrast of every target between two runs; words and encoders are the same in both."""
+    """Compare a contrast of every target between two runs, moved; words and encoders are the same in both."""
     first, second = (
         difference_contrast(study, view, weights, filling=filling)
         for study, view, filling in zip(studies, views, fillings, strict=True)
     )
+    second = second.moved(shift)
     words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
     of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
     apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)

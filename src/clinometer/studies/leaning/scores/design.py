@@ -41,6 +41,7 @@ class Design:
     axes : where the groups are cells of a product, the levels of each axis; then ``a``, ``b`` and ``third`` are left
         empty, for every axis is measured by itself, and a pair of cells may differ on several.
     cells : the level of each group on each axis, in the order of the axes.
+    missing_attributes : by group, its images that were asked for and are not there; where it is not named, none.
     """
 
     targets: tuple[TargetDesign, ...]
@@ -53,6 +54,7 @@ class Design:
     margin: float | None = None
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing_attributes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.targets:

@@ -12,12 +12,14 @@ runs: along axes they are taken as fixed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clinometer.metrics.differences import METRIC
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
@@ -31,9 +33,11 @@ from clinometer.studies.leaning.scores.axes import effect_contrasts, effects_of
 from clinometer.studies.leaning.scores.contrasts import (
     II,
     ITA,
+    ITP,
     ContrastDifferences,
     ContrastTests,
     Filling,
+    attribute_shifts,
     image_bounds,
     image_scores,
     pair_weights,
@@ -72,17 +76,26 @@ class MissingPictures:
     Attributes
     ----------
     counts : of the first run and of the second, of every target.
+    attributes : of either run, of every group by name; where one is not named, none. Of pairs those of which either
+        picture is missing, twice the same.
     alone : where the runs are compared in pairs, what either run drew of targets and has no partner for, seen by the
         same encoders; of these embeddings nothing else is looked at.
     """
 
     counts: tuple[Sequence[int], Sequence[int]]
     alone: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None = None
+    attributes: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
     @property
     def of_targets(self) -> list[int]:
         """Count those of each target, of both runs together."""
         return [sum(both) for both in zip(*self.counts, strict=True)]
+
+    @property
+    def of_groups(self) -> Counter[str]:
+        """Count those of each group, of both runs together; of pairs the pairs."""
+        first, second = map(Counter, self.attributes)
+        return first + second if self.alone is None else first
 
     def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
         """Put the pictures without partners in place of the others of a run's targets."""
@@ -120,17 +133,25 @@ class Absent:
     pictures: MissingPictures
     alone: Sequence[Mapping[str, EncoderView]]
 
-    def fillings(self, views: tuple[EncoderView, EncoderView], weights: np.ndarray) -> list[list[Filling]]:
-        """Fill in what is missing, both ways; nothing where no picture enters, or a group has none to tell."""
-        if not weights[[II, ITA]].any():
-            return []
+    def fillings(
+        self, studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
+    ) -> list[tuple[Sequence[Filling], np.ndarray]]:
+        """Fill in what is missing, both ways, and move by what is missing of groups.
+
+        Nothing where none of it enters, or a group has no picture to tell.
+        """
+        runs = zip(studies, views, self.pictures.attributes, strict=True)
+        (low, high), (lower, higher) = (attribute_shifts(study, view, weights, lost) for study, view, lost in runs)
+        shifts = [lower - high, higher - low]
+        if not (weights[[II, ITA]].any() and any(self.pictures.of_targets)):
+            return [(((), ()), shift) for shift in shifts] if any(self.pictures.of_groups.values()) else []
         bounds = [image_bounds(view, weights) for view in views]
         scores = [
             [image_scores(cosines, weights) for cosines in run[view.encoder].image_cosines]
             for run, view in zip(self.alone, views, strict=False)
         ]
         known = all(np.isfinite(ends).all() for ends in bounds)
-        return [self.pictures.filling(scores, bounds, side) for side in (0, 1)] if known else []
+        return [(self.pictures.filling(scores, bounds, side), shifts[side]) for side in (0, 1)] if known else []
 
     def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
         """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
@@ -142,6 +163,7 @@ class Absent:
         n = np.array(study.layout.target_sizes)
         known, total = n * value + sums, n + more + missing
         ends = (known[:, None] + missing[:, None] * bounds) / total[:, None]
+        ends = ends + attribute_shifts(study, view, weights, self.pictures.attributes[which]).T
         size = np.abs(ends)
         return np.stack([np.where(ends[:, 0] * ends[:, 1] <= 0, 0.0, size.min(axis=1)), size.max(axis=1)])
 
@@ -153,7 +175,7 @@ def absent_pictures(
     settings: DrawSettings,
 ) -> Absent | None:
     """Show what is missing to the encoders; None where nothing is."""
-    if missing is None or not any(missing.of_targets):
+    if missing is None or not (any(missing.of_targets) or any(missing.of_groups.values())):
         return None
     if missing.alone is None:
         return Absent(missing, ())
@@ -246,21 +268,29 @@ def contrast_differences(
     """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
-    fillings = [absent.fillings((first, second), contrast.weights) if absent else [] for contrast in contrasts]
+    fillings = [
+        absent.fillings((study, other), (first, second), contrast.weights) if absent else [] for contrast in contrasts
+    ]
     ways = min(map(len, fillings))
-    missing = absent.pictures.of_targets if absent and ways else [0] * len(sizes)
+    of_groups = absent.pictures.of_groups if absent and ways else Counter[str]()
 
-    def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ())) -> list[Score]:
+    def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ()), shift: ArrayLike = 0.0) -> list[Score]:
         tests: ContrastTests | ContrastDifferences
         if paired:
-            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0])
+            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift)
         else:
-            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling)
-        columns = zip(study.design.targets, sizes, missing, _row_fields(study, tests, margin, paired), strict=True)
+            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling, shift)
+        imaged = contrast.weights[[II, ITA]].any()
+        missing = absent.pictures.of_targets if absent and ways and imaged else [0] * len(sizes)
+        groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
+        n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
+        columns = zip(
+            study.design.targets, sizes, missing, _row_fields(study, tests, margin, paired, shift), strict=True
+        )
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
-                n_target=n, n_missing=n_missing, **fields,
+                n_target=n, n_missing=n_missing, n_missing_attributes=n_attributes, **fields,
                 reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=paired),
             )
             for target, n, n_missing, fields in columns
@@ -272,18 +302,22 @@ def contrast_differences(
         rows=[row for own in by_contrast for row in own], name=f"{name} over {len(sizes)} targets", margin=margin,
         fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
         fillings=[
-            [row for c, filled in zip(contrasts, fillings, strict=True) for row in rows(c, filled[way])]
+            [row for c, filled in zip(contrasts, fillings, strict=True) for row in rows(c, *filled[way])]
             for way in range(ways)
         ],
     )  # fmt: skip
 
 
 def _row_fields(
-    study: LeaningStudy, tests: ContrastTests | ContrastDifferences, margin: float | None, paired: bool
+    study: LeaningStudy,
+    tests: ContrastTests | ContrastDifferences,
+    margin: float | None,
+    paired: bool,
+    shift: ArrayLike,
 ) -> Iterator[dict[str, Any]]:
     """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
     images, confidence = tests.images, study.settings.confidence
-    inner, outer = (of_no_width(own.interval(confidence), images) for own in (images, tests.stimulus))
+    inner, outer = (of_no_width(own.interval(confidence), images, shift) for own in (images, tests.stimulus))
     p = p_values(images)
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}
@@ -308,14 +342,14 @@ def _reason(study: LeaningStudy, contrast: Contrast, value: float, p: float, n: 
     return "one of the runs has no such number: no attribute image, or an encoder that reads no text"
 
 
-def of_no_width(interval: Interval, tests: EstimateTests) -> Interval:
-    """Close the interval to [0, 0] where the runs are one and the same, image by image."""
-    return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+def of_no_width(interval: Interval, tests: EstimateTests, shift: ArrayLike = 0.0) -> Interval:
+    """Close the interval where the runs are one and the same, image by image, to 0 or to where it was moved."""
+    return Interval(*(np.where(alike(tests, shift), shift, end) for end in (interval.low, interval.high)))
 
 
-def alike(tests: EstimateTests) -> np.ndarray:
-    """Tell where the runs are one and the same, image by image: no difference, and none that varies."""
-    return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
+def alike(tests: EstimateTests, shift: ArrayLike = 0.0) -> np.ndarray:
+    """Tell where the runs are one and the same, image by image: no difference but ``shift``, and none that varies."""
+    return np.asarray(((tests.value - shift) ** 2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 
 def p_values(tests: EstimateTests) -> np.ndarray:

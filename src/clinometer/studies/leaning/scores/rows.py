@@ -64,13 +64,15 @@ def contrast_family(
     margin: float | None,
     judged: bool,
     equivalence: bool = True,
+    tests: Sequence[ContrastTests] = (),
+    fewest: int = FEWEST_IMAGES,
 ) -> list[Score]:
     """Test contrasts of every target over images, as one family, with bounds for images that are not there.
 
     ``judged`` : rows have verdicts, within the margin. ``equivalence`` : whether p of |value| ≥ margin is the test's
-    own; else it follows from the interval.
+    own; else it follows from the interval. ``tests`` : where their unit of chance is another one, of each contrast.
     """
-    tests = [contrast_tests(study, view, contrast.weights) for contrast in contrasts]
+    tests = tests or [contrast_tests(study, view, contrast.weights) for contrast in contrasts]
     fillings = [
         filled_tests(study, view, contrast.weights, own) for contrast, own in zip(contrasts, tests, strict=True)
     ]
@@ -78,7 +80,7 @@ def contrast_family(
     def made(tests: Sequence[Tested | ContrastTests]) -> list[Score]:
         own = margin if equivalence else None
         rows = [contrast_rows(study, view, *pair, own) for pair in zip(contrasts, tests, strict=True)]
-        return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged)
+        return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest)
 
     return with_bounds(
         made(tests),
@@ -151,6 +153,9 @@ def target_row(
         "n_repeated": study.layout.repeated(t) if imaged else 0,
         "n_missing": target.missing if imaged else 0,
     }
+    if _OF_ATTRIBUTE_IMAGES & set(basis.modalities):
+        lost = study.design.missing_attributes
+        own["n_missing_attributes"] = sum(lost.get(study.design.groups[g], 0) for g in basis.groups)
     if not study.design.axes:
         images = _OF_ATTRIBUTE_IMAGES & set(basis.modalities)
         counts = study.layout.image_counts if images else study.layout.word_counts

@@ -328,7 +328,8 @@ def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
     if not isfinite(row.bound_low):
         return decided
     low, high = decided.low + row.bound_low - row.low, decided.high + row.bound_high - row.high
-    kinds = [kind for kind, n in ((MISSING, row.n_missing), (REPEATS, row.n_repeated)) if n]
+    missing = row.n_missing + row.n_missing_attributes
+    kinds = [kind for kind, n in ((MISSING, missing), (REPEATS, row.n_repeated)) if n]
     leans = decided.verdict in (*LEANING, Verdict.MORE) and low <= 0 <= high
     inside = -(margin or 0.0) < low <= high < (margin or 0.0)
     beyond = decided.verdict in (Verdict.BALANCED, Verdict.ALIKE) and not inside
