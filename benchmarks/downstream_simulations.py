@@ -14,8 +14,7 @@ from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_sha
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
-from clinometer.studies.t2iat.scores.design import T2iatDesign
-from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, image_estimate
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 STIMULI, ATTRIBUTE_IMAGES = 16, 16

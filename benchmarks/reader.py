@@ -21,7 +21,7 @@ from scipy.stats import binomtest, false_discovery_control
 
 import clinometer as cm
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.misclassification import ReadingCounts, corrected_share
+from clinometer.stats.confusion import ReadingCounts, corrected_share
 from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.reader import reader_checks

@@ -15,8 +15,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.stats.confusion import corrected_shares
-from clinometer.stats.misclassification import ReadingCounts, corrected_share
+from clinometer.stats.confusion import ReadingCounts, corrected_share, corrected_shares
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.reader import reader_checks

@@ -37,9 +37,8 @@ from clinometer.runs import Run
 from clinometer.runs.ratings.sampling import draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import open_database, reading, writing
-from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tables import Answer
-from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task
 
 ITEMS, CONCEPTS = 200, 10
 EVERY = 1.0

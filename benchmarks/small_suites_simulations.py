@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.rates import Experiment, Found
-from clinometer.metrics.mcas import components, composite, group_similarity
+from clinometer.metrics.mcas import components, composite, group_similarity, xmcas
 from clinometer.metrics.verdict import LEVEL
-from clinometer.metrics.xmcas import xmcas
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
@@ -26,8 +25,7 @@ from clinometer.studies.leaning.scores.derived import internal_bias_rows
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.plane import xmcas_rows
 from clinometer.studies.leaning.scores.views import views_of
-from clinometer.studies.t2iat.scores.design import T2iatDesign
-from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, image_estimate
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 DIM, GAP, CONCEPTS = 24, 0.25, 100

@@ -2,7 +2,7 @@
 
 A baseline and several settings are drawn as partners, in the two ways of comparison_simulations.py. They are looked at
 after ten images of a concept and after every five more; a concept of a setting that is decided draws no more, and all
-differences of the grid are one family: as :mod:`clinometer.sweeps.rounds` has it.
+differences of the grid are one family: as :mod:`clinometer.sweeps.running` has it.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.stats.permutation import sign_flip_test
-from clinometer.studies.editing.average_faces import average_face_angle
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
-from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
+from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup, average_face_angle
 from clinometer.studies.editing.scores import editing_study, flips, read_gender, read_gender_once
 
 GROUPS = (

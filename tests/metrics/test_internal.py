@@ -14,7 +14,7 @@ from clinometer.metrics import (
     signed_bias_amplification,
     signed_diffusion_bias,
 )
-from clinometer.metrics.internal import aligned_diffusion_bias
+from clinometer.metrics.mcas import aligned_diffusion_bias
 
 score = st.floats(-2, 2).filter(lambda x: x == 0 or abs(x) > 1e-6)
 

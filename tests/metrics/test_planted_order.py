@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
-from clinometer.studies.editing.planted_order import planted_order
+from clinometer.studies.editing.scores import planted_order
 
 PLANTED = {
     name: {"man": p, "woman": 1 - p} for name, p in zip("abcdef", (0.95, 0.85, 0.65, 0.3, 0.2, 0.1), strict=True)

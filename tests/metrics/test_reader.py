@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clinometer.metrics.verdict import ReasonCode, Verdict
-from clinometer.stats.misclassification import corrected_share
+from clinometer.stats.confusion import corrected_share
 from clinometer.studies.leaning.scores.cosines import averaged_embeddings
 from clinometer.studies.leaning.scores.reader import reader_checks
 from tests.metrics.studies import DIM, GROUPS, cosine, design, embeddings, one, study

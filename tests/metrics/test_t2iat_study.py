@@ -19,7 +19,7 @@ from clinometer.studies.t2iat import (
     t2iat_study,
     t2iat_study_of,
 )
-from clinometer.studies.t2iat.scores.amplification import overall_rows
+from clinometer.studies.t2iat.scores.stimulus_tests import overall_rows
 from tests.metrics.t2iat_designs import DESIGN, DIM, cosine, embeddings
 
 

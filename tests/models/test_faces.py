@@ -11,7 +11,7 @@ from PIL import Image
 from skimage.data import astronaut
 
 from clinometer.errors import ModelError
-from clinometer.metrics.face_warp import mean_shape, warp_face
+from clinometer.metrics.skin import mean_shape, warp_face
 from clinometer.models import faces
 from clinometer.models.protocols import FaceLandmarker
 

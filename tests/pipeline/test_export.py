@@ -9,7 +9,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, RunError
 from clinometer.pipeline.export import LONG, latex, metric_latex
-from clinometer.report.figures.svg import Ink
+from clinometer.report.figures import Ink
 from tests import quick
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer

@@ -17,9 +17,8 @@ from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
-from clinometer.report.model_card import section_of
+from clinometer.report.model_card import BEGIN, END, section_of
 from clinometer.report.model_card.content import escaped
-from clinometer.report.model_card.existing import BEGIN, END
 from clinometer.report.wording import MISSING
 from clinometer.runs import Run
 from clinometer.studies import study_of

@@ -14,7 +14,7 @@ import clinometer as cm
 from clinometer.models import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables, side_by_side
 from clinometer.report.comparison import compared, run_names
-from clinometer.studies.refusals.compared import refusal_table
+from clinometer.studies.refusals.scoring import refusal_table
 from tests import quick
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page

@@ -14,10 +14,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
-from clinometer.report.model_card import CardInput, eval_results, merged, section_of
+from clinometer.report.model_card import BEGIN, END, CardInput, eval_results, is_ours, merged, section_of
 from clinometer.report.model_card.content import escaped, fenced, limits_of, listed_first, one_line
-from clinometer.report.model_card.existing import BEGIN, END
-from clinometer.report.model_card.metadata import is_ours
 from clinometer.studies import study_of
 from tests.report.hostile import HOSTILE, hostile_input
 from tests.report.markdown import PLAIN, kinds, tables, text_of, tokens

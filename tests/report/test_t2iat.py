@@ -9,8 +9,8 @@ import pytest
 
 from clinometer.pipeline.reporting import render_html, run_repr_html
 from clinometer.studies.t2iat import figures
+from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE as T2IAT
-from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.report.page import Page
 from tests.report.synthetic_t2iat import report_input, score_rows

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.cli.paper import column_table
+from clinometer.cli.results import column_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import corrected_shares
-from clinometer.stats.misclassification import ReadingCounts, corrected_share
+from clinometer.stats.confusion import ReadingCounts, corrected_share
 
 
 def confusion(rng: np.random.Generator, recall: np.ndarray, unreadable: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.stats.blocks import Blocks, chosen
-from clinometer.stats.distinct import drawn_once, first_of_each, order_p_value, signatures
+from clinometer.stats.splits import drawn_once, first_of_each, order_p_value, signatures
 
 
 def vectors(n, dim=64, seed=0):

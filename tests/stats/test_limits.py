@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.limits import hold_to_limits
+from clinometer.stats.equivalence import hold_to_limits
 
 INF = np.inf
 numbers = st.floats(-5, 5)

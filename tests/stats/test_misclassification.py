@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.misclassification import COVERS_ZERO, ReadingCounts, corrected_share, informedness
+from clinometer.stats.confusion import COVERS_ZERO, ReadingCounts, corrected_share, informedness
 from clinometer.stats.proportion import wilson_interval
 
 counts = st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

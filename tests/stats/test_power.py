@@ -9,7 +9,7 @@ from statsmodels.stats.power import NormalIndPower
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.equivalence import equivalence_p_value
-from clinometer.stats.power import images_for_share, images_to_detect, images_to_show_balance
+from clinometer.stats.multiplicity import images_for_share, images_to_detect, images_to_show_balance
 
 
 @pytest.mark.parametrize(("effect", "deviation", "power"), [(0.1, 0.5, 0.8), (-0.3, 1.0, 0.9), (0.02, 0.1, 0.95)])

@@ -14,7 +14,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.internal import loess_curve
+from clinometer.metrics.mcas import loess_curve
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
 from clinometer.stats.proportion import parity_gap_null, share_exchange, wilson_interval
 

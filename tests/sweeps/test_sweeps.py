@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import clinometer as cm
-from clinometer.cli.sweep import print_sweep
+from clinometer.cli.audit import print_sweep
 from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, SweepError
 from clinometer.runs.browse import found_below
 from clinometer.runs.storage import Directory

@@ -12,8 +12,7 @@ from clinometer.runs import Run
 from clinometer.runs.ratings.sampling import draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import writing
-from clinometer.web.ratings.links import invite
-from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task
 
 QUESTION = "Whom does the picture show?"
 

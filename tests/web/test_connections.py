@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from clinometer.web.app import create_app
-from clinometer.web.connections import MOST_HEAD, server_over
+from clinometer.web.security import MOST_HEAD, server_over
 from clinometer.web.settings import LOCAL_HOSTS, ServerSettings
 
 HEAD = b"GET /login HTTP/1.1\r\nHost: localhost\r\n"

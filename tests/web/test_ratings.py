@@ -18,11 +18,10 @@ from clinometer.runs.ratings import ratings_of
 from clinometer.runs.ratings.scoring import readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
-from clinometer.web.ratings.demo import SKILLS, add_demo
-from clinometer.web.ratings.links import invite
+from clinometer.web.ratings.answers import SKILLS, add_demo
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
 from clinometer.web.ratings.tables import Rater as Rated
-from clinometer.web.ratings.tasks import TaskSpec, answers_of
+from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.settings import kept_key
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids

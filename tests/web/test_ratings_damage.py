@@ -18,7 +18,6 @@ from alembic import command
 from sqlalchemy.orm import Session
 
 from clinometer.errors import RatingsError, RatingsPlaceWarning
-from clinometer.web import seals
 from clinometer.web.database import (
     FILE,
     _config,
@@ -29,6 +28,7 @@ from clinometer.web.database import (
     repair_database,
     writing,
 )
+from clinometer.web.ratings import tables
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
 
 ANSWERS = 120
@@ -267,7 +267,7 @@ def test_a_database_without_seals_is_sealed(tmp_path):
         marked = {rater.name: rater.simulated for rater in session.scalars(sa.select(Rater))}
         assert marked == {"skill-98": True, "0a1b2c3d4e5f": False}
         assert session.scalars(sa.select(Item.pictures)).one() == []
-    assert seals.acknowledged(tmp_path / FILE) > 0
+    assert tables.acknowledged(tmp_path / FILE) > 0
     open_database(url)
 
 

@@ -16,8 +16,8 @@ from alembic.migration import MigrationContext
 import clinometer as cm
 from clinometer.errors import RatingsError
 from clinometer.web.database import GroupCommit, open_database, reading, writing
-from clinometer.web.ratings.links import hash_of
 from clinometer.web.ratings.tables import Answer, Base, Rater, Task, Turn
+from clinometer.web.ratings.tasks import hash_of
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make
 from tests.web.serving import client, serve

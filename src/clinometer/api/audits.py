@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
+from clinometer.api.runs import Run
 from clinometer.pipeline.audits import Workers
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
@@ -31,7 +32,6 @@ from clinometer.sweeps.sweep import sweep as run_sweep
 if TYPE_CHECKING:
     from clinometer.models import Encoder, Generator
 
-from clinometer.api.runs import Run
 
 P = ParamSpec("P")
 POSITIONAL: Final = ("model", "suite", "out")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clinometer._messages import first_and_more, shortened
+from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
 from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
@@ -32,7 +33,6 @@ from clinometer.suites import Suite
 if TYPE_CHECKING:
     from clinometer.models import Encoder
 
-from clinometer.api.runs import Run
 
 IMPORTED_PART = 128
 """Images of a part, at most: each part costs some milliseconds, and a command that is killed loses one."""

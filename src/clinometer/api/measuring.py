@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from clinometer.api.runs import Run
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
@@ -19,8 +20,7 @@ from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
 from clinometer.runs.answers import question_of
 from clinometer.stats.sequential import Elimination
-from clinometer.studies.classification.files import classify_files
-from clinometer.studies.classification.scoring import denoiser_of
+from clinometer.studies.classification.scoring import classify_files, denoiser_of
 from clinometer.suites import Suite, load_suite
 from clinometer.suites.question import load_question
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.models import Encoder, Generator, Reader
-
-from clinometer.api.runs import Run
 
 
 def plan(

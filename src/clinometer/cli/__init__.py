@@ -22,8 +22,7 @@ def main() -> None:
     Whoever stops reading, such as ``| head``, changes neither what is done nor the status.
     """
     from clinometer._secrets import MaskedStream, masked_address
-    from clinometer.cli.app import app
-    from clinometer.cli.unforeseen import STATUS, crash_message, is_wanted
+    from clinometer.cli.app import STATUS, app, crash_message, is_wanted
     from clinometer.errors import ClinometerError
 
     words = sys.argv[1:]
@@ -91,13 +90,13 @@ def _in_a_line() -> Callable[..., None]:
     from clinometer._messages import printable
     from clinometer.errors import DamagedRunWarning, UncheckedRunWarning
 
-    python_shows, crash_message = warnings.showwarning, set[str]()
+    python_shows, said = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if not issubclass(category, (DamagedRunWarning, UncheckedRunWarning)):
             python_shows(message, category, *place, **more)
-        elif str(message) not in crash_message:
-            crash_message.add(str(message))
+        elif str(message) not in said:
+            said.add(str(message))
             print(f"clinometer: {printable(str(message))}", file=sys.stderr)  # noqa: T201
 
     return show

@@ -1,12 +1,28 @@
-"""``clinometer audit``: one audit, or a sweep where several values are given."""
+"""``clinometer audit`` and ``clinometer sweep``: one audit, or a grid of them, and what a sweep prints."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from clinometer.cli.options import given_options, with_options_of_an_audit
-from clinometer.cli.sweep import audit_grid, numbers
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from clinometer.cli.options import (
+    EngineOption,
+    RetryFailedOption,
+    WorkersOption,
+    given_options,
+    with_options_of_an_audit,
+)
+from clinometer.cli.tables import plain_text
+from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
+
+if TYPE_CHECKING:
+    from clinometer.sweeps.sweep import Sweep
 
 
 @with_options_of_an_audit
@@ -35,3 +51,80 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
     print_summary(audited)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with the axes of the grid.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="The sweep's directory. [default: the file's out, or runs/NAME]")
+    ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    retry_failed: RetryFailedOption = False,
+) -> None:
+    """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress
+
+    with LiveProgress() as progress:
+        swept = api.sweep(file, out, engine=engine, workers=workers, retry_failed=retry_failed, progress=progress)
+    print_sweep(swept)
+    end_sweep(swept)
+
+
+def print_sweep(swept: Sweep) -> None:
+    """A row a setting, and where the page is."""
+    from clinometer.sweeps.page import settings_tables
+
+    console = Console()
+    for title, columns, rows in settings_tables(swept.outcome):
+        table = Table(title=plain_text(title))
+        for order, name in enumerate(columns):
+            is_text = order in (0, len(columns) - 1)
+            table.add_column(plain_text(name), justify="left" if is_text else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*map(plain_text, row))
+        console.print(table)
+    place = Console(soft_wrap=True)
+    place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
+    place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")
+
+
+def end_sweep(swept: Sweep) -> None:
+    """End with a message and status 2 where a cell failed."""
+    from clinometer.sweeps.sweep import require_finished
+
+    require_finished(swept)
+
+
+def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> list[Number]:
+    """The numbers of an option that takes several, by commas or again: ``--seed 0,1 --seed 2``.
+
+    Raises
+    ------
+    InvalidInputError
+        One is not a number.
+    """
+    parsed_numbers = []
+    for word in (word.strip() for words in texts or () for word in words.split(",")):
+        try:
+            parsed_numbers.append(kind(word))
+        except ValueError as error:
+            what = "whole numbers" if kind is int else "numbers"
+            raise InvalidInputError(f"--{option}: found {word!r}, expected {what}, separated by commas") from error
+    return parsed_numbers
+
+
+def audit_grid(axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], **run: Any) -> None:
+    """What ``clinometer audit`` does where it is given several models, settings or seeds."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress
+
+    grid = {"axes": {axis: list(values) for axis, values in axes.items()}, **common}
+    with LiveProgress() as progress:
+        swept = api.sweep(grid, out, progress=progress, **run)
+    print_sweep(swept)
+    end_sweep(swept)

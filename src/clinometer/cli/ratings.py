@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clinometer._secrets import masked
 from clinometer.cli.serve import require_web
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from clinometer.runs import Run
 
 ratings = typer.Typer(
     name="ratings", help="Have people rate images, and hold their answers against the machine's.", no_args_is_help=True
@@ -46,7 +44,10 @@ def import_(
     question: Annotated[str, typer.Option(help="What the raters were asked.")] = "",
 ) -> None:
     """Take ratings made elsewhere into a run, and score and report it with them."""
+    from clinometer.cli.console import print_report_place
+    from clinometer.pipeline.reporting import write_report
     from clinometer.runs import Run
+    from clinometer.runs.ratings import rescore
     from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of
 
@@ -55,9 +56,14 @@ def import_(
     named = {key: name for key, name in columns.items() if name}
     with opened.directory.locked():
         counts = import_ratings(opened, rated_of(opened), file, named=named, question=question)
-        _score(opened)
+        if opened.is_scored:
+            rescore(opened, rated_of(opened))
+            write_report(opened)
     typer.echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
-    _say_scores(opened)
+    if opened.is_scored:
+        print_report_place(opened)
+    else:
+        typer.echo(f"It is not scored yet: clinometer score {opened.url}")
 
 
 @ratings.command()
@@ -96,38 +102,15 @@ def new(
     """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
     require_web("ratings")
     from clinometer.runs import Run
-    from clinometer.runs.ratings.sampling import draw_items
-    from clinometer.studies import rated_of
     from clinometer.web.database import writing
-    from clinometer.web.ratings.links import invite
-    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
+    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
 
     opened = [Run(run) for run in runs]
-    spec = TaskSpec(
-        title,
-        question,
-        answers_for(opened, OTHER_ANSWERS if answer is None else answer),
-        raters,
-        items,
-        repeats,
-        CONSENT if consent is None else _consent(consent),
-        warning,
-        blur,
-    )
-    drawn = [
-        (masked(run.directory.place), item)
-        for run in opened
-        for item in draw_items(
-            run,
-            rated_of(run),
-            images,
-            strata=strata,  # type: ignore[arg-type]
-            concepts=concept or (),
-            attention=attention,
-            seed=seed,
-            shown=shown,
-        )
-    ]
+    answers = answers_for(opened, OTHER_ANSWERS if answer is None else answer)
+    agreed = CONSENT if consent is None else _consent(consent)
+    spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
+    drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
+    drawn = draw_from(opened, images, **drawing)
     with _database(database, is_new=True) as engine, writing(engine) as session:
         task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)
@@ -263,23 +246,3 @@ def _consent(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RatingsError(f"--consent {file}: cannot be read: {reason}") from error
-
-
-def _score(run: Run) -> None:
-    """Scores and report, where the run was scored before."""
-    from clinometer.pipeline.reporting import write_report
-    from clinometer.runs.ratings import rescore
-    from clinometer.studies import rated_of
-
-    if run.is_scored:
-        rescore(run, rated_of(run))
-        write_report(run)
-
-
-def _say_scores(run: Run) -> None:
-    from clinometer.cli.console import print_report_place
-
-    if run.is_scored:
-        print_report_place(run)
-    else:
-        typer.echo(f"It is not scored yet: clinometer score {run.url}")

@@ -88,7 +88,7 @@ def report(
     """Write the report of a run anew, or hold the run against a paper's tables."""
     from clinometer import api
     from clinometer.cli.console import print_report_place
-    from clinometer.cli.paper import hold_against_paper
+    from clinometer.cli.results import hold_against_paper
     from clinometer.pipeline.reporting import write_report
 
     opened = api.open_run(run)
@@ -143,7 +143,7 @@ def compare(
 ) -> None:
     """Hold finished runs against the first of them: which leans more, and by how much."""
     from clinometer import api
-    from clinometer.cli.comparison import print_comparisons, print_place
+    from clinometer.cli.results import print_comparisons, print_place
 
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
@@ -179,7 +179,7 @@ def gate(
 ) -> None:
     """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
     from clinometer import api
-    from clinometer.cli.gate import STATUS, print_gate
+    from clinometer.cli.results import STATUS, print_gate
     from clinometer.cli.tables import check_place, require_other_place, write_table
     from clinometer.gates import policy_from_mapping
 

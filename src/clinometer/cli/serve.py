@@ -75,16 +75,10 @@ def serve(
     found = find_database(database, default_data(), cache or default_cache(), default_cache())
     file = file_of(found)
     settings = ServerSettings(
-        runs=places,
-        cache=cache or default_cache(),
-        database=found,
-        host=host,
-        port=port,
-        password_hash=password_hash,
-        hosts=hosts_asked_for(host, tuple(allowed_host or ())),
-        behind_https=behind_https,
-        session_key=kept_key(file.parent if file is not None else default_data()),
-    )
+        runs=places, cache=cache or default_cache(), database=found, host=host, port=port,
+        password_hash=password_hash, hosts=hosts_asked_for(host, tuple(allowed_host or ())),
+        behind_https=behind_https, session_key=kept_key(file.parent if file is not None else default_data()),
+    )  # fmt: skip
     _listen(settings, demo=demo)
 
 
@@ -110,8 +104,8 @@ def _require_places(places: tuple[str, ...]) -> None:
 def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     from clinometer.web.app import create_app
-    from clinometer.web.connections import server_over
     from clinometer.web.database import address_of
+    from clinometer.web.security import server_over
 
     app = create_app(settings)
     ratings = app.state.ratings
@@ -131,7 +125,7 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
 
 
 def _add_demo(app: FastAPI) -> None:
-    from clinometer.web.ratings.demo import add_demo
+    from clinometer.web.ratings.answers import add_demo
 
     listed = (run for run in app.state.runs.listed() if not run.error)
     add_demo(app.state.ratings.engine, [app.state.runs.get(run.id).run for run in listed])

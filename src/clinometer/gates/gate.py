@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
-from clinometer.gates.policy import NONE, SELECTORS, Policy, Rule, require_known
-from clinometer.gates.withheld import GateReason, Withheld, unread
+from clinometer.gates.policy import NONE, SELECTORS, GateReason, Policy, Rule, Withheld, require_known, unread
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import LEVEL, Source, source_of
@@ -27,7 +26,7 @@ from clinometer.runs.ratings import pooled
 from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
 from clinometer.runs.verification import require_foundation
-from clinometer.stats.limits import hold_to_limits
+from clinometer.stats.equivalence import hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.fit import unfit
 from clinometer.studies.refusals.compare import GAP, OWN_RATE, RATE
@@ -149,8 +148,8 @@ def gate(
     A number keeps its limits where its 95 % interval lies within them, and breaks them where the interval lies beyond,
     after Holm's correction over all numbers of the policy. So of runs with a number at its limit or beyond about 2.5 in
     100 pass at most, and of runs whose numbers all keep their limits at most 5 in 100 are called broken
-    (:func:`clinometer.stats.limits.hold_to_limits`). A number that has no verdict because there are too few images, or
-    because its encoder does not fit, is undecided.
+    (:func:`clinometer.stats.equivalence.hold_to_limits`). A number that has no verdict because there are too few
+    images, or because its encoder does not fit, is undecided.
 
     Parameters
     ----------

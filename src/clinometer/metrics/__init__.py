@@ -3,6 +3,8 @@
 Positive always means: leans to A.
 """
 
+from __future__ import annotations
+
 import importlib
 import warnings
 from typing import Any
@@ -19,15 +21,21 @@ from clinometer.metrics.distribution import (
     mean_absolute_deviation,
     tone_gap,
 )
-from clinometer.metrics.internal import (
+from clinometer.metrics.mcas import (
+    CENTROID,
+    MODALITIES,
+    UNBIASED_ANGLE,
+    Mcas,
     SmoothCurve,
+    Xmcas,
     bias_amplification,
     delta_alpha_curve,
     diffusion_bias,
+    mcas,
     signed_bias_amplification,
     signed_diffusion_bias,
+    xmcas,
 )
-from clinometer.metrics.mcas import MODALITIES, Mcas, mcas
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import (
     SkinTone,
@@ -41,7 +49,6 @@ from clinometer.metrics.skin import (
 from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
-from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
 from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 

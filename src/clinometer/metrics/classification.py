@@ -60,7 +60,11 @@ def image_associations(wins: ArrayLike) -> np.ndarray:
     InvalidInputError
         Another shape, no class in a set, or a value outside of [0, 1].
     """
-    values = _validate_wins(wins)
+    values = np.asarray(wins, np.float64)
+    if values.ndim != 3 or 0 in values.shape[1:]:
+        raise InvalidInputError(f"wins: expected (images × |A| × |B|), found shape {values.shape}")
+    if ((values < 0) | (values > 1)).any():
+        raise InvalidInputError("wins: expected 1 for a, 0 for b, 0.5 for a tie or NaN for undecided")
     decided = np.isfinite(values)
     counts = decided.sum(axis=(1, 2))
     total = np.where(decided, values, 0.0).sum(axis=(1, 2))
@@ -95,12 +99,3 @@ def choice_association(wins: ArrayLike) -> float:
     per_image = image_associations(wins)
     associations = per_image[np.isfinite(per_image)]
     return float(associations.mean()) if len(associations) else nan
-
-
-def _validate_wins(wins: ArrayLike) -> np.ndarray:
-    values = np.asarray(wins, np.float64)
-    if values.ndim != 3 or 0 in values.shape[1:]:
-        raise InvalidInputError(f"wins: expected (images × |A| × |B|), found shape {values.shape}")
-    if ((values < 0) | (values > 1)).any():
-        raise InvalidInputError("wins: expected 1 for a, 0 for b, 0.5 for a tie or NaN for undecided")
-    return values

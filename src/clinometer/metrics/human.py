@@ -149,7 +149,10 @@ def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -
 
 
 def _tau(machine: MachineScores, shares: Mapping[str, float], study: HumanStudy) -> Score:
-    people, scores = known_values(machine, shares)
+    # fractions and scores of the concepts that have both
+    pairs = [(value, machine.values.get(name, nan)) for name, value in shares.items()]
+    both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
+    people, scores = np.array(both).reshape(-1, 2).T
     tau = kendall_tau_b(np.asarray(people), np.asarray(scores), confidence=study.confidence)
     return Score(
         metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
@@ -325,14 +328,6 @@ class HumanStudy:
     def table(self) -> np.ndarray:
         """(raters, items) all answers, concept by concept."""
         return np.concatenate([concept.answers for concept in self.concepts], axis=1)
-
-
-def known_values(machine: MachineScores, fractions: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Fractions and scores of the concepts that have both."""
-    pairs = [(value, machine.values.get(name, nan)) for name, value in fractions.items()]
-    both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
-    x, y = np.array(both).reshape(-1, 2).T
-    return x, y
 
 
 def raters_of(answers: np.ndarray) -> int:

@@ -1,20 +1,29 @@
-"""MCAS: four association scores of one target, in the image and the text modality, and their sum.
+"""MCAS and what is computed from its parts: four association scores of one target, and their sum.
 
-Mandal, Leavy & Little, *Multimodal Composite Association Score* (eq. 1 and 2), and *Generated Bias* (eq. 4
-and 5) for diffusion bias and bias amplification, which are functions of the same four numbers.
+MCAS: Mandal, Leavy & Little, *Multimodal Composite Association Score* (eq. 1 and 2). Internal bias, what the diffusion
+stage adds to the text encoder's own leaning: *Generated Bias: Auditing Internal Bias Dynamics of Text-To-Image
+Generative Models* (eq. 4 and 5); the curve of one on the other is LOESS with a confidence band, by Cleveland's own code
+(scikit-misc). xMCAS, MCAS and the similarity to a third group as a point on a plane: *eXtended Multimodal Composite
+Association Score* (eq. 4 and 5, figure 2).
+
+All functions work elementwise on arrays of components, of numpy or of any library of the Array API standard: a torch
+tensor keeps its gradient and its device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, nan
+from numbers import Real
 from types import MappingProxyType
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import ArrayLike
+from skmisc.loess import loess
 
-from clinometer.metrics.internal import signed_bias_amplification, signed_diffusion_bias
+from clinometer.errors import InvalidInputError
 from clinometer.stats.association import (
     Array,
     as_numpy,
@@ -23,6 +32,97 @@ from clinometer.stats.association import (
     numbers_together,
     rounding_of,
 )
+
+ROUNDING = 1e-12
+"""By how much a difference of two mean cosines may miss 0 in float64 and be 0."""
+
+
+def signed_diffusion_bias(ii: Array, tt: Array) -> Array:
+    """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder. δ is its magnitude."""
+    xp, (ii, tt) = numbers_together(ii=ii, tt=tt)
+    return xp.abs(ii) - xp.abs(tt)
+
+
+def diffusion_bias(ii: Array, tt: Array) -> Array:
+    """Diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
+    return abs(signed_diffusion_bias(ii, tt))
+
+
+def signed_bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
+    """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0.
+
+    ``rounding`` is how far from 0 a TT still is 0. See decision 4.
+    """
+    xp, (itp, ita, tt) = numbers_together(itp=itp, ita=ita, tt=tt)
+    defined = xp.abs(tt) > rounding
+    # Divided by 1 where it is undefined, so that no gradient is NaN for what the result leaves out.
+    return xp.where(defined, (itp + ita) / (2 * xp.where(defined, tt, xp.ones_like(tt))), xp.nan)
+
+
+def bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
+    """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
+
+    Above 1, text-to-image leans more than text alone. It explodes near TT = 0. ``rounding`` as in the signed form.
+    """
+    return abs(signed_bias_amplification(itp, ita, tt, rounding=rounding))
+
+
+def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of bootstrap draws, with the signs of the estimates: ``sign(ÎI)·II* − sign(T̂T)·TT*``.
+
+    Draws of ``|II*|`` cannot reach below 0, so at II = 0 their percentiles never cover the truth. With the
+    sign held, draws scatter evenly; and since ``||x̂| − |x|| ≤ |x̂ − x|`` (reverse triangle inequality), a
+    symmetric interval that covers x around x̂ covers |x| around |x̂| at least as often.
+    """
+    return np.asarray(sign_ii * ii - sign_tt * tt)
+
+
+def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> SmoothCurve:
+    """LOESS of bias amplification on diffusion bias (the paper's figures 3, 4); a NaN leaves a target out."""
+    return loess_curve(np.asarray(delta), np.asarray(alpha))
+
+
+_FEWEST_POINTS = 8  # below it a local line rests on fewer than six points at the usual span
+
+
+@dataclass(frozen=True)
+class SmoothCurve:
+    """A fitted curve at the points ``x`` with its pointwise band; empty, with a reason, without a fit."""
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    reason: str = ""
+
+
+def loess_curve(
+    x: np.ndarray, y: np.ndarray, *, span: float = 0.75, n_points: int = 60, confidence: float = 0.95
+) -> SmoothCurve:
+    """Local linear fit of y on x (Cleveland & Devlin 1988), on an even grid over the range of x.
+
+    Pairs with a NaN are left out.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[is_finite], y[is_finite]
+    if len(np.unique(x)) < _FEWEST_POINTS:
+        return _no_curve(f"{len(np.unique(x))} distinct points; a local fit needs {_FEWEST_POINTS}")
+    grid = np.linspace(x.min(), x.max(), n_points)
+    try:
+        model = loess(x, y, span=span, degree=1)
+        model.fit()
+        prediction = model.predict(grid, stderror=True)
+        band = prediction.confidence(alpha=1 - confidence)
+    except ValueError as error:
+        return _no_curve(f"the local fit is singular: {error}")
+    return SmoothCurve(grid, np.array(prediction.values), np.array(band.lower), np.array(band.upper))
+
+
+def _no_curve(reason: str) -> SmoothCurve:
+    nothing = np.empty(0)
+    return SmoothCurve(nothing, nothing, nothing, nothing, reason)
+
 
 MODALITIES = ("ii", "itp", "ita", "tt")
 """Target–attribute pairs: image–image, prompt–image, image–word, prompt–word."""
@@ -193,3 +293,84 @@ def group_similarity(tensor: np.ndarray) -> np.ndarray:
     ii, itp, ita, tt = np.moveaxis(tensor, -2, 0)
     mean: np.ndarray = (ii + itp + ita + tt) / 4  # numpy sums an axis of four in this order, and four times slower
     return mean
+
+
+CENTROID = (1 / 3, 0.0)
+"""(similarity, MCAS) of an unbiased target: the centre of the triangle (0, 1), (0, −1), (1, 0)."""
+
+UNBIASED_ANGLE = float(np.arctan2(1 / 3, 1))
+"""Angle of the centroid: atan2(1/3, 1) = 0.32175 rad = 18.43°. (The paper prints 0.17, which is wrong.)"""
+
+UNDEFINED = "mcas, similarity or offset is not defined"
+AT_ORIGIN = "angle: similarity and 1 − |MCAS| + offset are both 0, which is no direction"
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Xmcas:
+    """A target on the xMCAS plane: polar form ``±mcas ∠ angle`` (radians), Euclidean form ``distance``."""
+
+    mcas: Array
+    similarity: Array
+    angle: Array
+    distance: Array
+    reason: str = ""
+
+
+def xmcas(
+    *,
+    mcas: Array,
+    similarity: Array,
+    offset: Array = 0.0,
+    centroid: tuple[float, float] = CENTROID,
+) -> Xmcas:
+    """Polar and Euclidean form of xMCAS, for one target or for arrays of targets.
+
+    Arrays of any library of the Array API standard: a torch tensor keeps its gradient and its device.
+
+    ::
+
+        θ = atan2(c, 1 − |MCAS| + k)          o-d = ‖(c, MCAS) − centroid‖
+
+    c is the target's similarity to the third group (mean cosine over the four modality pairs), k the offset
+    (minus the mean MCAS of the third group's own concepts). A large θ means near to the third group; the
+    distance says how far the target is from (1/3, 0), in no direction.
+
+    ``centroid=(0, 1/3)`` reproduces the column the paper prints: it was computed with the axes of the
+    centroid swapped.
+
+    The angle is NaN where c and 1 − |MCAS| + k are both 0: the origin lies in no direction.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a number, shapes that do not match, arrays of several libraries, or a centroid that is not a point.
+
+    Examples
+    --------
+    >>> unbiased = xmcas(mcas=0.0, similarity=1 / 3)
+    >>> round(unbiased.angle, 5), unbiased.distance
+    (0.32175, 0.0)
+    """
+    xp, (m, c, k) = numbers_together(mcas=mcas, similarity=similarity, offset=offset)
+    try:
+        np.broadcast_shapes(m.shape, c.shape, k.shape)
+    except ValueError:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (m, c)) + f" and {tuple(k.shape)}"
+        raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {shapes}") from None
+    if np.shape(centroid) != (2,) or not all(isinstance(x, Real) and isfinite(x) for x in centroid):
+        raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
+    m, c, k = (xp.where(xp.isfinite(x), x, xp.nan) for x in (m, c, k))
+    rest = 1 - xp.abs(m) + k
+    origin = (xp.abs(c) <= _ROUNDING) & (xp.abs(rest) <= _ROUNDING)
+    angle = xp.where(origin, xp.nan, xp.atan2(c, xp.where(origin, xp.ones_like(rest), rest)))
+    along, across = c - centroid[0], m - centroid[1]
+    squares = along * along + across * across
+    # The root has no slope at the centroid itself; left as it is there, the distance is 0 and its gradient too.
+    distance = xp.where(squares > 0, xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares))), squares)
+    reason = "" if bool(xp.all(xp.isfinite(m + c + k))) else UNDEFINED
+    reason = reason or (AT_ORIGIN if bool(xp.any(origin)) else "")
+    if xp is np and angle.ndim == 0:
+        return Xmcas(float(m), float(c), float(angle), float(distance), reason)
+    return Xmcas(m, c, angle, distance, reason)

@@ -32,7 +32,7 @@ from clinometer.runs import Run
 from clinometer.runs.storage import Directory
 from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
-from clinometer.studies.refusals.compared import refusal_table, refusals_in_words
+from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words
 from clinometer.suites import Suite
 
 

@@ -14,8 +14,7 @@ import pandas as pd
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
 from clinometer.report import wording
-from clinometer.report.figures import Figure
-from clinometer.report.figures.svg import pdf_file, svg_file
+from clinometer.report.figures import Figure, pdf_file, svg_file
 from clinometer.report.html import asset, environment
 from clinometer.report.inputs import report_input
 from clinometer.report.page import Page, Verdicts, View

@@ -11,7 +11,7 @@ import pandas as pd
 
 from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.xmcas import xmcas
+from clinometer.metrics.mcas import xmcas
 from clinometer.published import Published, published
 from clinometer.runs.store import Run
 from clinometer.suites import EditingSuite, LeaningSuite, Suite, load_suite

@@ -18,7 +18,7 @@ from clinometer.runs.ledger import samples_name
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
-from clinometer.stats.power import images_for_share, images_to_detect, images_to_show_balance
+from clinometer.stats.multiplicity import images_for_share, images_to_detect, images_to_show_balance
 from clinometer.suites import LeaningSuite, Suite
 
 SHARES = (0.6, 0.7, 0.8, 0.9)

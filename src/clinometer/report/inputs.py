@@ -138,27 +138,24 @@ def _notices(run: Run, damage: list[str]) -> list[str]:
 
 
 def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
+    # settings of the suite that were changed after the images were drawn, each with all it has been
+    lines_by_option: dict[str, list[str]] = {}
+    for change in record.get("suite_options") or []:
+        line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
+        lines_by_option.setdefault(f"{change['option']}, changed after drawing", []).append(line)
+    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in lines_by_option.items()}
     return {
         "seed": record["seed"],
         "created": record["created"],
         "images": _images_in_words(record, suite),
         "origin": record["origin"],
         "suite fingerprint": record["suite_fingerprint"],
-        **_changes(record),
+        **changes,
+        **({} if is_checked(record) else {"checksums": "none: begun by an earlier version, or taken out"}),
         **record["model"]["settings"],
         "machine": " ".join(record["machine"].values()),
         "versions": record["versions"],
     }
-
-
-def _changes(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the suite that were changed after the images were drawn, each with all it has been."""
-    lines_by_option: dict[str, list[str]] = {}
-    for change in record.get("suite_options") or []:
-        line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
-        lines_by_option.setdefault(f"{change['option']}, changed after drawing", []).append(line)
-    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in lines_by_option.items()}
-    return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version, or taken out"}
 
 
 def _value(setting: Any) -> str:

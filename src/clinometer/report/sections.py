@@ -312,14 +312,17 @@ def table(view: View) -> dict[str, Any]:
     }
 
 
-def _why(row: Row) -> str:
-    """Give the row's own reason, or why there is no verdict."""
-    return reason_words(row) if row.verdict and not_measured(row) else row.reason
-
-
 def _text_and_key(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
     if name == "note":
-        return "; ".join(part for part in (row.flag, verdict_words(row, view.label), _why(row)) if part), ""
+        return "; ".join(
+            part
+            for part in (
+                row.flag,
+                verdict_words(row, view.label),
+                reason_words(row) if row.verdict and not_measured(row) else row.reason,
+            )
+            if part
+        ), ""
     if name == "encoder":
         return ("mean" if row.encoder == MEAN else row.encoder), ""
     value = getattr(row, name)

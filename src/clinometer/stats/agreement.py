@@ -123,7 +123,13 @@ def krippendorff_alpha(
     table = np.asarray(ratings, np.float64)
     if table.ndim != 2:
         raise InvalidInputError(f"ratings: expected (raters × units), found shape {table.shape}")
-    coincidences = _coincidences(table)
+    # (units with two ratings × K × K) coincidences of each unit
+    categories = np.unique(table[np.isfinite(table)])
+    counts = (table[:, :, None] == categories).sum(axis=0)
+    counts = counts[counts.sum(axis=1) > 1].astype(np.float64)
+    pairs = counts[:, :, None] * counts[:, None, :]
+    pairs -= counts[:, :, None] * np.eye(len(categories))
+    coincidences = np.asarray(pairs / (counts.sum(axis=1) - 1)[:, None, None])
     n = len(coincidences)
     if n == 0:
         return Agreement(nan, nan, nan, 0, reason="no unit has two ratings")
@@ -142,16 +148,6 @@ def krippendorff_alpha(
     influence = np.where(np.isfinite(without), value - without, 0.0)
     interval = bca_interval(value, draws, influence, confidence, freedom=n - 1)
     return Agreement(value, float(interval.low), float(interval.high), n)
-
-
-def _coincidences(ratings: np.ndarray) -> np.ndarray:
-    """(units with two ratings × K × K) coincidences of each unit."""
-    categories = np.unique(ratings[np.isfinite(ratings)])
-    counts = (ratings[:, :, None] == categories).sum(axis=0)
-    counts = counts[counts.sum(axis=1) > 1].astype(np.float64)
-    pairs = counts[:, :, None] * counts[:, None, :]
-    pairs -= counts[:, :, None] * np.eye(len(categories))
-    return np.asarray(pairs / (counts.sum(axis=1) - 1)[:, None, None])
 
 
 def _alpha(coincidences: np.ndarray) -> np.ndarray:

@@ -159,13 +159,7 @@ def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threa
     edges = np.linspace(0, len(x), _SPANS_PER_WORKER * workers + 1).astype(int).tolist()
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(reduce_rows, edges[:-1], edges[1:]))
-    return _divide_by_lengths(x, direction, dots, squares, name)
-
-
-def _divide_by_lengths(
-    x: np.ndarray, direction: np.ndarray, dots: np.ndarray, squares: np.ndarray, name: str
-) -> np.ndarray:
-    """``dots / √squares``; rows whose squares left the safe range are checked and done again, scaled."""
+    # ``dots / √squares``; rows whose squares left the safe range are checked and done again, scaled
     unsafe = np.flatnonzero(~_squares_are_safe(squares))
     squares[unsafe] = 1
     scores: np.ndarray = dots / np.sqrt(squares)

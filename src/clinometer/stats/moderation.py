@@ -315,7 +315,20 @@ def _trend_of(moments: SampleMoments) -> VarianceTrend | None:
         coefficients = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
     intercept, slope, curvature = map(float, coefficients)
     trend = VarianceTrend(intercept, slope, curvature, own_share=1.0)
-    return replace(trend, own_share=_own_share(family, trend))
+    # w: what the residuals scatter beyond their sampling error, as a share of all they scatter. A residual is the mean
+    # of (1 + b2/n) (y − m)² − (b1 + 2 b2 m) (y − m) over the items, to first order, whose variance is a polynomial of
+    # the central moments
+    n, scale = family.size, 1 + trend.curvature / family.count
+    gradient = trend.slope + 2 * trend.curvature * family.mean
+    item = (
+        scale**2 * (family.fourth - family.second**2)
+        - 2 * scale * gradient * family.third
+        + gradient**2 * family.second
+    )
+    sampling = float(np.mean(item / (n - 1)))
+    fitted = 3 if trend.curvature < 0 else 1
+    beyond = float(np.square(_residual(family, trend)).sum() / (len(n) - fitted)) - sampling
+    return replace(trend, own_share=beyond / (beyond + sampling) if beyond > 0 else 0.0)
 
 
 def _least_squares(columns: Sequence[np.ndarray], values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -327,25 +340,6 @@ def _residual(moments: SampleMoments, trend: VarianceTrend) -> np.ndarray:
     m, variance = moments.mean, moments.variance
     at_own = trend.intercept + trend.slope * m + trend.curvature * (m**2 - variance / moments.count)
     return np.asarray(variance - at_own)
-
-
-def _own_share(moments: SampleMoments, trend: VarianceTrend) -> float:
-    """w: what the residuals scatter beyond their sampling error, as a share of all they scatter.
-
-    A residual is the mean of ``(1 + b2/n) (y − m)² − (b1 + 2 b2 m) (y − m)`` over the items, to first order, whose
-    variance is a polynomial of the central moments.
-    """
-    n, scale = moments.size, 1 + trend.curvature / moments.count
-    gradient = trend.slope + 2 * trend.curvature * moments.mean
-    item = (
-        scale**2 * (moments.fourth - moments.second**2)
-        - 2 * scale * gradient * moments.third
-        + gradient**2 * moments.second
-    )
-    sampling = float(np.mean(item / (n - 1)))
-    fitted = 3 if trend.curvature < 0 else 1
-    beyond = float(np.square(_residual(moments, trend)).sum() / (len(n) - fitted)) - sampling
-    return beyond / (beyond + sampling) if beyond > 0 else 0.0
 
 
 def _quadratic(coefficients: tuple[np.ndarray, float, float], mean: np.ndarray) -> np.ndarray:

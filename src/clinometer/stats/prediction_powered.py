@@ -181,8 +181,23 @@ def rated_share(
     rated = np.asarray(np.isfinite(table).any(axis=0))
     others = np.zeros(0) if unrated is None else np.asarray(unrated, np.float64).ravel()
     n = int(rated.sum())
-    total = _total(n_all, sizes) if readings is None else n + len(others)
-    sample = _sample(table, rated, outside, readings, strata, sizes, total)
+    total = n + len(others) if readings is not None else n_all
+    if readings is None and n_all is None and sizes is not None:
+        total = int(np.sum(sizes))
+    # the rated items, checked
+    neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
+    labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
+    if labels.shape != rated.shape or neither.shape != table.shape:
+        raise InvalidInputError(f"strata, outside: expected one for each of {len(rated)} items")
+    if (sizes is None) != (strata is None):
+        raise InvalidInputError("strata, sizes: expected both or neither")
+    drawn = np.bincount(labels[rated], minlength=1)
+    stratum_sizes = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
+    if len(stratum_sizes) < len(drawn):
+        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}")
+    stratum_sizes = np.maximum(stratum_sizes, np.bincount(labels[rated], minlength=len(stratum_sizes)))
+    f = _known_readings(readings, len(rated))[rated]
+    sample = _Sample(table[:, rated], neither[:, rated], f, labels[rated], stratum_sizes)
     reason = _reason(sample)
     if reason:
         return RatedShare(nan, nan, nan, n, total or 0, reason=reason)
@@ -323,35 +338,6 @@ def _rater_variance(
     terms = np.where(is_rated, single - centre, 0.0) * weights
     scatter, noise = float(np.square(terms.sum(axis=1)).sum()), float(np.square(terms).sum())
     return factor * max(scatter - noise, 0.0), factor * noise / (active - 1), float(active - 1)
-
-
-def _sample(
-    table: np.ndarray,
-    rated: np.ndarray,
-    outside: ArrayLike | None,
-    readings: ArrayLike | None,
-    strata: ArrayLike | None,
-    sizes: ArrayLike | None,
-    total: int | None,
-) -> _Sample:
-    """The rated items, checked."""
-    neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
-    labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
-    if labels.shape != rated.shape or neither.shape != table.shape:
-        raise InvalidInputError(f"strata, outside: expected one for each of {len(rated)} items")
-    if (sizes is None) != (strata is None):
-        raise InvalidInputError("strata, sizes: expected both or neither")
-    drawn = np.bincount(labels[rated], minlength=1)
-    stratum_sizes = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
-    if len(stratum_sizes) < len(drawn):
-        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}")
-    stratum_sizes = np.maximum(stratum_sizes, np.bincount(labels[rated], minlength=len(stratum_sizes)))
-    f = _known_readings(readings, len(rated))[rated]
-    return _Sample(table[:, rated], neither[:, rated], f, labels[rated], stratum_sizes)
-
-
-def _total(n_all: int | None, sizes: ArrayLike | None) -> int | None:
-    return int(np.sum(sizes)) if n_all is None and sizes is not None else n_all
 
 
 def _known_readings(readings: ArrayLike | None, n: int) -> np.ndarray:

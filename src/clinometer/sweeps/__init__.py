@@ -10,7 +10,6 @@ A sweep is a directory, and every cell of its grid is a run in it::
     SWEEP/sweep.html                 the page
 """
 
-from clinometer.sweeps.grid import AXES, Cell, Grid
-from clinometer.sweeps.reading import SweepFile, load_sweep, sweep_from_mapping
+from clinometer.sweeps.grid import AXES, Cell, Grid, SweepFile, load_sweep, sweep_from_mapping
 
 __all__ = ["AXES", "Cell", "Grid", "SweepFile", "load_sweep", "sweep_from_mapping"]

@@ -1,19 +1,25 @@
-"""The grid of a sweep: its axes, its cells, and what they are called."""
+"""A sweep as requested, a YAML file or a mapping of the same keys: its axes, its cells, and what they are called."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, ValidationError
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import SweepError
+from clinometer.pipeline.request import CellOptions, Scale
+from clinometer.suites.reading import read_request
+from clinometer.suites.strict import Number, Strict, Text, explain, several
 
 Value = str | int | float | None
 
@@ -67,7 +73,18 @@ class Cell:
     @property
     def name(self) -> str:
         """Its folder: what is asked for, in words that a path can hold. It does not depend on the rest of the grid."""
-        return _name(self)
+        by_axis = dict(self.values)
+        parts = [value_in_words(axis, by_axis.pop(axis)) for axis in ("model", "suite")]
+        options = {
+            axis.replace("_", "-"): value_in_words(axis, value) for axis, value in by_axis.items() if value is not None
+        }
+        parts += [f"{axis}-{value}" for axis, value in options.items()]
+        exact = "-".join(parts)
+        readable = re.sub(r"[^A-Za-z0-9._-]+", "-", exact)[:LONGEST].strip("-.")
+        if readable == exact:
+            return readable
+        digest = hashlib.sha256(json.dumps(self.values).encode()).hexdigest()[:8]
+        return f"{readable}-{digest}"
 
     @property
     def setting(self) -> Cell:
@@ -100,21 +117,6 @@ def value_in_words(axis: str, value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _name(cell: Cell) -> str:
-    by_axis = dict(cell.values)
-    parts = [value_in_words(axis, by_axis.pop(axis)) for axis in ("model", "suite")]
-    options = {
-        axis.replace("_", "-"): value_in_words(axis, value) for axis, value in by_axis.items() if value is not None
-    }
-    parts += [f"{axis}-{value}" for axis, value in options.items()]
-    exact = "-".join(parts)
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", exact)[:LONGEST].strip("-.")
-    if readable == exact:
-        return readable
-    digest = hashlib.sha256(json.dumps(cell.values).encode()).hexdigest()[:8]
-    return f"{readable}-{digest}"
-
-
 @dataclass(frozen=True)
 class Grid:
     """A grid, checked.
@@ -143,7 +145,12 @@ class Grid:
         if most > MOST_CELLS:
             raise SweepError(f"axes: {most:,} cells, more than {MOST_CELLS:,}; divide the sweep")
         self._check_baseline()
-        self._check_names()
+        # two cells that would share a folder: on many systems names that differ in case alone do
+        by_folder: dict[str, Cell] = {}
+        for cell in self:
+            other = by_folder.setdefault(cell.name.lower(), cell)
+            if other != cell:
+                raise SweepError(f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name")
 
     def _check_baseline(self) -> None:
         for axis, value in self.baseline.items():
@@ -161,14 +168,6 @@ class Grid:
                     f"baseline.{axis}: found {value_in_words(axis, value)}, and the axis has {choices}; give one of "
                     "them"
                 )
-
-    def _check_names(self) -> None:
-        """Two cells that would share a folder: on many systems names that differ in case alone do."""
-        by_folder: dict[str, Cell] = {}
-        for cell in self:
-            other = by_folder.setdefault(cell.name.lower(), cell)
-            if other != cell:
-                raise SweepError(f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name")
 
     def values(self, axis: str) -> tuple[Value, ...]:
         """The values of an axis; of one that is left out, its default."""
@@ -204,3 +203,82 @@ class Grid:
         values = {axis: self.baseline.get(axis, self.values(axis)[0]) for axis in AXES if axis not in REPLICATES}
         baseline = cell.at(**values)
         return baseline if baseline["lora"] else baseline.at(lora_scale=None)
+
+
+def _named(entry: Any) -> Any:
+    """``none`` as nothing."""
+    return [None if axis_value == "none" else axis_value for axis_value in several(entry)]
+
+
+Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
+TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Steps = Annotated[int, Field(ge=1, strict=True)]
+
+
+class Axes(Strict):
+    """The axes of a sweep, as a file writes them: a value or a list of them each."""
+
+    suite: Texts = ("reference",)
+    model: Texts = ("reference",)
+    checkpoint: TextsOrNone = (None,)
+    lora: TextsOrNone = (None,)
+    lora_scale: Annotated[tuple[Number | None, ...], BeforeValidator(_named)] = (None,)
+    scheduler: TextsOrNone = (None,)
+    negative_prompt: TextsOrNone = (None,)
+    guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
+    steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_named)] = (None,)
+    seed: Annotated[tuple[Seed, ...], BeforeValidator(several)] = (0,)
+
+
+class SweepFile(CellOptions):
+    """A sweep, as a file describes it. Whatever is not an axis holds for every cell."""
+
+    title: Text | None = None
+    out: Text | None = None
+    axes: Axes = Axes()
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda entry: entry and several(entry))] = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid, checked."""
+        axes: dict[str, tuple[Value, ...]] = {name: getattr(self.axes, name) for name in Axes.model_fields}
+        # the values of the baseline, read as those of its axes are
+        read: dict[str, Value] = {}
+        for axis, value in self.baseline.items():
+            if axis in Axes.model_fields:
+                (read[axis],) = getattr(Axes.model_validate({axis: value}), axis) or (None,)
+            else:
+                read[axis] = value
+        return Grid(axes, read)
+
+
+def load_sweep(path: str | os.PathLike[str]) -> SweepFile:
+    """Read a sweep's file.
+
+    Raises
+    ------
+    SweepError
+        There is none, or it says something it must not: the message names the file and the key.
+    """
+    return sweep_from_mapping(read_request(path, "sweep", SweepError), source=os.fspath(path))
+
+
+def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> SweepFile:
+    """Check a sweep that is already a mapping.
+
+    Raises
+    ------
+    SweepError
+        It says something it must not.
+    """
+    try:
+        sweep_file = SweepFile.model_validate(data)
+        sweep_file.grid  # noqa: B018 - checked now, not at the first cell
+    except ValidationError as error:
+        raise SweepError(explain(error, source)) from error
+    except SweepError as error:
+        raise SweepError(f"{source}: {error}") from error
+    return sweep_file

@@ -2,6 +2,8 @@
 
 Settings are held against each other as runs are (:mod:`clinometer.pipeline.comparison`), in pairs of images that were
 drawn from one noise. All differences of one kind over the whole grid are one family of tests.
+
+sweep.json holds the grid as it was asked, and what became of each cell.
 """
 
 from __future__ import annotations
@@ -9,28 +11,32 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer._cores import one_blas_thread
-from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
+from clinometer._secrets import masked_values
+from clinometer.errors import ClinometerError, RunCorruptError, RunMismatchError, RunNotFoundError, SweepError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.pipeline.comparison import compare_runs
+from clinometer.pipeline.request import ALIKE
 from clinometer.pipeline.score import resamples_of
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.fingerprint import fingerprint_of_scores
 from clinometer.runs.together import Comparison, pooled
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import with_refusals
-from clinometer.sweeps.grid import Cell, Grid, Value
-from clinometer.sweeps.record import SweepRecord, cell_place
+from clinometer.suites.strict import explain
+from clinometer.sweeps.grid import AXES, Cell, Grid, SweepFile, Value
 
 FOLDER: Final = "pooled"
 """Where numbers are kept that were computed from several runs."""
@@ -119,7 +125,19 @@ def _compared(directory: Directory, setting: Setting, baseline: Setting) -> Sett
         setting = _scored(directory, setting)
         if setting.cell == baseline.cell:
             return setting
-        return replace(setting, comparison=_comparison(directory, setting, baseline))
+        # over the seeds that both have
+        seeds = [seed for seed in setting.runs if seed in baseline.runs]
+        if not seeds:
+            raise RunNotFoundError("the baseline has no finished run of its seeds")
+        first, second = ([side.runs[seed] for seed in seeds] for side in (baseline, setting))
+        both = pooled(first), pooled(second)
+
+        def compute() -> Computed:
+            comparison = compare_runs(*both)
+            return comparison.scores, {name: getattr(comparison, name) for name in FACTS}
+
+        scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], compute)
+        return replace(setting, comparison=Comparison(first=both[0], second=both[1], scores=scores, **facts))
     except ClinometerError as error:
         return replace(setting, undone=str(error))
 
@@ -139,22 +157,6 @@ def _scored(directory: Directory, setting: Setting) -> Setting:
     return replace(setting, run=run, scores=scores)
 
 
-def _comparison(directory: Directory, setting: Setting, baseline: Setting) -> Comparison:
-    """Over the seeds that both have."""
-    seeds = [seed for seed in setting.runs if seed in baseline.runs]
-    if not seeds:
-        raise RunNotFoundError("the baseline has no finished run of its seeds")
-    first, second = ([side.runs[seed] for seed in seeds] for side in (baseline, setting))
-    both = pooled(first), pooled(second)
-
-    def compute() -> Computed:
-        comparison = compare_runs(*both)
-        return comparison.scores, {name: getattr(comparison, name) for name in FACTS}
-
-    scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], compute)
-    return Comparison(first=both[0], second=both[1], scores=scores, **facts)
-
-
 FACTS: Final = ("unpaired", "pairs", "dropped", "identical")
 """What a comparison tells besides its scores."""
 
@@ -162,7 +164,9 @@ FACTS: Final = ("unpaired", "pairs", "dropped", "identical")
 def _over_grid(settings: Sequence[Setting], *, until_decided: bool) -> list[Setting]:
     """The same with all differences of one kind corrected together, whatever the setting, the suite and the unit."""
     entries: list[tuple[int, Score]] = [
-        (order, row) for order, setting in enumerate(settings) for row in _rows(setting)
+        (order, row)
+        for order, setting in enumerate(settings)
+        for row in (() if setting.comparison is None else Scores.from_frame(setting.comparison.scores).rows)
     ]
     families = defaultdict[tuple[str, str, str], list[int]](list)
     for place, (_, row) in enumerate(entries):
@@ -196,10 +200,6 @@ def _sides(setting: Setting) -> tuple[str, str]:
     return groups.a, groups.b
 
 
-def _rows(setting: Setting) -> Sequence[Row]:
-    return () if setting.comparison is None else Scores.from_frame(setting.comparison.scores).rows
-
-
 def stored_table(directory: Directory, name: str, runs: Sequence[Run], compute: Callable[[], Computed]) -> Computed:
     """Read a table that follows from runs where it was computed from the same; else compute and keep it.
 
@@ -214,7 +214,11 @@ def stored_table(directory: Directory, name: str, runs: Sequence[Run], compute: 
         return directory.read_table(f"{stem}.parquet").to_pandas(ignore_metadata=True), facts
     except (RunNotFoundError, RunCorruptError):
         table, facts = compute()
-    _forget(directory, name)
+    # remove what was computed from an earlier state
+    for suffix in (".json", ".parquet"):
+        for file in directory.names(FOLDER, suffix):
+            if file.removeprefix(f"{FOLDER}/").removesuffix(suffix)[:-17] == name:
+                directory.remove(file)
     directory.write_table(f"{stem}.parquet", pa.Table.from_pandas(table, preserve_index=False))
     directory.write_json(f"{stem}.json", facts)
     return table, facts
@@ -228,9 +232,137 @@ def _hash_made_of(runs: Sequence[Run]) -> str | None:
     return hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:16]
 
 
-def _forget(directory: Directory, name: str) -> None:
-    """Remove what was computed from an earlier state."""
-    for suffix in (".json", ".parquet"):
-        for file in directory.names(FOLDER, suffix):
-            if file.removeprefix(f"{FOLDER}/").removesuffix(suffix)[:-17] == name:
-                directory.remove(file)
+RECORD: Final = "sweep.json"
+CELLS: Final = "cells"
+FORMAT: Final = 1
+
+COMMON: Final = (*ALIKE, "options")
+"""What all cells of a sweep are asked alike, as long as it lasts; the rest does not change an image."""
+
+
+class CellRecord(BaseModel):
+    """What became of a cell: ``reason`` says why it failed, or what it is waiting for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    values: dict[str, str | int | float | None]
+    status: Literal["planned", "finished", "failed"] = "planned"
+    reason: str = ""
+
+    @property
+    def cell(self) -> Cell:
+        """The cell."""
+        return Cell(tuple((axis, self.values.get(axis)) for axis in AXES))
+
+
+class SuiteRounds(BaseModel):
+    """How far the cells of a suite have come that are drawn until their differences are decided.
+
+    Attributes
+    ----------
+    level : how many images a seed each concept has in every cell that has not stopped it; the first round's where it
+        is not named.
+    stopped : by setting and concept, with how many images a seed the difference from the baseline was decided.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    level: dict[str, int] = {}
+    stopped: dict[str, dict[str, int]] = {}
+
+
+class SweepRecord(BaseModel):
+    """The contents of sweep.json.
+
+    Attributes
+    ----------
+    common : what all cells are asked alike.
+    axes, baseline : the grid that was asked last.
+    cells : every cell that was ever part of the sweep, by its folder.
+    rounds : by suite, how far the rounds have come of a sweep that is drawn until its differences are decided.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[1] = 1
+    created: str
+    title: str | None = None
+    common: dict[str, Any]
+    axes: dict[str, list[str | int | float | None]]
+    baseline: dict[str, str | int | float | None]
+    cells: dict[str, CellRecord]
+    rounds: dict[str, SuiteRounds] | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that was asked last."""
+        return Grid({axis: tuple(values) for axis, values in self.axes.items()}, self.baseline)
+
+    def status(self, cell: Cell) -> CellRecord:
+        """What became of a cell."""
+        return self.cells.get(cell.name) or CellRecord(values=dict(cell.values))
+
+
+def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
+    """The record of a sweep that is begun, or that is there and goes on with the same or more cells; it is written.
+
+    Raises
+    ------
+    SweepError
+        The directory holds a sweep of which all cells were asked something else.
+    RunMismatchError
+        It holds something that is no sweep.
+    """
+    grid, common = sweep_file.grid, masked_values(sweep_file.model_dump(mode="json", include=set(COMMON)))
+    if directory.exists(RECORD):
+        record = read_record(directory)
+        _require_same(directory, masked_values(record.common), common)
+    else:
+        if [name for name in directory.contents() if name != CELLS]:
+            raise RunMismatchError(
+                f"{directory.url}: not empty and not a sweep: it has no {RECORD}; give another --out"
+            )
+        record = SweepRecord(
+            created=datetime.now(UTC).isoformat("T", "seconds"), common=common, axes={}, baseline={}, cells={}
+        )
+    new = {cell.name: CellRecord(values=dict(cell.values)) for cell in grid}
+    axes: dict[str, list[Value]] = {axis: list(grid.values(axis)) for axis in AXES}
+    record = record.model_copy(
+        update={"title": sweep_file.title, "axes": axes, "baseline": dict(grid.baseline), "cells": new | record.cells}
+    )
+    write_record(directory, record)
+    return record
+
+
+def read_record(directory: Directory) -> SweepRecord:
+    """Read sweep.json.
+
+    Raises
+    ------
+    RunNotFoundError, SweepError
+        There is none, or it is not what was written.
+    """
+    place = directory.path(RECORD)
+    try:
+        return SweepRecord.model_validate(directory.read_json(RECORD))
+    except ValidationError as error:
+        raise SweepError(f"{explain(error, place)}; restore it, or give another --out") from error
+
+
+def write_record(directory: Directory, record: SweepRecord) -> None:
+    """Write sweep.json."""
+    directory.write_json(RECORD, record.model_dump(mode="json"))
+
+
+def cell_place(directory: Directory, cell: Cell) -> str:
+    """Where the run of a cell lies."""
+    return f"{directory.url.rstrip('/')}/{CELLS}/{cell.name}"
+
+
+def _require_same(directory: Directory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    for name in COMMON:
+        if old.get(name) != new.get(name):
+            raise SweepError(
+                f"{name}: found {new.get(name)}, and the cells of {directory.url} were asked with {old.get(name)}; "
+                "give that, or another --out"
+            )

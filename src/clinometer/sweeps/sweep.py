@@ -13,13 +13,10 @@ import pandas as pd
 from clinometer.errors import SweepError
 from clinometer.pipeline.audits import Workers
 from clinometer.runs import Directory, Progress, Run
-from clinometer.sweeps.grid import Cell
-from clinometer.sweeps.outcome import SweepOutcome, outcome_of
-from clinometer.sweeps.page import write_page
-from clinometer.sweeps.reading import SweepFile, load_sweep, sweep_from_mapping
-from clinometer.sweeps.record import SweepRecord, cell_place, opened_record, read_record
+from clinometer.sweeps.grid import Cell, SweepFile, load_sweep, sweep_from_mapping
+from clinometer.sweeps.outcome import SweepOutcome, SweepRecord, cell_place, opened_record, outcome_of, read_record
+from clinometer.sweeps.page import differences_of, table_of, write_page, write_tables
 from clinometer.sweeps.running import LoadedObjects, require_rounds, run_cells
-from clinometer.sweeps.table import differences_of, table_of, write_tables
 
 
 class Sweep:

@@ -15,9 +15,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import explorer, pages, people, pictures, runs_index, trends
+from clinometer.web import explorer, pages, pictures, runs_index, trends
 from clinometer.web.pages import problem, render
-from clinometer.web.ratings import making, organiser_pages, rater_pages
+from clinometer.web.ratings import organiser_pages, rater_pages, room
 from clinometer.web.ratings.room import Room
 from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.security import (
@@ -51,21 +51,17 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.state.shelf = Shelf(settings.cache / "samples")
     app.state.album = pictures.Album(settings.cache)
     app.state.ratings = Room(settings, app.state.album)
-    _include_routers(app)
+    organiser = [Depends(require_organiser)]
+    app.include_router(pages.router)
+    app.include_router(rater_pages.router)
+    for pages_with_routes in (runs_index, explorer, room, pictures, trends, organiser_pages):
+        app.include_router(pages_with_routes.router, dependencies=organiser)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _wrong_address)
     app.add_exception_handler(ClinometerError, _run_problem)
     app.add_exception_handler(Building, _still_reading)
     app.add_exception_handler(Exception, _own_error)
     return app
-
-
-def _include_routers(app: FastAPI) -> None:
-    organiser = [Depends(require_organiser)]
-    app.include_router(pages.router)
-    app.include_router(rater_pages.router)
-    for room in (runs_index, explorer, people, pictures, trends, making, organiser_pages):
-        app.include_router(room.router, dependencies=organiser)
 
 
 def _middleware(settings: ServerSettings) -> list[Middleware]:

@@ -2,7 +2,7 @@
 
 An answer is on disk when its transaction ends. SQLite runs in WAL mode with ``synchronous=FULL``, so a commit is synced
 before it returns; PostgreSQL's default does the same. Answers that come at once share a commit. What an SQLite file
-lost since is said when it is opened: :mod:`clinometer.web.seals`.
+lost since is said when it is opened: :mod:`clinometer.web.ratings.tables`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sqlalchemy.orm import Session
 
 from clinometer._secrets import masked_address
 from clinometer.errors import RatingsError, RatingsPlaceWarning
-from clinometer.web import seals
+from clinometer.web.ratings import tables
 
 Output = TypeVar("Output")
 
@@ -72,7 +72,7 @@ def file_of(url: str) -> Path | None:
 def is_kept(url: str) -> bool:
     """Whether there is a database, or was one that must be missed: none is made by looking for it."""
     place = file_of(url)
-    return place is None or place.exists() or seals.seal_file(place).exists()
+    return place is None or place.exists() or tables.seal_file(place).exists()
 
 
 def find_database(url: str, folder: Path, *former: Path) -> str:
@@ -115,8 +115,8 @@ def _move(old: Path, place: Path) -> None:
         moving = place.with_name(f"{place.name}.moving")
         shutil.move(old, moving)
         moving.replace(place)
-        if seals.seal_file(old).exists():
-            shutil.move(seals.seal_file(old), seals.seal_file(place))
+        if tables.seal_file(old).exists():
+            shutil.move(tables.seal_file(old), tables.seal_file(place))
     except (sqlite3.Error, OSError) as error:
         raise RatingsError(
             f"{old}: the database of ratings lies in a cache and cannot be moved to {place}: {_in_a_line(error)}; end "
@@ -164,7 +164,7 @@ def _require_file(place: Path) -> None:
     beside = [place.with_name(f"{place.name}{ending}") for ending in (".seal", "-wal")]
     there = [file for file in beside if file.exists()]
     if there:
-        n = seals.acknowledged(place)
+        n = tables.acknowledged(place)
         held = f" that held {n:,} changes" if n else ""
         raise RatingsError(
             f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
@@ -174,30 +174,30 @@ def _require_file(place: Path) -> None:
 
 def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
     """Look at the file before anything changes it, bring its schema up to date, and seal it where that is new."""
-    told = seals.acknowledged(place)
+    told = tables.acknowledged(place)
     with engine.execution_options(clinometer_reads=True).connect() as connection:
-        is_sealed = seals.is_sealed(connection) and not _is_outdated(connection)
-        damage = seals.damage_of(connection, told or 0) if is_sealed and not repair else ""
+        is_sealed = tables.is_sealed(connection) and not _is_outdated(connection)
+        damage = tables.damage_of(connection, told or 0) if is_sealed and not repair else ""
         if told is None and not repair:
             damage = (
-                damage or f"{seals.seal_file(place).name} is damaged, so it cannot be told whether answers are lost"
+                damage or f"{tables.seal_file(place).name} is damaged, so it cannot be told whether answers are lost"
             )
         if damage:
             raise RatingsError(
-                f"{place}: {damage}{seals.keep_log(place)}; restore it from a copy, or go on with what is there: "
+                f"{place}: {damage}{tables.keep_log(place)}; restore it from a copy, or go on with what is there: "
                 f"clinometer ratings repair --database sqlite:///{place}"
             )
     if is_sealed and not repair:
         return
     with engine.connect() as connection:
-        seals.remove_triggers(connection)
+        tables.remove_triggers(connection)
         if repair:
             connection.exec_driver_sql("REINDEX")
         _upgrade(connection, commit=False)
-        seals.seal(connection)
-        changes = seals.changes_of(connection)
+        tables.seal(connection)
+        changes = tables.changes_of(connection)
         connection.commit()
-    seals.acknowledge(place, changes, anew=True)
+    tables.acknowledge(place, changes, anew=True)
 
 
 def repair_database(url: str) -> str:
@@ -213,7 +213,7 @@ def repair_database(url: str) -> str:
         raise RatingsError(f"--database {address_of(url)}: expected the file of an SQLite database, found none")
     copy = place.with_name(f"{place.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     shutil.copy2(place, copy)
-    seals.keep_log(place)
+    tables.keep_log(place)
     open_database(url, repair=True).dispose()
     return str(copy)
 
@@ -226,9 +226,9 @@ def writing(engine: Engine) -> Iterator[Session]:
         with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
             session.flush()
-            changes = seals.changes_of(session.connection()) if place is not None else 0
+            changes = tables.changes_of(session.connection()) if place is not None else 0
         if place is not None:
-            seals.acknowledge(place, changes)
+            tables.acknowledge(place, changes)
 
 
 def _turn_of(engine: Engine) -> AbstractContextManager[Any]:
@@ -349,7 +349,7 @@ def _durable(connection: Any, record: Any) -> None:
     The log is where a commit is lost with all that follow it; what is removed is overwritten.
     """
     connection.isolation_level = None  # SQLAlchemy begins transactions; the driver would begin them late
-    seals.register(connection)
+    tables.register_sum(connection)
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",

@@ -1,4 +1,4 @@
-"""The explorer: pictures of some runs side by side, aligned by the noise that they began from.
+"""The explorer: pictures of some runs side by side, aligned by the noise that they began from, with their verdicts.
 
 Filters and order are those of the first run that is chosen; what the others drew from the same noise stands beside it.
 The whole state of a view is in its address.
@@ -6,8 +6,9 @@ The whole state of a view is in its address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -19,11 +20,13 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.exceptions import HTTPException
 
 from clinometer import api
+from clinometer.report import wording
 from clinometer.report.comparison import run_names
-from clinometer.web.findings import Finding, findings_of, furthest
+from clinometer.report.rows import Row, Scores
+from clinometer.report.wording import verdict_group_of, verdict_in_full
 from clinometer.web.pages import is_partial, render
-from clinometer.web.people import Vote, votes_of
 from clinometer.web.pictures import Identifier
+from clinometer.web.ratings.room import Vote, votes_of
 from clinometer.web.runs_index import Listed, RunEntry
 from clinometer.web.samples import (
     ORDERS,
@@ -39,6 +42,64 @@ from clinometer.web.samples import (
     Samples,
     Status,
 )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with its score.
+
+    Attributes
+    ----------
+    lean : which colour and mark it has, as in the report. words : the verdict.
+    number, interval : the score and its 95 % interval.
+    """
+
+    lean: str
+    words: str
+    metric: str
+    number: str
+    interval: str
+
+
+def findings_of(entry: RunEntry) -> Mapping[str, Finding]:
+    """The finding of each concept of a run; none of a run without scores."""
+    assert entry.run is not None
+    return _findings(entry.run, entry.stamp) if entry.listed.is_scored else {}
+
+
+@lru_cache(maxsize=64)
+def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
+    rows = judged(Scores.from_frame(run.scores))
+    digits = wording.digits_for([row.value for row in rows.values()])
+    return {concept: _finding(run, row, digits) for concept, row in rows.items()}
+
+
+def furthest(entry: RunEntry) -> list[str]:
+    """The concept that leans furthest to either side, where any does."""
+    assert entry.run is not None
+    rows = judged(Scores.from_frame(entry.run.scores)).values() if entry.listed.is_scored else []
+    sides = ([row for row in rows if verdict_group_of(row) == side] for side in ("a", "b"))
+    return [max(leaning, key=lambda row: abs(row.value)).concept for leaning in sides if leaning]
+
+
+def _finding(run: api.Run, row: Row, digits: int) -> Finding:
+    return Finding(
+        verdict_group_of(row),
+        verdict_in_full(row, run.suite.label_of) or "no verdict",
+        wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
+        wording.signed(row.value, digits),
+        wording.interval(row.low, row.high, digits),
+    )
+
+
+def judged(rows: Iterable[Row]) -> dict[str, Row]:
+    """The first row of each concept that bears a verdict of its own: that of the study's main score."""
+    by_concept: dict[str, Row] = {}
+    for row in rows:
+        if row.concept and row.verdict and not row.group:
+            by_concept.setdefault(row.concept, row)
+    return by_concept
+
 
 router = APIRouter()
 
@@ -177,20 +238,7 @@ def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Respo
         return _of_newest(request.app.state, listed)
     view = viewed(request.app.state, query)
     template = "explorer_view.html" if is_partial(request, "view") else "explorer.html"
-    return render(
-        request,
-        template,
-        v=view,
-        runs=_nearest_first(listed, view),
-        orders=ORDERS,
-        statuses=STATUSES,
-        sizes=PER_PAGE,
-        ways=_ways(view),
-    )
-
-
-def _ways(view: ExplorerPage) -> dict[People, str]:
-    """Choices by what people said, as far as anybody said anything, and the one that the address holds."""
+    # choices by what people said, as far as anybody said anything, and the one that the address holds
     column = view.columns[0]
     kinds = {vote.is_simulated for vote in column.votes.values()}
     offered: set[People] = {"any", view.query.people}
@@ -198,7 +246,19 @@ def _ways(view: ExplorerPage) -> dict[People, str]:
         offered |= {"rated", "alike", "otherwise"} if column.eye and column.eye.groups else {"rated"}
     if True in kinds:
         offered.add("simulated")
-    return {way: words for way, words in PEOPLE.items() if way in offered}
+    # runs that can stand beside the leading one first: those of its suite
+    suite = view.columns[0].entry.listed.suite
+    whole = [run for run in listed if not run.error]
+    return render(
+        request,
+        template,
+        v=view,
+        runs=sorted(whole, key=lambda run: (run.suite != suite, run.name)),
+        orders=ORDERS,
+        statuses=STATUSES,
+        sizes=PER_PAGE,
+        ways={way: words for way, words in PEOPLE.items() if way in offered},
+    )
 
 
 def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
@@ -216,13 +276,6 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
     return RedirectResponse(
         ExplorerQuery(run=[newest.id], of=[target_keys[c] for c in furthest(entry) if c in target_keys]).address(), 303
     )
-
-
-def _nearest_first(listed: Sequence[Listed], view: ExplorerPage) -> list[Listed]:
-    """Runs that can stand beside the leading one first: those of its suite."""
-    suite = view.columns[0].entry.listed.suite
-    whole = [run for run in listed if not run.error]
-    return sorted(whole, key=lambda run: (run.suite != suite, run.name))
 
 
 def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:

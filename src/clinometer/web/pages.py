@@ -30,12 +30,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"csrf_field": csrf_field, "csrf_token": csrf_token, "version": _version()}
+    version = metadata.version("clinometer")
+    environment.globals |= {"csrf_field": csrf_field, "csrf_token": csrf_token, "version": version}
     return environment
-
-
-def _version() -> str:
-    return metadata.version("clinometer")
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

@@ -85,7 +85,7 @@ class Album:
         """
         parts: dict[int, dict[int, Stored]] = {}
         for image in images:
-            if image.sha256 and not self._has(f"{image.sha256}/{size}"):
+            if image.sha256 and self._cached(f"{image.sha256}/{size}") is None:
                 parts.setdefault(image.part, {})[image.row] = image
         for part, by_row in sorted(parts.items()):
             for row, content in read_through(run, part, by_row):
@@ -93,9 +93,6 @@ class Album:
                     picture = shrunk(content, SIDES[size]) if content and _is_of(content, by_row[row]) else None
                 if picture is not None:
                     self._keep(f"{by_row[row].sha256}/{size}", picture)
-
-    def _has(self, key: str) -> bool:
-        return self._cached(key) is not None
 
     def _cached(self, key: str) -> bytes | None:
         query = "SELECT digest, content FROM kept WHERE key = ?"

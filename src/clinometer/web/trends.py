@@ -16,12 +16,11 @@ from clinometer import api
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
-from clinometer.report.figures.lines import Step, trend_figure
+from clinometer.report.figures.marks import Step, trend_figure
 from clinometer.report.html import asset, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import verdict_words
-from clinometer.web.explorer import MOST_RUNS
-from clinometer.web.findings import judged
+from clinometer.web.explorer import MOST_RUNS, judged
 from clinometer.web.pages import render
 from clinometer.web.runs_index import Listed, RunEntry
 

@@ -155,7 +155,14 @@ def differential_association(
         raise InvalidInputError(f"expected 'prompt' or 'image', found {unit!r}", field="unit")
     require_count("resamples", resamples, least=0)
     x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in prompts] for prompts in (x, x_a, x_b, y, y_a, y_b))
-    _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])
+    widths = set()
+    for array in (*x, *x_a, *x_b, *y, *y_a, *y_b):
+        if array.ndim != 2:
+            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {array.shape}")
+        if len(array):
+            widths.add(array.shape[1])
+    if len(widths) > 1:
+        raise InvalidInputError(f"embeddings: found dimensions {sorted(widths)}; use one encoder for all")
     pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
     return pair_association(
         pair, unit=unit, alternative=alternative, method=method, permutations=permutations, resamples=resamples, rng=rng
@@ -343,14 +350,3 @@ def _ends(
 
 def _joined(*reasons: str) -> str:
     return "; ".join(reason for reason in reasons if reason)
-
-
-def _require_one_width(arrays: Sequence[np.ndarray]) -> None:
-    widths = set()
-    for array in arrays:
-        if array.ndim != 2:
-            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {array.shape}")
-        if len(array):
-            widths.add(array.shape[1])
-    if len(widths) > 1:
-        raise InvalidInputError(f"embeddings: found dimensions {sorted(widths)}; use one encoder for all")

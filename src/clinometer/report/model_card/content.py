@@ -24,7 +24,6 @@ from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
 from clinometer.runs.protocol import Departure
-from clinometer.suites import Suite
 
 ROWS: Final = 20
 """Verdicts of a run that a card lists; the others are counted."""
@@ -76,28 +75,7 @@ def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Row], list[Row]]:
 def _values(run: CardInput, rows: int) -> dict[str, Any]:
     view = run.page.view.of(run.report)
     told: Told = run.page.told(view)
-    return {
-        "title": run.report.title,
-        "finding": told.finding,
-        "strongest": told.strongest,
-        "facts": _facts(view),
-        "verdicts": [_table(verdicts, rows) for verdicts in told.verdicts],
-        "warnings": _warnings(view, told),
-        "departures": [Departure(**departure).sentence for departure in run.report.departures or ()],
-        "limits": limits_of(run.page, view),
-        "missing": run.missing,
-        "command": fenced(one_line(run.command), "sh"),
-        "measured_by": _versions(view).get("clinometer", "of an unknown version"),
-        "asked": _asked(run.report.suite),
-    }
-
-
-def _asked(suite: Suite) -> str:
-    return f"{suite.description} Source: {suite.source}" if suite.source else suite.description or suite.title
-
-
-def _facts(view: View) -> list[tuple[str, str]]:
-    """List the facts of the report's first screen, then what pins the models, their settings and the software."""
+    # list the facts of the report's first screen, then what pins the models, their settings and the software
     how = measured_how(view)
     settings = view.report.settings
     pinned = [("Generator", _in_a_cell(how["generator"]["identity"]))]
@@ -109,7 +87,24 @@ def _facts(view: View) -> list[tuple[str, str]]:
         *pinned,
         ("Software", _in_a_cell(list(_versions(view).items()))),
     ]
-    return [*facts(view), *((name, value) for name, value in more if value)]
+    return {
+        "title": run.report.title,
+        "finding": told.finding,
+        "strongest": told.strongest,
+        "facts": [*facts(view), *((name, value) for name, value in more if value)],
+        "verdicts": [_table(verdicts, rows) for verdicts in told.verdicts],
+        "warnings": _warnings(view, told),
+        "departures": [Departure(**departure).sentence for departure in run.report.departures or ()],
+        "limits": limits_of(run.page, view),
+        "missing": run.missing,
+        "command": fenced(one_line(run.command), "sh"),
+        "measured_by": _versions(view).get("clinometer", "of an unknown version"),
+        "asked": (
+            f"{run.report.suite.description} Source: {run.report.suite.source}"
+            if run.report.suite.source
+            else run.report.suite.description or run.report.suite.title
+        ),
+    }
 
 
 def _versions(view: View) -> dict[str, str]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.figures import Ink
 from clinometer.report.figures.marks import Mark
-from clinometer.report.figures.svg import Ink
 from clinometer.report.gallery import (
     MOST_PER_PROMPT,
     Samples,
@@ -23,7 +23,9 @@ from clinometer.report.sections import masthead, measured_how, nothing_judged, p
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
 from clinometer.studies.classification.figures import (
     LINE_WIDTH,
+    ClassificationView,
     association_figure,
+    contrast_in_words,
     contrast_mark,
     differential_figure,
     differential_models_figure,
@@ -32,7 +34,6 @@ from clinometer.studies.classification.figures import (
     noise_figure,
     pair_figure,
 )
-from clinometer.studies.classification.view import ClassificationView, contrast_in_words
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",

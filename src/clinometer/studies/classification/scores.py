@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.records import Score, corrected, permuted
+from clinometer.metrics.two_runs import MISSING, with_bounds
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share
 from clinometer.stats.clusters import contrast as contrast_estimate
@@ -142,7 +142,8 @@ def association_curves(
     nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
     study = _ClassificationStudy(errors, design, tolerance, 1, 0, confidence, nothing)
     points = []
-    for n in _grid(design.noise_samples):
+    steps = {digit * 10**power for power in range(7) for digit in (1, 2, 3, 5)}
+    for n in sorted({n for n in steps if n <= design.noise_samples[-1]} | set(design.noise_samples)):
         for group in design.groups:
             estimate = study.association(group, n)
             points.append(CurvePoint("association", group, n, estimate.value, estimate.low, estimate.high))
@@ -203,12 +204,12 @@ class _ClassificationStudy:
 
     def differentials(self) -> Iterator[Score]:
         for n in self.design.noise_samples:
-            filled = [self._differentials(n, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))] if self._lacks else []
+            filled = (
+                [self._differentials(n, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))]
+                if any(own.any() for own in self.missing.values())
+                else []
+            )
             yield from with_bounds(self._differentials(n), {MISSING: filled})
-
-    @property
-    def _lacks(self) -> bool:
-        return any(own.any() for own in self.missing.values())
 
     def _differentials(self, n: int, x: float = nan, y: float = nan) -> list[Score]:
         """ΔS of every contrast, judged, with what is missing of its sides taken to choose so."""
@@ -268,7 +269,12 @@ class _ClassificationStudy:
     def choices(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
         for group in self.design.groups:
-            chosen = _likeliest_class(self.errors[group])
+            # the class of the smallest mean over the trials that all classes of an image have; −1 without one
+            errors = self.errors[group]
+            shared = np.isfinite(errors).all(axis=1)
+            counts = shared.sum(axis=-1)
+            means = np.where(shared[:, None, :], errors, 0.0).sum(axis=-1, dtype=np.float64)
+            chosen = np.where(counts > 0, means.argmin(axis=1), -1)
             for order, name in enumerate((*self.design.a, *self.design.b)):
                 picked = np.where(chosen < 0, nan, chosen == order)
                 share = cluster_share(picked, 1, self.confidence)
@@ -338,19 +344,6 @@ def _difference(x: Sequence[ClusterEstimate], y: Sequence[ClusterEstimate]) -> C
 
 def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
     return corrected(rows, family)
-
-
-def _likeliest_class(errors: np.ndarray) -> np.ndarray:
-    """The class of the smallest mean over the trials that all classes of an image have; −1 without one."""
-    shared = np.isfinite(errors).all(axis=1)
-    counts = shared.sum(axis=-1)
-    means = np.where(shared[:, None, :], errors, 0.0).sum(axis=-1, dtype=np.float64)
-    return np.where(counts > 0, means.argmin(axis=1), -1)
-
-
-def _grid(noise_samples: Sequence[int]) -> list[int]:
-    steps = {digit * 10**power for power in range(7) for digit in (1, 2, 3, 5)}
-    return sorted({n for n in steps if n <= noise_samples[-1]} | set(noise_samples))
 
 
 def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDesign) -> dict[str, np.ndarray]:

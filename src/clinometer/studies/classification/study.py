@@ -6,6 +6,7 @@ from typing import Final
 
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
+from clinometer.studies.classification.figures import DENOISER, ClassificationView, contrast_in_words
 from clinometer.studies.classification.page import CLASSIFICATION as PAGE
 from clinometer.studies.classification.page import side_by_side
 from clinometer.studies.classification.scoring import (
@@ -15,7 +16,6 @@ from clinometer.studies.classification.scoring import (
     score_classification,
     unclassified_parts,
 )
-from clinometer.studies.classification.view import DENOISER, ClassificationView, contrast_in_words
 from clinometer.studies.study import PartStage, Study
 from clinometer.suites import ClassificationSuite, Suite
 

@@ -15,8 +15,7 @@ from clinometer.metrics.portrait_differences import PortraitPair, difference_row
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families, with_reasons
-from clinometer.studies.editing.average_faces import mean_of_known
-from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
+from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import PIXELS, UNBOUNDED, flips, portrait_means, read_gender
 
 

@@ -15,16 +15,21 @@ import pandas as pd
 from PIL import Image
 
 from clinometer.errors import ModelError
-from clinometer.metrics.face_warp import mean_shape, warp_face
-from clinometer.metrics.skin import skin_tone
+from clinometer.metrics.skin import mean_shape, skin_tone, warp_face
 from clinometer.models.faces import EXTRA, load_landmarker
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
-from clinometer.studies.editing.average_faces import average_face, edit_faces, portrait_faces
-from clinometer.studies.editing.design import EditingDesign, Faces, setting_name
+from clinometer.studies.editing.design import (
+    EditingDesign,
+    Faces,
+    average_face,
+    edit_faces,
+    portrait_faces,
+    setting_name,
+)
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool
 from clinometer.suites.editing import PORTRAIT
@@ -256,13 +261,12 @@ def average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign, align
             "group": [row[0] for row in rows],
             "category": [row[1] for row in rows],
             "setting": [row[2] for row in rows],
-            "image": [_png(row[3][0]) for row in rows],
+            "image": [
+                None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))
+                for face in (row[3][0] for row in rows)
+            ],
             "alignment": alignment.words,
             "faces": [row[3][1] for row in rows],
             "drawn": [int(row[4].sum()) for row in rows],
         }
     )
-
-
-def _png(face: np.ndarray | None) -> bytes | None:
-    return None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))

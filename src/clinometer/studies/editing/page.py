@@ -15,8 +15,7 @@ from clinometer.report.page import Page, Section, Verdicts
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead, measured_how, people, protocol, table
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
-from clinometer.studies.editing.figures import flip_matrix, flips_figure, known_cells, skin_arrows
-from clinometer.studies.editing.view import EditingView
+from clinometer.studies.editing.figures import EditingView, flip_matrix, flips_figure, known_cells, skin_arrows
 
 SHOWN: Final = 3
 """Portraits of each group that are shown with all their edits."""

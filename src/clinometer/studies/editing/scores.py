@@ -7,24 +7,30 @@ face.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite, nan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import scipy
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.skin import without_wide_interval
-from clinometer.metrics.two_runs import with_reasons
+from clinometer.metrics.two_runs import MISSING, with_bounds, with_reasons
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
-from clinometer.studies.editing.average_faces import average_face_changes, mean_of_known
-from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings
+from clinometer.studies.editing.design import (
+    EditingDesign,
+    Faces,
+    GenderReadings,
+    average_face_changes,
+    mean_of_known,
+    setting_name,
+)
 
 METRIC = "editing"
 SINGLE_WORDING = "flip_rate_single_wording"
@@ -118,7 +124,16 @@ def editing_study(
         Shapes that do not match the design.
     """
     groups = np.asarray(groups)
-    _check_shapes(readings, faces, groups, design)
+    n, cells = len(groups), (len(groups), len(design.professions), len(design.strengths))
+    if groups.ndim != 1 or (n and not (groups.min() >= 0 and groups.max() < len(design.groups))):
+        raise InvalidInputError(f"groups: expected (n,) positions among {len(design.groups)} groups")
+    expected = {"before": (n,), "after": cells}
+    for name, shape in expected.items():
+        for owner, own_shape in [("faces", getattr(faces, name).shape)] + [
+            (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
+        ]:
+            if own_shape != shape:
+                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
     lost = np.zeros((len(groups), len(design.professions), len(design.strengths)), bool) if missing is None else missing
     study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost)
     rows: list[Score] = []
@@ -333,14 +348,93 @@ def _with_q(rows: list[Score], subject: str) -> list[Score]:
     return [done[i] for i in range(len(rows))]
 
 
-def _check_shapes(readings: Sequence[GenderReadings], faces: Faces, groups: np.ndarray, design: EditingDesign) -> None:
-    n, cells = len(groups), (len(groups), len(design.professions), len(design.strengths))
-    if groups.ndim != 1 or (n and not (groups.min() >= 0 and groups.max() < len(design.groups))):
-        raise InvalidInputError(f"groups: expected (n,) positions among {len(design.groups)} groups")
-    expected = {"before": (n,), "after": cells}
-    for name, shape in expected.items():
-        for owner, own_shape in [("faces", getattr(faces, name).shape)] + [
-            (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
-        ]:
-            if own_shape != shape:
-                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
+PLANTED_ORDER: Final = "planted_order"
+FEWEST_PLANTED: Final = 3
+"""Professions whose leaning must be known before their order says something."""
+
+
+def planted_order(
+    readings: Sequence[GenderReadings],
+    groups: np.ndarray,
+    design: EditingDesign,
+    planted: Mapping[str, Mapping[str, float]],
+    *,
+    n_resamples: int = 2_000,
+    seed: int = 0,
+) -> list[Score]:
+    """Rank correlation of flip rates with the planted probability of what they flip to, a row a strength and encoder.
+
+    ::
+
+        ρ = Spearman's correlation, over groups g and professions p,
+            of  flip rate(g, p)  with  planted(p)[the other gender than g's]
+
+    in [−1, 1]; 1: the more a profession was planted for the other gender, the oftener a portrait edited into it flips.
+    The interval resamples portraits within groups, professions fixed. Draws are noisier than the rates themselves, so
+    that it lies a little towards 0. ``n_target`` counts portraits.
+
+    Parameters
+    ----------
+    groups : (n,) each portrait's position in ``design.groups``.
+    planted : profession → gender → probability; professions that are not in it are left out.
+
+    Raises
+    ------
+    InvalidInputError
+        Groups that are not as many as the readings.
+    """
+    places = [
+        place for place, name in enumerate(design.professions) if {design.a, design.b} <= set(planted.get(name, ()))
+    ]
+    if len(places) < FEWEST_PLANTED:
+        return []
+    names = list(design.professions)
+    other = {design.a: design.b, design.b: design.a}
+    truth = np.array([[planted[names[p]][other[group.gender]] for p in places] for group in design.groups])
+    rows = []
+    for reading in readings:
+        if len(reading.before) != len(groups):
+            raise InvalidInputError(f"{reading.encoder}: expected {len(groups)} portraits, found {len(reading.before)}")
+        flipped, _ = flips(read_gender(reading.before), read_gender(reading.after))
+        for s, strength in enumerate(design.strengths):
+            by_group = [flipped[groups == g][:, places, s] for g in range(len(design.groups))]
+            rows.append(_order_row(by_group, truth, reading.encoder, setting_name(strength), n_resamples, seed))
+    return rows
+
+
+def _order_row(
+    by_group: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str, n_resamples: int, seed: int
+) -> Score:
+    value = float(_spearman(np.array([_rates(of_one) for of_one in by_group])[None], truth)[0])
+    low, high, reason = nan, nan, ""
+    if not np.isfinite(value):
+        reason = "a group has no flip rate, or all are alike: nothing to order"
+    elif min(map(len, by_group)) < 2:
+        reason = "a group has one portrait: no interval"
+    else:
+        # portraits resampled within groups; draws in which nothing can be ordered are left out
+        rng = np.random.default_rng([seed, 4])
+        drawn = [_rates(of_one[rng.integers(len(of_one), size=(n_resamples, len(of_one)))]) for of_one in by_group]
+        low, high = np.nanquantile(_spearman(np.stack(drawn, axis=1), truth), [0.025, 0.975])
+    return Score(
+        metric=METRIC, component=PLANTED_ORDER, encoder=encoder, setting=setting, value=value,
+        low=float(low), high=float(high), n_target=sum(map(len, by_group)), reason=reason,
+    )  # fmt: skip
+
+
+def _rates(flipped: np.ndarray) -> np.ndarray:
+    """Share of flips over the last axis but one, of what is there: (…, n, P) → (…, P); NaN where nothing is."""
+    is_known = np.isfinite(flipped)
+    count = is_known.sum(axis=-2)
+    total = np.where(is_known, flipped, 0.0).sum(axis=-2)
+    return np.asarray(np.divide(total, count, out=np.full(total.shape, nan), where=count > 0))
+
+
+def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Correlation of mid-ranks: (B, G, P) and (G, P) → (B,); NaN where a rate is missing or all are alike."""
+    ranks = scipy.stats.rankdata(rates.reshape(len(rates), -1), axis=1)
+    x = scipy.stats.rankdata(truth.ravel())
+    x = x - x.mean()
+    y = ranks - ranks.mean(axis=1, keepdims=True)
+    scale = np.sqrt((x**2).sum() * (y**2).sum(axis=1))
+    return np.asarray(np.divide(y @ x, scale, out=np.full(len(y), nan), where=np.isfinite(scale) & (scale > 0)))

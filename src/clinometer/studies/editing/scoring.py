@@ -24,8 +24,7 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
-from clinometer.studies.editing.planted_order import planted_order
-from clinometer.studies.editing.scores import editing_study
+from clinometer.studies.editing.scores import editing_study, planted_order
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT

@@ -14,10 +14,10 @@ from clinometer.runs import Run
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.vectors import embedded
 from clinometer.stats.association import association_scores
+from clinometer.studies.editing.figures import PIXELS, EditingView
 from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.page import side_by_side
 from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
-from clinometer.studies.editing.view import PIXELS, EditingView
 from clinometer.studies.study import ComparedGroups, PartStage, Study
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT

@@ -7,6 +7,7 @@ from math import cos, isfinite, radians, sin
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     ENCODER_SHAPES,
     MARKS,
@@ -19,7 +20,6 @@ from clinometer.report.figures.marks import (
     place,
     span,
 )
-from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of

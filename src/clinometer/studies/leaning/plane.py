@@ -7,6 +7,7 @@ from math import degrees, pi
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     MARKS,
     ROW_HEIGHT,
@@ -19,7 +20,6 @@ from clinometer.report.figures.marks import (
     place,
     span,
 )
-from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.view import LeaningView
 

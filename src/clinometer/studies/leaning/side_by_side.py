@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     LEFT,
     draw_mark,
@@ -22,7 +23,6 @@ from clinometer.report.figures.marks import (
     shade_alternate,
     span,
 )
-from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row, Scores
 from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha

@@ -22,9 +22,9 @@ from clinometer.metrics.differences import judge_sides
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
-from clinometer.stats.distinct import order_p_value
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.splits import order_p_value
 
 METRIC = "refusal"
 NO_ENCODER = ""

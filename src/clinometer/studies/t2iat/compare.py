@@ -29,11 +29,12 @@ from clinometer.studies.t2iat.scores.compared_runs import (
     draws_of,
     effect_size_of,
     levelled,
+    magnitude_of_stimuli,
     pair_swaps,
     shared_stimuli,
+    stimulus_difference_rows,
 )
-from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings, counted_once
-from clinometer.studies.t2iat.scores.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
+from clinometer.studies.t2iat.scores.stimuli import DesignedTest, T2iatDesign, T2iatEmbeddings, counted_once
 
 SWAP_TEST = "runs swapped prompt by prompt, with all images of the prompt, two-sided"
 

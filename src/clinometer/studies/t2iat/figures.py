@@ -1,13 +1,18 @@
-"""Figures of a T2IAT study: effect sizes, distributions (the paper's figure 3), arrows (its figure 4)."""
+"""A run of a T2IAT study as its sections see it, and their figures.
+
+Effect sizes, distributions (the paper's figure 3), arrows (its figure 4).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from clinometer.report import wording
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     HALO,
     LANE,
@@ -23,10 +28,10 @@ from clinometer.report.figures.marks import (
     span,
     within,
 )
-from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.page import PairView
 from clinometer.report.rows import Row
-from clinometer.report.wording import verdict_group_of
-from clinometer.studies.t2iat.view import T2IATView
+from clinometer.report.wording import verdict_group_of, without_estimate
+from clinometer.suites import DifferentialTest, T2iatSuite
 
 _LEFT: Final = 168
 _ROW: Final = 30
@@ -90,7 +95,8 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
             draw_box(axes, [boxes[part][name].value for part in BOX], y, mark.colour, f"m{y}")
             outliers = stored_curve(view, "association_outlier", name)[0]
             axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
-            tips[f"m{y}"] = _box_words(view, name, boxes)
+            first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
+            tips[f"m{y}"] = drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
         label_rows(axes, names)
         name_ends(axes, view)
         return finish(
@@ -143,11 +149,6 @@ def draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str, 
         zorder=4,
         gid=gid,
     )
-
-
-def _box_words(view: T2IATView, name: str, boxes: dict[str, dict[str, Row]]) -> str:
-    first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
-    return drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
 
 
 def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
@@ -321,3 +322,98 @@ def _draw_distribution(
 def _quartiles(name: str, model: str, five: Sequence[Row], digits: int) -> str:
     first, median, third = (wording.signed(row.value, digits) for row in five[1:4])
     return drawable(f"{name}, {model}: median {median}, quartiles {first} to {third}", 140)
+
+
+class T2IATView(PairView):
+    """Rows by test and by stimulus, and the names of attributes and concepts."""
+
+    @property
+    def suite(self) -> T2iatSuite:
+        """The suite in the shape that the study has."""
+        assert isinstance(self.report.suite, T2iatSuite)
+        return self.report.suite
+
+    @property
+    def label_a(self) -> str:
+        """Label of the attribute that a positive association leans to."""
+        return self.label(self.suite.axis.a)
+
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two attributes of a difference, that of ``side``, the first of them, in front."""
+        return [self.label_a, self.label_b]
+
+    @property
+    def label_b(self) -> str:
+        """Label of the other attribute."""
+        return self.label(self.suite.axis.b)
+
+    def concept_label(self, concept: str) -> str:
+        """Label of a concept; ``"all"`` is all of them."""
+        return self.suite.concept_label(concept) if concept in self.suite.concepts else "All concepts"
+
+    def test_subject(self, test: DifferentialTest) -> str:
+        """``"Career, against Family"``."""
+        return f"{self.concept_label(test.x)}, against {self.concept_label(test.y)}"
+
+    @cached_property
+    def statistics(self) -> dict[str, Row]:
+        """S of each test, averaged over encoders."""
+        return self.scores.by_concept("t2iat", "differential_association")
+
+    @cached_property
+    def effect_sizes(self) -> dict[str, Row]:
+        """Cohen's d of each test."""
+        return self.scores.by_concept("t2iat", "effect_size")
+
+    def stimulus_rows(self, metric: str, component: str) -> dict[str, Row]:
+        """A number of each stimulus, by its name."""
+        return self.scores.by_concept(metric, component)
+
+    @cached_property
+    def associations(self) -> dict[str, Row]:
+        """Mean association of each stimulus's images."""
+        return self.stimulus_rows("association", "mean")
+
+    def ordered(self, concept: str) -> list[str]:
+        """A concept's stimuli that have an association, by their median, highest first."""
+        medians = self.stimulus_rows("association", "median")
+        names = [s.name for s in self.suite.concepts[concept].stimuli if s.name in medians and medians[s.name].defined]
+        return sorted(names, key=lambda name: -medians[name].value)
+
+    @cached_property
+    def digits(self) -> int:
+        """Decimal places for associations."""
+        rows = [*self.statistics.values(), *self.associations.values()]
+        return wording.digits_for([row.value for row in rows])
+
+    @property
+    def judged(self) -> dict[str, Row]:
+        """The rows that the verdicts are about: tests, or single stimuli where the suite has no tests."""
+        if self.suite.tests:
+            names, rows = [test.name for test in self.suite.tests], self.statistics
+        else:
+            names, rows = [stimulus.name for _, stimulus in self.suite.stimuli()], self.associations
+        return {name: rows.get(name) or without_estimate(concept=name) for name in names}
+
+    @property
+    def over(self) -> str:
+        """Tell what the judged interval is over: prompts of tests, images of stimuli."""
+        return "stimuli" if self.suite.tests else "images"
+
+    def effect_words(self, test: str) -> str:
+        """Write an effect size with Cohen's word: ``d +1.05, large``; his thresholds are the paper's."""
+        row = self.effect_sizes.get(test)
+        if row is None or not row.defined:
+            return ""
+        return f"d {wording.signed(row.value)}, {self.magnitude(row)}"
+
+    @staticmethod
+    def magnitude(row: Row) -> str:
+        """Find Cohen's word for an effect size."""
+        words = (("negligible", 0.2), ("small", 0.5), ("medium", 0.8))
+        return next((word for word, below in words if abs(row.value) < below), "large")
+
+    def subject(self, name: str) -> str:
+        """Name what a judged row is about."""
+        tests = {test.name: test for test in self.suite.tests}
+        return self.test_subject(tests[name]) if name in tests else name

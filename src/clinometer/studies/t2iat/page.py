@@ -32,6 +32,7 @@ from clinometer.report.sections import (
 )
 from clinometer.report.wording import held_back, leans, needed, not_measured, reason_words, slightly, too_few
 from clinometer.studies.t2iat.figures import (
+    T2IATView,
     arrow_figure,
     arrow_limits,
     distribution_figure,
@@ -40,7 +41,6 @@ from clinometer.studies.t2iat.figures import (
     effect_figure,
     effect_models_figure,
 )
-from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import DifferentialTest
 
 MOST_NAMED: Final = 3

@@ -18,7 +18,6 @@ from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool, Scored
 from clinometer.studies.t2iat import (
     ConceptMeasurer,
-    Density,
     DesignedTest,
     MeasuredConcept,
     T2iatDesign,
@@ -45,7 +44,20 @@ def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     names = [f"concept {name!r}" for name in suite.concepts]
     measured = made(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
     study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
-    return Scored(scores_table(study.scores), _curves(study.densities))
+    # densities point by point, and the images beyond the whiskers
+    columns = ("curve", "concept", "x", "y")
+    rows = [
+        row
+        for density in study.densities
+        for row in (
+            *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
+            *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
+        )
+    ]
+    return Scored(
+        scores_table(study.scores),
+        pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float}),
+    )
 
 
 @dataclass(frozen=True)
@@ -140,17 +152,3 @@ def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors
         },
         repeats={name: vectors.repeats[name, ""] for name in neutral_texts},
     )
-
-
-def _curves(densities: Sequence[Density]) -> pd.DataFrame:
-    """Densities point by point, and the images beyond the whiskers."""
-    columns = ("curve", "concept", "x", "y")
-    rows = [
-        row
-        for density in densities
-        for row in (
-            *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
-            *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
-        )
-    ]
-    return pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float})

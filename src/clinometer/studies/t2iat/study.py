@@ -14,9 +14,9 @@ from clinometer.runs.ratings.store import Rated
 from clinometer.runs.vectors import embedded
 from clinometer.stats.association import association_scores
 from clinometer.studies.study import ComparedGroups, Study, named_answers
+from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE, side_by_side
 from clinometer.studies.t2iat.scoring import compare_t2iat_runs, score_t2iat
-from clinometer.studies.t2iat.view import T2IATView
 from clinometer.suites import Suite, T2iatSuite
 
 

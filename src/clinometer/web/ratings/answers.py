@@ -1,4 +1,7 @@
-"""Raters join, answer and undo. Each function is one transaction's work. See decision 45."""
+"""Raters join, answer and undo; simulated raters of known skill do so for a demonstration.
+
+Each function is the work of one transaction. See decision 45.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,29 @@ from datetime import timedelta
 from math import isfinite
 from typing import Final
 
-from sqlalchemy import case, func, insert, or_, select
+from sqlalchemy import Engine, case, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, joinedload
 
-from clinometer.web.ratings.links import HELD, hash_of, is_here, new_token
+from clinometer.errors import RatingsError
+from clinometer.runs import Run
+from clinometer.runs.ratings.scoring import readings_of
+from clinometer.studies import rated_of
+from clinometer.web.database import writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
+from clinometer.web.ratings.tasks import (
+    HELD,
+    TaskSpec,
+    answers_for,
+    draw_from,
+    hash_of,
+    invitation_of,
+    invite,
+    is_here,
+    make_task,
+    new_token,
+    rater_of,
+)
 
 APART: Final = 5
 """Items at least that stand between an item and its repeat, where there are so many."""
@@ -139,3 +159,49 @@ def undo(session: Session, rater: Rater, place: int) -> None:
     ).first()
     if last is not None and last[1] == place:
         session.delete(last[0])
+
+
+TITLE: Final = "Demonstration: simulated raters"
+SKILLS: Final = (0.98, 0.95, 0.9, 0.8, 0.6)
+"""How often each rater answers as the encoder reads, or as an image was asked for."""
+WANTED: Final = 3
+"""People that each item wants: a visitor can rate, too."""
+
+
+def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
+    """Make the task, once, of the first run that an encoder has read; returns its id.
+
+    Its raters are named by their skill and marked as simulated: nothing counts their answers among people's.
+
+    Raises
+    ------
+    RatingsError
+        There is no such run.
+    """
+    with writing(engine) as session:
+        task_id = session.scalar(select(Task.id).where(Task.title == TITLE).with_for_update())
+        if task_id is not None:
+            return task_id
+        run = next((run for run in runs if run.is_scored and readings_of(run, rated_of(run))), None)
+        if run is None:
+            raise RatingsError("--demo: no run that an encoder has read; make one first: clinometer audit")
+        spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
+        task = make_task(session, spec, draw_from([run], 4, strata="reading", attention=4))
+        token = invite(session, task)
+        session.flush()
+        read, groups = readings_of(run, rated_of(run))["mean"], rated_of(run).groups
+        truth = {name: groups[0] if reads else groups[1] for name, reads in read.items()}
+        for order, skill in enumerate(SKILLS):
+            # one simulated rater goes through the task
+            rng = random.Random(order)
+            invitation = invitation_of(session, token)
+            own, _ = join(session, invitation) if invitation is not None else ("", "")
+            rater = rater_of(session, own)
+            assert rater is not None  # the task was just made
+            rater.name, rater.simulated = f"skill-{skill:.0%}".rstrip("%"), True
+            for turn in session.scalars(select(Turn).where(Turn.rater_id == rater.id).order_by(Turn.place)):
+                right = turn.item.attention or truth[turn.item.name]
+                wrong = groups[1] if right == groups[0] else groups[0]
+                answer = right if rng.random() < skill else wrong
+                record(session, rater, turn.place, answer, round(rng.lognormvariate(0.8, 0.4), 2))
+        return task.id

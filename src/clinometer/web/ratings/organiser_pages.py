@@ -1,7 +1,8 @@
-"""What an organiser sees: tasks, how far they are, how far raters agree; and what can be done with a task."""
+"""Pages of the organiser: make a task of runs of the index, follow it, invite raters, take its answers out."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request, Response
@@ -10,15 +11,114 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
 
+from clinometer import api
 from clinometer._csv import csv_text
+from clinometer.errors import ClinometerError, RatingsError
+from clinometer.runs.ratings.sampling import SHOWN, Strata
 from clinometer.runs.ratings.scoring import agreement_so_far, rater_summaries
 from clinometer.web.database import reading, writing
 from clinometer.web.pages import render
 from clinometer.web.ratings import tasks
-from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
 
 router = APIRouter(prefix="/ratings")
+
+QUESTION = "Whom does the picture show?"
+
+
+@dataclass
+class TaskForm:
+    """The fields of the form, as they were typed."""
+
+    run: list[str] = field(default_factory=list)
+    title: str = "What do these pictures show?"
+    question: str = QUESTION
+    images: int = 10
+    shown: int = SHOWN
+    strata: Strata = "concept"
+    raters: int = 3
+    items: int = 0
+    repeats: int = 5
+    attention: int = 4
+    other: str = "\n".join(OTHER_ANSWERS)
+    consent: str = CONSENT
+    warning: str = ""
+    blur: bool = False
+
+
+@router.get("/new")
+def new_task_page(request: Request, run: str = "") -> Response:
+    """The form."""
+    return _form(request, TaskForm([run] if run else []))
+
+
+@router.post("/new")
+def new_task(
+    request: Request,
+    title: Annotated[str, Form(max_length=200)],
+    question: Annotated[str, Form(max_length=500)],
+    consent: Annotated[str, Form(max_length=20_000)],
+    run: Annotated[list[str] | None, Form()] = None,
+    images: Annotated[int, Form(ge=0, le=10_000)] = 10,
+    shown: Annotated[int, Form(ge=1, le=100)] = SHOWN,
+    strata: Annotated[Strata, Form()] = "concept",
+    raters: Annotated[int, Form(ge=1, le=1_000)] = 3,
+    items: Annotated[int, Form(ge=0, le=100_000)] = 0,
+    repeats: Annotated[int, Form(ge=0, le=100)] = 5,
+    attention: Annotated[int, Form(ge=0, le=1_000)] = 4,
+    other: Annotated[str, Form(max_length=2_000)] = "",
+    warning: Annotated[str, Form(max_length=2_000)] = "",
+    blur: Annotated[bool, Form()] = False,
+) -> Response:
+    """Make the task, or show the form again with what is wrong."""
+    form = TaskForm(
+        run or [],
+        title,
+        question,
+        images,
+        shown,
+        strata,
+        raters,
+        items,
+        repeats,
+        attention,
+        other,
+        consent,
+        warning,
+        blur,
+    )
+    try:
+        identifier = _make(request, form)
+    except ClinometerError as error:
+        return _form(request, form, str(error), 400)
+    return RedirectResponse(f"/ratings/{identifier}", 303)
+
+
+def _make(request: Request, form: TaskForm) -> str:
+    runs = [_run(request, identifier) for identifier in form.run]
+    if not runs:
+        raise RatingsError("Choose at least one run.")
+    others = tuple(dict.fromkeys(line.strip() for line in form.other.splitlines() if line.strip()))
+    spec = TaskSpec(
+        form.title, form.question, answers_for(runs, others), form.raters, form.items, form.repeats / 100,
+        form.consent, form.warning, form.blur,
+    )  # fmt: skip
+    drawn_items = draw_from(runs, form.images, strata=form.strata, attention=form.attention, shown=form.shown)
+    with writing(request.app.state.ratings.engine) as session:
+        return make_task(session, spec, drawn_items).id
+
+
+def _run(request: Request, identifier: str) -> api.Run:
+    """A run that can be shown: ``get`` refuses every other."""
+    run: api.Run = request.app.state.runs.get(identifier).run
+    return run
+
+
+def _form(request: Request, form: TaskForm, message: str = "", status: int = 200) -> Response:
+    listed: list[Any] = [run for run in request.app.state.runs.listed() if not run.error]
+    return render(request, "ratings/new.html", status, form=form, runs=listed, message=message)
+
 
 Identifier = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
@@ -172,6 +272,15 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
         task = _task(session, identifier)
         answers = tasks.answers_of(session, task)
         by_kind = answers[~answers.simulated], answers[answers.simulated]
+        # every rater, with the length of their order and what they answered
+        summaries = rater_summaries(answers)
+        rows = session.execute(
+            select(Rater, func.count(Turn.id))
+            .outerjoin(Turn, Turn.rater_id == Rater.id)
+            .where(Rater.task_id == identifier)
+            .group_by(Rater.id)
+            .order_by(Rater.id)
+        ).all()
         values = {
             "task": task,
             "told": [
@@ -179,25 +288,13 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
                 for who, given in zip(("people", "simulated raters"), by_kind, strict=True)
                 if len(given) or who == "people"
             ],
-            "raters": _raters(session, identifier, rater_summaries(answers)),
+            "raters": [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows],
             "concepts": _concepts(session, task),
-            "items": _items(session, identifier),
+            "items": sorted(_counts(session, identifier), key=lambda pair: pair[1])[:50],
             "invitations": session.scalars(select(Invitation).where(Invitation.task_id == identifier)).all(),
             "moment": now(),
         }
         return render(request, "ratings/task.html", **{"link": "", "exported": None, **values, **extra})
-
-
-def _raters(session: Session, identifier: str, summaries: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every rater, with the length of their order and what they answered."""
-    rows = session.execute(
-        select(Rater, func.count(Turn.id))
-        .outerjoin(Turn, Turn.rater_id == Rater.id)
-        .where(Rater.task_id == identifier)
-        .group_by(Rater.id)
-        .order_by(Rater.id)
-    ).all()
-    return [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows]
 
 
 def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
@@ -217,11 +314,6 @@ def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
         .order_by(Item.id)
     )
     return [(item, n) for item, n in rows]
-
-
-def _items(session: Session, identifier: str) -> list[tuple[Item, int]]:
-    """The items that have the fewest answers."""
-    return sorted(_counts(session, identifier), key=lambda pair: pair[1])[:50]
 
 
 def _concepts(session: Session, task: Task) -> list[dict[str, Any]]:

@@ -13,10 +13,9 @@ from starlette.exceptions import HTTPException
 from clinometer.web.database import reading
 from clinometer.web.pages import render
 from clinometer.web.ratings import answers
-from clinometer.web.ratings.links import invitation_of, rater_of, rater_refusal, refusal_of
 from clinometer.web.ratings.room import Room
 from clinometer.web.ratings.tables import Invitation, Rater
-from clinometer.web.ratings.tasks import blurred_of
+from clinometer.web.ratings.tasks import blurred_of, invitation_of, rater_of, rater_refusal, refusal_of
 
 router = APIRouter()
 

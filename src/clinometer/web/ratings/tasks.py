@@ -1,24 +1,31 @@
-"""Tasks are made, counted, closed, and taken out into the runs that their images are of."""
+"""Make, count and close tasks, export their answers into the runs of their images, and invite raters.
+
+An invitation is an address that only its recipient knows. The database holds its hash: reading the database lets nobody
+in. See decision 45.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 import pandas as pd
-from sqlalchemy import Engine, Select, delete, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Engine, Select, delete, func, or_, select
+from sqlalchemy.orm import Session, joinedload
 
+from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings, rescore
-from clinometer.runs.ratings.sampling import DrawnItem
+from clinometer.runs.ratings.sampling import DrawnItem, draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
-from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
+from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, clock, now
 
 OTHER_ANSWERS: Final = ("neither", "cannot tell")
 MOST_ANSWERS: Final = 9
@@ -94,6 +101,15 @@ def make_task(session: Session, spec: TaskSpec, items: Sequence[tuple[str, Drawn
     session.add(task)
     session.flush()
     return task
+
+
+def draw_from(runs: Sequence[Run], images: int, **drawing: Any) -> list[tuple[str, DrawnItem]]:
+    """Draw the items of a task from several runs, each with the place of its run, as ``draw_items`` does of one."""
+    return [
+        (masked(run.directory.place), item)
+        for run in runs
+        for item in draw_items(run, rated_of(run), images, **drawing)
+    ]
 
 
 def task_of(session: Session, identifier: str) -> Task:
@@ -261,3 +277,83 @@ def listed_tasks(session: Session) -> list[ListedTask]:
         ListedTask(task, *counts.get((task.id, False), (0, 0)), *counts.get((task.id, True), (0, 0)))
         for task in session.scalars(select(Task).order_by(Task.created.desc()))
     ]
+
+
+BYTES = 24
+HELD: Final = timedelta(hours=2)
+"""How long places and pictures wait for a rater, from consent or the last answer on, by the database's clock."""
+
+
+def new_token() -> str:
+    """192 random bits, as an address can hold them."""
+    return secrets.token_urlsafe(BYTES)
+
+
+def hash_of(token: str) -> str:
+    """What is kept of a token. It is random, so a plain hash cannot be searched for."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def invite(session: Session, task: Task, *, days: float = 30, raters_most: int = 0) -> str:
+    """A new invitation to a task; returns its token, which is shown once.
+
+    Raises
+    ------
+    RatingsError
+        It would expire at once.
+    """
+    if not 0 < days <= 3650:
+        raise RatingsError(f"days: expected a number above 0, at most 3650, found {days:g}")
+    token = new_token()
+    expires = now() + timedelta(days=days)
+    session.add(Invitation(task_id=task.id, hash=hash_of(token), expires=expires, raters_most=raters_most))
+    return token
+
+
+def invitation_of(session: Session, token: str) -> Invitation | None:
+    """The invitation of a token; None of an unknown one."""
+    return session.scalar(select(Invitation).where(Invitation.hash == hash_of(token)))
+
+
+def rater_of(session: Session, token: str) -> Rater | None:
+    """The rater of a token; None of an unknown one."""
+    query = select(Rater).where(Rater.hash == hash_of(token))
+    return session.scalar(query.options(joinedload(Rater.task), joinedload(Rater.invitation)))
+
+
+def refusal_of(session: Session, invitation: Invitation) -> str:
+    """Why an invitation lets nobody in any more; empty where it does."""
+    if invitation.revoked is not None:
+        return "This invitation was withdrawn."
+    if invitation.expires <= now():
+        return "This invitation has expired."
+    if invitation.task.closed is not None:
+        return "This task is closed. Thank you for coming."
+    takes_place = or_(is_here(session), _answers_of_rater().exists())
+    raters = session.scalar(select(func.count()).where(Rater.invitation_id == invitation.id, takes_place)) or 0
+    if invitation.raters_most and raters >= invitation.raters_most:
+        return "As many people as were asked for have come. Thank you for coming."
+    return ""
+
+
+def is_here(session: Session) -> ColumnElement[bool]:
+    """Tell raters who consented or answered within ``HELD`` from those for whom nothing waits any longer."""
+    since = clock(session) - HELD
+    return or_(Rater.consented > since, _answers_of_rater().where(Answer.given > since).exists())
+
+
+def _answers_of_rater() -> Select[int]:
+    """Select the answers of the rater that an outer query is about."""
+    own = select(Answer.turn_id).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == Rater.id)
+    return own.correlate(Rater)
+
+
+def rater_refusal(rater: Rater) -> str:
+    """Why a rater cannot go on; empty where they can."""
+    if rater.withdrawn is not None:
+        return "Your answers were withdrawn, and nothing of them is used."
+    if rater.invitation.revoked is not None:
+        return "This invitation was withdrawn."
+    if rater.invitation.expires <= now():
+        return "This invitation has expired."
+    return "This task is closed. Thank you for your answers." if rater.task.closed is not None else ""

@@ -9,13 +9,14 @@ from math import isfinite, nan
 import numpy as np
 import scipy
 
-from clinometer.metrics.internal import (
+from clinometer.metrics.mcas import (
     aligned_diffusion_bias,
+    components,
+    composite,
     diffusion_bias,
     signed_bias_amplification,
     signed_diffusion_bias,
 )
-from clinometer.metrics.mcas import components, composite
 from clinometer.metrics.records import Score
 from clinometer.stats.proportion import fieller_interval
 from clinometer.studies.leaning.scores.contrasts import ContrastTests, contrast_tests, pair_weights, stimulus_covariance

@@ -1,7 +1,7 @@
 """What the images of one target say: all that a study needs of their vectors, measured one target at a time.
 
 Pictures that are there more than once, as a fixed seed or a cache gives them, each count once. What is one picture is
-decided by the vectors of all encoders together (:mod:`clinometer.stats.distinct`), within a target and within an
+decided by the vectors of all encoders together (:mod:`clinometer.stats.splits`), within a target and within an
 attribute prompt. Twenty pictures of which four differ are a sample of four.
 
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
@@ -23,7 +23,7 @@ import numpy as np
 from clinometer._cores import available_cores, mapped_by_threads
 from clinometer.stats.association import matmul, unit_vectors
 from clinometer.stats.blocks import chosen, pieces_of, sizes_of
-from clinometer.stats.distinct import drawn_once, signatures
+from clinometer.stats.splits import drawn_once, signatures
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     averaged_embeddings,

@@ -9,10 +9,9 @@ from math import isfinite
 
 import numpy as np
 
-from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
+from clinometer.metrics.mcas import CENTROID, MODALITIES, composite, group_similarity, xmcas
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import OTHERS
-from clinometer.metrics.xmcas import CENTROID, xmcas
 from clinometer.stats.bootstrap import fold_interval
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, contrast_weights, pair_weights
 from clinometer.studies.leaning.scores.cosines import (

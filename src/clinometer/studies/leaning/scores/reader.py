@@ -28,7 +28,7 @@ import scipy
 
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
-from clinometer.stats.misclassification import Informedness, ReadingCounts, informedness
+from clinometer.stats.confusion import Informedness, ReadingCounts, informedness
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
     permute_labels,

@@ -19,7 +19,7 @@ import numpy as np
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import OTHERS
-from clinometer.stats.misclassification import corrected_share
+from clinometer.stats.confusion import corrected_share
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.design import (
     Design,
@@ -75,7 +75,7 @@ def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: f
 def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
     """Correct the share of every target for misreading: beside each row ``share``, of the same view.
 
-    :func:`clinometer.stats.misclassification.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
+    :func:`clinometer.stats.confusion.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
     the view misreads.
     """
     return [

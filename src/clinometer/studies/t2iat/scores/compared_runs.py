@@ -1,26 +1,43 @@
-"""Two runs of a T2IAT study side by side: their sets, their resamples, what is shared."""
+"""Two runs of a T2IAT study side by side: their sets, their resamples, and how single stimuli differ."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 
+from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
+from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import (
     PairDraws,
     PairSwaps,
     SetDraws,
+    WelchEstimate,
+    bilinear_mean,
     difference_draws,
+    mean_part,
+    paired_bilinear_difference,
     places_of,
     set_draws,
     set_swaps,
 )
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
-from clinometer.metrics.two_runs import cut_alike, image_seeds
-from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings
-from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
+from clinometer.metrics.two_runs import cut_alike, image_seeds, magnitude_row
+from clinometer.metrics.verdict import stimulus_ends
+from clinometer.stats.bootstrap import magnitude_excess
+from clinometer.stats.permutation import sign_flip_test
+from clinometer.studies.t2iat.scores.stimuli import (
+    DesignedTest,
+    StimulusCosines,
+    T2iatDesign,
+    T2iatEmbeddings,
+    average_stimulus,
+    images_only,
+    stimulus_cosines,
+)
 
 
 @dataclass(frozen=True)
@@ -169,3 +186,167 @@ def levelled(
 
     pairs = list(zip(first, second, strict=True))
     return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
+
+
+PAIRED_TEST = "paired t of images of one noise, two-sided"
+UNPAIRED_TEST = "Welch t of the difference between the runs' images, two-sided"
+
+
+def stimulus_difference_rows(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: T2iatDesign,
+    encoder: str,
+    *,
+    paired: bool,
+    confidence: float,
+    missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
+    side: int | None = None,
+) -> list[Score]:
+    """ΔAsc of every stimulus with its t interval over images and its p.
+
+    ::
+
+        ΔAsc = Asc(second) − Asc(first)                 positive: the second leans more to attribute a
+        se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
+
+    ``missing`` : neutral images of either run that are not there; with ``side`` they make ΔAsc least (0) or most.
+    """
+    rows = []
+    for concept, stimuli in design.concepts.items():
+        for name in stimuli:
+            lost = [of_run.get(name, 0) for of_run in missing]
+            both = first[name], second[name]
+            if side is not None:  # of pairs it is not asked which picture is there: neither is taken to be
+                counts = [sum(lost)] * 2 if paired else lost
+                both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
+            about: dict[str, Any] = {"concept": name, "category": concept, "encoder": encoder, "n_missing": sum(lost)}
+            row = _row(*both, design, paired, confidence, **about)
+            rows.append(replace(row, n_target=min(len(run[name].image_a) for run in (first, second))))
+    return rows
+
+
+def _row(
+    first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool, confidence: float,
+    **about: Any,
+) -> Score:  # fmt: skip
+    estimate = difference_estimate(first, second, design, paired=paired)
+    (low, high), p = _interval_and_p(estimate, confidence)
+    return Score(
+        metric=METRIC,
+        component="association",
+        value=estimate.value,
+        low=low,
+        high=high,
+        p=p,
+        p_error=0.0 if isfinite(p) else nan,
+        test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "",
+        n_target=min(cosines.image_a.shape[0] for cosines in (first, second)),
+        n_a=min(cosines.image_a.shape[1] for cosines in (first, second)),
+        n_b=min(cosines.image_b.shape[1] for cosines in (first, second)),
+        reason=estimate.reason,
+        **about,
+    )
+
+
+def difference_estimate(
+    first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, *, paired: bool,
+    signs: tuple[float, float] = (1.0, 1.0),
+) -> WelchEstimate:  # fmt: skip
+    """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip((first, second), signs, strict=True)]
+    if paired:
+        return paired_bilinear_difference(cosines[0], cosines[1], what)
+    return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
+
+
+def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
+    """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
+    if estimate.value == 0 and estimate.standard_error == 0:
+        return (0.0, 0.0), 1.0
+    return estimate.interval(confidence), estimate.p_value()
+
+
+def magnitude_of_stimuli(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: T2iatDesign,
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    test: str,
+    confidence: float,
+) -> Score:
+    """``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
+
+    p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
+    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved
+    outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
+    """
+    names = [name for stimuli in design.concepts.values() for name in stimuli]
+    names = [name for name in names if len(first[name].associations) and len(second[name].associations)]
+    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(names)}
+    if not names:
+        return not_measured(Score(reason="no stimulus is measured in both runs", **about))
+    names, left_out = _with_error(first, second, names, design)
+    about["n_target"] = len(names)
+    estimates = [_aligned(first[name], second[name], design, paired) for name in names]
+    values = np.array([estimate.value for estimate in estimates])
+    permutation = sign_flip_test(values, rng=rng)
+    low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
+    variance, freedom = mean_part(values)
+    over_stimuli = WelchEstimate(float(values.mean()), (variance,), (freedom,))
+    stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
+    alone = "interval over stimuli: there is one only" if len(names) == 1 else ""
+    row = Score(
+        value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        test=test, **permuted(permutation), reason="; ".join(filter(None, (alone, left_out))), **about,
+    )  # fmt: skip
+    excess = [_excess(run, names, design) for run in (first, second)]
+    return magnitude_row(row, excess, ends=stimulus_ends, containing=True)
+
+
+def _with_error(
+    first: Mapping[str, StimulusCosines], second: Mapping[str, StimulusCosines], names: list[str],
+    design: T2iatDesign,
+) -> tuple[list[str], str]:  # fmt: skip
+    """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
+    spread = [
+        [np.isfinite(estimate.standard_error) for estimate in _estimates(run, names, design)] for run in (first, second)
+    ]
+    with_spread = [name for name, *finite in zip(names, *spread, strict=True) if all(finite)]
+    if not with_spread:
+        return names, "no interval: every stimulus has one image of a kind in one of the runs"
+    out = [name for name in names if name not in with_spread]
+    words = named_or_counted(out, "stimuli")
+    return with_spread, f"left out, with one image of a kind in one of the runs: {words}" if out else ""
+
+
+def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> list[WelchEstimate]:
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
+
+
+def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> float:
+    """By how much a run's mean magnitude may be too large, with stimuli near 0."""
+    estimates = _estimates(run, names, design)
+    return float(
+        magnitude_excess(
+            [estimate.value for estimate in estimates], [estimate.standard_error for estimate in estimates]
+        ).mean()
+    )
+
+
+def _aligned(first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool) -> WelchEstimate:
+    """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
+    signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
+    return difference_estimate(first, second, design, paired=paired, signs=signs)
+
+
+def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
+    """The mean of independent estimates."""
+    n = len(estimates)
+    variances = tuple(v / n**2 for estimate in estimates for v in estimate.variances)
+    freedoms = tuple(f for estimate in estimates for f in estimate.freedoms)
+    return WelchEstimate(sum(estimate.value for estimate in estimates) / n, variances, freedoms)

@@ -15,11 +15,13 @@ import numpy as np
 from clinometer.metrics.t2iat.differential import set_generator
 from clinometer.metrics.t2iat.draws import SetDraws, centred, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, prompt_set
-from clinometer.studies.t2iat.scores.design import T2iatDesign, T2iatEmbeddings, counted_once
 from clinometer.studies.t2iat.scores.stimuli import (
     MeasuredStimulus,
     StimulusCosines,
+    T2iatDesign,
+    T2iatEmbeddings,
     average_stimulus,
+    counted_once,
     images_only,
     measured_stimulus,
     reading,

@@ -11,17 +11,23 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.records import Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
 from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
+from clinometer.metrics.two_runs import MISSING, with_bounds
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
-from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
-from clinometer.studies.t2iat.scores.design import DesignedTest, T2iatDesign, T2iatEmbeddings
 from clinometer.studies.t2iat.scores.measuring import ConceptMeasurer, MeasuredConcept, SeenConcept
-from clinometer.studies.t2iat.scores.stimuli import Density, MeasuredStimulus, density, distribution_rows
-from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
+from clinometer.studies.t2iat.scores.stimuli import (
+    Density,
+    DesignedTest,
+    MeasuredStimulus,
+    T2iatDesign,
+    T2iatEmbeddings,
+    density,
+    distribution_rows,
+)
+from clinometer.studies.t2iat.scores.stimulus_tests import Arrow, amplification_rows, overall_rows, stimulus_tests
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
