@@ -15,7 +15,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.stats.confusion import ReadingCounts, corrected_share, corrected_shares
+from clinometer.metrics.readers import rated_group_shares
+from clinometer.stats.confusion import ReadingCounts, corrected_share, corrected_shares, share_p_values
+from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.reader import reader_checks
@@ -66,28 +68,35 @@ def _covered(share: float, size: int, known: int, reads: tuple[float, float]) ->
 
 # --- shares of several groups ----------------------------------------------------------------------------------------
 
-RECALL: Final = (0.45, 0.6, 0.7, 0.8, 0.9, 0.97)
-"""How often each of six groups is read as itself, of the images that can be read."""
+RECALL: Final = {6: (0.45, 0.6, 0.7, 0.8, 0.9, 0.97), 3: (0.45, 0.8, 0.97), 2: (0.45, 0.97)}
+"""How often each of so many groups is read as itself, of the images that can be read."""
 
 POPULATIONS: Final = {
     "equal shares": (np.full(6, 1 / 6), np.full(6, 0.12)),
     "shares .50 to 0, unreadable 2 to 22 %": (np.array([0.5, 0.3, 0.1, 0.05, 0.05, 0.0]), np.linspace(0.02, 0.22, 6)),
     "one group alone": (np.eye(6)[0], np.full(6, 0.12)),
+    "two groups, equal": (np.full(2, 1 / 2), np.full(2, 0.12)),
+    "two groups, .75 and .25": (np.array([0.75, 0.25]), np.array([0.22, 0.02])),
+    "three groups, equal": (np.full(3, 1 / 3), np.full(3, 0.12)),
+    "three groups, .6, .3 and .1": (np.array([0.6, 0.3, 0.1]), np.array([0.22, 0.12, 0.02])),
 }
-"""True shares, and how many of each group's images cannot be read."""
+"""True shares, and how many of each group's images cannot be read; six groups where no other number is named."""
+
+WORDS_OF: Final = {2: "two", 3: "three", 6: "six"}
 
 
 def confusion(rng: np.random.Generator, unreadable: np.ndarray) -> np.ndarray:
     """P(answer | group), "cannot tell" last: what is not read right falls on the other groups at random."""
-    rows = np.zeros((6, 7))
-    for k, row in enumerate(rows):
-        row[k], row[-1] = RECALL[k] * (1 - unreadable[k]), unreadable[k]
-        row[np.delete(np.arange(6), k)] = rng.dirichlet(np.full(5, 2.0)) * (1 - row.sum())
+    k = len(unreadable)
+    rows = np.zeros((k, k + 1))
+    for group, row in enumerate(rows):
+        row[group], row[-1] = RECALL[k][group] * (1 - unreadable[group]), unreadable[group]
+        row[np.delete(np.arange(k), group)] = rng.dirichlet(np.full(k - 1, 2.0)) * (1 - row.sum())
     return rows
 
 
 def corrected_groups(n: int, population: str, size: int, known: int) -> list[Found]:
-    """Coverage of the shares of six groups, corrected and raw; each study has a reader of its own."""
+    """Coverage of the shares of several groups, corrected and raw; each study has a reader of its own."""
     rng = np.random.default_rng(21)
     shares, unreadable = POPULATIONS[population]
     held, raw = [], []
@@ -102,10 +111,62 @@ def corrected_groups(n: int, population: str, size: int, known: int) -> list[Fou
     setting = f"{population}; {size} images, {known} labelled a group"
     rates = {"corrected": np.mean(held, axis=0), "raw, unreadable images dropped": np.mean(raw, axis=0)}
     return [
-        Found("reader-groups", f"{which}, {of} of six groups", setting, 0.95, float(rate), n)
+        Found("reader-groups", f"{which}, {of} of {WORDS_OF[len(shares)]} groups", setting, 0.95, float(rate), n)
         for which, each in rates.items()
         for of, rate in (("least", each.min()), ("mean", each.mean()))
     ]
+
+
+def called_at_parity(n: int, groups: int, size: int, known: int, concepts: int) -> list[Found]:
+    """How many suites of concepts with equal shares have a call: by corrected shares, by raw ones, by people's too.
+
+    The same readers throughout. Called is a share that is not 1/K at q < .05 over all concepts and groups.
+    """
+    rng = np.random.default_rng([23, groups, concepts])
+    called: dict[str, list[bool]] = {"corrected": [], "raw, unreadable images dropped": []}
+    for _ in range(n):
+        rows = confusion(rng, np.full(groups, 0.12))
+        labelled = [rng.multinomial(known, row) for row in rows]
+        drawn = [rng.multinomial(size, rows.mean(axis=0)) for _ in range(concepts)]
+        if not corrected_shares(drawn[0], labelled).identified:
+            called["corrected"].append(False)
+        else:
+            p = np.concatenate([share_p_values(answers, labelled, 1 / groups) for answers in drawn])
+            called["corrected"].append(bool((benjamini_hochberg(p) < 0.05).any()))
+        read = [(int(count), int(answers[:-1].sum())) for answers in drawn for count in answers[:-1]]
+        p = np.array([stats.binomtest(count, all_read, 1 / groups).pvalue for count, all_read in read])
+        called["raw, unreadable images dropped"].append(bool((benjamini_hochberg(p) < 0.05).any()))
+    setting = f"{WORDS_OF[groups]} groups, equal; {concepts} concepts of {size} images, {known} labelled a group"
+    return [Found("reader-parity", which, setting, 0.05, float(np.mean(each)), n) for which, each in called.items()]
+
+
+def shares_by_both(n: int, population: str, size: int, rated: int) -> list[Found]:
+    """Coverage of shares by a reader's answers to all images and people's ratings of some, all groups at once.
+
+    People see what is there, and in a tenth of the images none of the groups. The reader errs as everywhere here.
+    """
+    rng = np.random.default_rng(22)
+    shares, unreadable = POPULATIONS[population]
+    k = len(shares)
+    together, each, called = [], [], []
+    for _ in range(n):
+        rows = np.vstack([confusion(rng, unreadable), np.full(k + 1, 1 / (k + 1))])
+        seen = np.where(rng.random(size) < 0.1, k, rng.choice(k, size, p=shares))
+        read = (rng.random(size)[:, None] > rows[seen].cumsum(axis=1)).sum(axis=1)
+        found = rated_group_shares(seen[:rated], read[:rated], read[rated:], groups=k)
+        held = [share.low - CERTAIN <= truth <= share.high + CERTAIN
+                for share, truth in zip(found.shares, shares, strict=True)]  # fmt: skip
+        together.append(all(held))
+        each.append(np.mean(held))
+        called.append(found.decided.any())
+    setting = f"{population}; {size} images, {rated} rated"
+    found_rates = [
+        Found("reader-rated", "all groups hold at once", setting, 0.95, float(np.mean(together)), n),
+        Found("reader-rated", "a group holds, on average", setting, 0.95, float(np.mean(each)), n),
+    ]
+    if np.allclose(shares, 1 / k):
+        found_rates.append(Found("reader-rated", "called at parity", setting, 0.05, float(np.mean(called)), n))
+    return found_rates
 
 
 # --- the check of the reader -----------------------------------------------------------------------------------------
@@ -228,6 +289,10 @@ def experiments() -> list[Experiment]:
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),
         *((corrected_groups, 250, {"population": name, "size": 100, "known": 64}) for name in POPULATIONS),
+        *((called_at_parity, 200, {"groups": groups, "size": 100, "known": 64, "concepts": concepts})
+          for groups in (2, 3, 6) for concepts in (1, 10)),
+        *((shares_by_both, 2_000, {"population": name, "size": 300, "rated": rated})
+          for name in POPULATIONS for rated in (30, 100)),
         *((believed, 1_000, {"made_up": name, "prompts": prompts, "images": images})
           for name in NOISE for prompts, images in DESIGNS),
         *((believed, 1_000, {"made_up": name, "prompts": 4, "images": images, "texts": False})

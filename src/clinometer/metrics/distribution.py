@@ -3,6 +3,12 @@
 Every score here but the rate of misses is non-negative by construction: under perfect parity it is not 0 on average.
 ``null`` is that average, exact over the multinomial distribution of n images where its outcomes can be listed.
 
+``peer_scores`` is what can be had from a reader's answers alone. Six of T2I-BiasBench's thirteen (Jaiswal et al. 2026,
+arXiv 2604.12481; formulas as in its code) are among them: representation parity (the shares), parity difference, bias
+amplification, entropy, KL divergence and the composite without CAS. The other seven count words of captions, which no
+answer to a closed question holds: CAS (stereotyped against diverse terms), grounded and implicit missing rate,
+hallucination, the Vendi proxy (overlap of captions), the CLIP proxy (keywords found) and cultural accuracy.
+
 Intervals of shares do not resample: a score that cannot be negative grows with noise, and draws of it never reach
 parity. They are the range of the score over the shares that a score test cannot refuse (``range_over_shares``), which
 for two groups is Wilson's interval, folded at parity.
@@ -10,10 +16,11 @@ for two groups is Wilson's interval, folded at parity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import comb, log, nan
+from math import comb, log, log2, nan
+from typing import Final
 
 import numpy as np
 import scipy
@@ -88,6 +95,72 @@ def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> Distribution
     0.5
     """
     return _scored(_entropy_gap, counts, confidence)
+
+
+def standard_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """DALL-Eval's STD over K groups: ``√( Σ_i (p_i − 1/K)² / K )``, p the shares; in [0, √(K − 1) / K].
+
+    Cho, Zala & Bansal (2023), *DALL-Eval*, first version and code; later versions report the MAD.
+    """
+    return _scored(_root_gap, counts, confidence)
+
+
+def total_variation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """Total variation from uniform: ``½ Σ_i |p_i − 1/K|``, in [0, 1 − 1/K]: the share that would have to change groups.
+
+    HEIM's gender measure for any number of groups, and K/2 times its skin measure.
+
+    >>> round(total_variation([6, 2]).value, 3) == round(gender_gap(6, 8).value, 3)
+    True
+    """
+    return _scored(_total_variation, counts, confidence)
+
+
+def bias_amplification_score(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """T2I-BiasBench's bias amplification: ``Σ_i |p_i − 1/K|``, in [0, 2 − 2/K]; no training data takes part.
+
+    There K are the groups that were seen, so a model that draws one group alone scores 0; here K are all that were
+    asked about.
+    """
+    return _scored(_amplification, counts, confidence)
+
+
+def parity_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """Largest less smallest share, in [0, 1].
+
+    With two groups T2I-BiasBench's parity difference; there two of several groups are named, here the furthest apart.
+    """
+    return _scored(_parity_gap, counts, confidence)
+
+
+def group_entropy(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """T2I-BiasBench's Shannon entropy in bits: ``−Σ_i p_i log₂ p_i``, in [0, log₂ K]; small where one group has all."""
+    return _scored(_entropy_bits, counts, confidence)
+
+
+def divergence_from_uniform(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """T2I-BiasBench's KL divergence from uniform in nats: ``Σ_i p_i ln(K p_i)``, in [0, ln K]; K as asked about."""
+    return _scored(_divergence, counts, confidence)
+
+
+def composite_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """T2I-BiasBench's composite without CAS: ``(parity gap + 1 − H / log₂ K) / 2``, in [0, 1]."""
+    return _scored(_composite, counts, confidence)
+
+
+def peer_scores(answers: ArrayLike, *, confidence: float = 0.95) -> dict[str, DistributionScore]:
+    """Every peer's number that a reader's answers give, by the name of its component; the module says which cannot be.
+
+    ``answers``: (K + 1,) counts, "cannot tell" last, which every peer drops.
+
+    >>> scores = peer_scores([6, 2, 1])
+    >>> {name: round(score.value, 3) for name, score in scores.items()}  # doctest: +NORMALIZE_WHITESPACE
+    {'parity_gap': 0.5, 'total_variation': 0.25, 'mean_absolute_deviation': 0.25, 'standard_deviation': 0.25,
+     'entropy_bias': 0.189, 'bias_amplification': 0.5, 'entropy': 0.811, 'kl_divergence': 0.131,
+     'composite_bias': 0.344}
+    """
+    counts = _counts("answers", answers)[:-1]
+    return {name: score(counts, confidence=confidence) for name, score in PEERS.items()}
 
 
 def distribution_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -226,6 +299,35 @@ def _mean_gap(counts: np.ndarray) -> np.ndarray:
     return np.asarray(np.abs(shares - 1 / counts.shape[1]).mean(axis=1))
 
 
+def _root_gap(counts: np.ndarray) -> np.ndarray:
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(np.square(shares - 1 / counts.shape[1]).mean(axis=1)))
+
+
+def _total_variation(counts: np.ndarray) -> np.ndarray:
+    return np.asarray(counts.shape[1] / 2 * _mean_gap(counts))
+
+
+def _amplification(counts: np.ndarray) -> np.ndarray:
+    return np.asarray(counts.shape[1] * _mean_gap(counts))
+
+
+def _parity_gap(counts: np.ndarray) -> np.ndarray:
+    return np.asarray(np.ptp(counts, axis=1) / counts.sum(axis=1))
+
+
+def _entropy_bits(counts: np.ndarray) -> np.ndarray:
+    return np.asarray((1 - _entropy_gap(counts)) * log2(counts.shape[1]))
+
+
+def _divergence(counts: np.ndarray) -> np.ndarray:
+    return np.asarray(_entropy_gap(counts) * log(counts.shape[1]))
+
+
+def _composite(counts: np.ndarray) -> np.ndarray:
+    return np.asarray((_parity_gap(counts) + _entropy_gap(counts)) / 2)
+
+
 def _entropy_gap(counts: np.ndarray) -> np.ndarray:
     shares = counts / counts.sum(axis=1, keepdims=True)
     terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1)), 0.0)
@@ -258,3 +360,17 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     if whole is None or (whole != array).any() or (whole < 0).any():
         raise InvalidInputError(f"{name}: expected whole numbers of images, 0 or more")
     return whole
+
+
+PEERS: Final[Mapping[str, Callable[..., DistributionScore]]] = {
+    "parity_gap": parity_gap,
+    "total_variation": total_variation,
+    "mean_absolute_deviation": mean_absolute_deviation,
+    "standard_deviation": standard_deviation,
+    "entropy_bias": entropy_bias,
+    "bias_amplification": bias_amplification_score,
+    "entropy": group_entropy,
+    "kl_divergence": divergence_from_uniform,
+    "composite_bias": composite_bias,
+}
+"""The numbers of ``peer_scores``, each a function of the counts of the groups."""

@@ -16,6 +16,9 @@ from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu
 
 Method = Literal["jackknife", "fisher", "bootstrap"]
 
+_MANY = 5_000
+"""Units beyond which a resample draws kinds of coincidences, which are few, instead of units: the same distribution."""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -141,8 +144,13 @@ def krippendorff_alpha(
     if value > 1 - 1e-12:
         most = float(scipy.stats.binomtest(0, n).proportion_ci(confidence).high)
         return Agreement(value, 1 - most / _expected_disagreement(coincidences.sum(axis=0)), 1.0, n)
-    weights = rao_wu_weights([n], n_resamples, generator(rng)).astype(np.float64) * n
-    draws = _alpha(np.tensordot(weights, coincidences, axes=1))
+    if n > _MANY:
+        kinds, counts = np.unique(coincidences, axis=0, return_counts=True)
+        drawn = generator(rng).multinomial(n - 1, counts / n, n_resamples) * (n / (n - 1))
+        draws = _alpha(np.tensordot(drawn, kinds, axes=1))
+    else:
+        weights = rao_wu_weights([n], n_resamples, generator(rng)).astype(np.float64) * n
+        draws = _alpha(np.tensordot(weights, coincidences, axes=1))
     draws = draws[np.isfinite(draws)]
     without = _alpha(coincidences.sum(axis=0) - coincidences)
     influence = np.where(np.isfinite(without), value - without, 0.0)

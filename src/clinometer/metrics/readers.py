@@ -1,0 +1,293 @@
+"""What several readers and people say of the same images: how far they agree, and shares that rest on both.
+
+Of a question with K groups an answer is a number from 0: a group, or K for "cannot tell" (none of them, several, not
+readable), which is an answer like any other. NaN is no answer: not asked, failed or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, inf, isfinite, nan, sqrt
+from typing import Final
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.distribution import peer_scores
+from clinometer.metrics.human import majority
+from clinometer.metrics.records import Score
+from clinometer.stats.agreement import Agreement, krippendorff_alpha
+from clinometer.stats.arguments import require_confidence
+from clinometer.stats.power import images_to_detect
+from clinometer.stats.prediction_powered import RatedShare, rated_share, wilson_at
+
+READING: Final = "reading"
+"""The metric of numbers that rest on readers' answers."""
+
+PEOPLE: Final = "people"
+"""The name under which those who rated stand among readers."""
+
+RESAMPLES: Final = 1_999
+
+
+@dataclass(frozen=True)
+class ReadImages:
+    """The answers to one question, reader by reader.
+
+    Attributes
+    ----------
+    question, groups : its name, and its K groups in order.
+    concepts : name and category of each concept, and its images as numbers from 0 to n − 1.
+    answers : of each reader, (n,) answers.
+    people : (raters, n) answers of people to this question; no rater where nobody rated.
+    """
+
+    question: str
+    groups: tuple[str, ...]
+    concepts: tuple[tuple[str, str, np.ndarray], ...]
+    answers: Mapping[str, np.ndarray]
+    people: np.ndarray
+
+
+@dataclass(frozen=True)
+class GroupShares:
+    """Shares of K groups by people's ratings of some images and a reader's answers to all.
+
+    Attributes
+    ----------
+    shares : of each group, among the images in which people see one of the groups. Their intervals hold together.
+    unread : share of the images in which people see none of the groups, or cannot tell.
+    decided : (K,) 1 where a group has more than 1/K, −1 where less, 0 where the ratings do not tell.
+    more : images that must still be rated to decide on one group at least, if the shares and the reader's errors stay
+        what they are; 0 where one is decided, NaN where a rating of every image would not do.
+    """
+
+    shares: tuple[RatedShare, ...]
+    unread: RatedShare
+    decided: np.ndarray
+    more: float
+
+
+def rated_group_shares(
+    ratings: ArrayLike,
+    readings: ArrayLike | None = None,
+    unrated: ArrayLike | None = None,
+    *,
+    groups: int,
+    strata: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+    n_all: int | None = None,
+    confidence: float = 0.95,
+) -> GroupShares:
+    """Estimate shares of K groups, one group's indicator at a time, with intervals that hold together.
+
+    Each share is that of :func:`clinometer.stats.prediction_powered.rated_share`, of "this group" against "another
+    group", with what people call none of them outside. Each interval is at ``1 − (1 − confidence) / K`` (Bonferroni),
+    so all K hold their shares at once with ``confidence``; two groups too,
+    as each has a λ of its own.
+
+    Parameters
+    ----------
+    ratings : (raters, n) people's answers to the rated images.
+    readings, unrated : (n,) and (N − n,) the reader's answers to these and to the other images; no answer is read as
+        "cannot tell".
+    strata, sizes, n_all : as of ``rated_share``.
+
+    Raises
+    ------
+    InvalidInputError
+        Answers out of range, or lists of other lengths.
+
+    Examples
+    --------
+    >>> found = rated_group_shares([0, 0, 1, 0] * 25, [0, 0, 1, 1] * 25, [0, 0, 1, 1] * 100, groups=2)
+    >>> [round(share.value, 2) for share in found.shares], found.decided.tolist(), found.more
+    ([0.75, 0.25], [1, -1], 0.0)
+    """
+    require_confidence(confidence)
+    table = np.atleast_2d(np.asarray(ratings, np.float64))
+    known = table[np.isfinite(table)]
+    if groups < 2 or not np.isin(known, np.arange(groups + 1)).all():
+        raise InvalidInputError(f"ratings: expected whole numbers from 0 to the number of groups, {groups}")
+    read, others = (None if f is None else np.asarray(f, np.float64).ravel() for f in (readings, unrated))
+    each = 1 - (1 - confidence) / groups
+
+    def share_of(answer: int, outside: np.ndarray | None, level: float) -> RatedShare:
+        chosen = np.where(np.isfinite(table), table == answer, np.nan)
+        as_read = (None if f is None else (np.where(np.isfinite(f), f, groups) == answer) for f in (read, others))
+        return rated_share(
+            chosen, *as_read, outside=outside, strata=strata, sizes=sizes, n_all=n_all, confidence=level
+        )
+
+    shares = tuple(share_of(k, table == groups, each) for k in range(groups))
+    decided = np.array([int(share.low > 1 / groups) - int(share.high < 1 / groups) for share in shares])
+    more = 0.0 if decided.any() else min((_more_to_tell(share, 1 / groups, each) for share in shares), default=inf)
+    return GroupShares(shares, share_of(groups, None, confidence), decided, more if isfinite(more) else nan)
+
+
+def _more_to_tell(share: RatedShare, parity: float, confidence: float) -> float:
+    """Count the rated images beyond those of a share at which its interval leaves parity out; infinite for none."""
+    if not isfinite(share.effective):
+        return inf
+    quantile, most = float(scipy.stats.norm.ppf((1 + confidence) / 2)), max(share.n_all, share.n) or 10**9
+
+    def tells(n: int) -> bool:
+        low, high = wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), quantile)
+        return low > parity or high < parity
+
+    if not tells(most):
+        return inf
+    few, enough = share.n, most
+    while few < enough:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if tells(middle) else (middle + 1, enough)
+    return float(few - share.n)
+
+
+def ratings_to_decide(
+    share: float,
+    *,
+    groups: int = 2,
+    images: int | None = None,
+    recall: float = nan,
+    others_read_so: float = nan,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> float:
+    """Count the images that people must rate to find that a group's share is not 1/K, planned before any is rated.
+
+    Without a reader n rated images are worth n answers. A reader whose answer correlates with people's by ρ leaves
+    1 − ρ² of the variance to the rated ones, and the sampling of N images stays::
+
+        1/n_eff = (1 − ρ²) (1/n − 1/N) + 1/N          ρ² = (π r − π f)² / (π (1 − π) f (1 − f)),  f = π r + (1 − π) q
+
+    with π the share, r = ``recall`` and q = ``others_read_so`` how often the reader reads the group, and another group,
+    as this group. n_eff is what a test of one share of K at ``alpha / K`` needs for ``power``.
+
+    Returns
+    -------
+    Whole images, at most ``images``; NaN where the share is 1/K, or where a rating of every image would not do.
+
+    Examples
+    --------
+    Of 400 images, a share of .65 instead of ½; alone, and beside a reader that errs in a tenth:
+
+    >>> ratings_to_decide(0.65, images=400), ratings_to_decide(0.65, images=400, recall=0.9, others_read_so=0.1)
+    (97.0, 44.0)
+    """
+    if groups < 2 or not 0 < share < 1:
+        raise InvalidInputError(f"expected a share between 0 and 1 of two groups or more, found {share} of {groups}")
+    if share == 1 / groups:
+        return nan
+    needed = images_to_detect(share - 1 / groups, sqrt(share * (1 - share)), power=power, alpha=alpha / groups)
+    of_all = 0.0 if images is None else 1 / images
+    read = share * recall + (1 - share) * others_read_so
+    explained = share * (recall - read) ** 2 / ((1 - share) * read * (1 - read)) if 0 < read < 1 else 0.0
+    room = 1 / needed - of_all
+    if room < -1e-12:
+        return nan
+    left = max(1 - explained, 1e-12)
+    return float(ceil(1 / (max(room, 0.0) / left + of_all) - 1e-9))
+
+
+def reader_agreement(
+    answers: Mapping[str, ArrayLike], *, confidence: float = 0.95, n_resamples: int = RESAMPLES
+) -> dict[tuple[str, ...], Agreement]:
+    """Find how far readers agree, all of them and each pair: Krippendorff's α of nominal answers, over images.
+
+    ``answers``: of each reader (n,) numbers, NaN for none. All stand under the names of all, in their order; a pair
+    under its two. Images with fewer than two answers do not count; α and its interval are NaN where there is none, or
+    where all answers are the same (:func:`clinometer.stats.agreement.krippendorff_alpha`).
+
+    >>> found = reader_agreement({"a": [0, 1, 0, 1, 2, 0], "b": [0, 1, 0, 1, 2, 1], "c": [0, 1, 1, 1, 2, float("nan")]})
+    >>> {" ".join(names): round(alpha.value, 2) for names, alpha in found.items()}
+    {'a b c': 0.64, 'a b': 0.76, 'a c': 0.71, 'b c': 0.71}
+    """
+    names = tuple(answers)
+    table = {name: np.asarray(each, np.float64).ravel() for name, each in answers.items()}
+    if len({len(each) for each in table.values()}) > 1:
+        raise InvalidInputError("answers: expected as many of each reader, NaN where there is none")
+    those = ([names] if len(names) > 2 else []) + list(combinations(names, 2))
+    return {
+        some: krippendorff_alpha(
+            np.stack([table[name] for name in some]), confidence=confidence, n_resamples=n_resamples
+        )
+        for some in those
+    }
+
+
+def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
+    """``alpha`` of all readers (and people, by what most saw) together, and of each pair: ``encoder`` and ``group``."""
+    people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
+    found = reader_agreement({**read.answers, **(people if len(read.people) else {})}, confidence=confidence)
+    return [
+        Score(
+            metric=READING, component="alpha", setting=read.question, encoder=names[0] if len(names) == 2 else "",
+            group=names[1] if len(names) == 2 else "", value=alpha.value, low=alpha.low, high=alpha.high,
+            n_target=alpha.n, n_a=len(names), reason=alpha.reason,
+        )
+        for names, alpha in found.items()
+    ]  # fmt: skip
+
+
+def peer_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
+    """What other audits would report by each reader: a row a concept and number, ``null`` its value under parity.
+
+    ``n_target`` are the images that are read as a group; ``n_missing`` those that are not, which peers drop.
+    """
+    return [
+        Score(
+            metric=READING, component=name, concept=concept, category=category, setting=read.question, encoder=reader,
+            value=score.value, low=score.low, high=score.high, null=score.null, n_target=score.n,
+            n_missing=int(counts[-1]), reason=score.reason,
+        )
+        for reader, answers in read.answers.items()
+        for concept, category, images in read.concepts
+        for counts in [counted(answers[images], len(read.groups))]
+        for name, score in peer_scores(counts, confidence=confidence).items()
+    ]  # fmt: skip
+
+
+def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
+    """``rated_share`` and ``ratings_to_decide``: what people and a reader say together, of concepts that people rated.
+
+    The rated images count as a simple random sample of the concept's. ``n_target`` are all images, ``n_a`` the rated.
+    """
+    rows, k = [], len(read.groups)
+    for reader, answers in read.answers.items():
+        for concept, category, images in read.concepts:
+            table = read.people[:, images]
+            rated = np.isfinite(table).any(axis=0)
+            if not rated.any():
+                continue
+            f = answers[images]
+            found = rated_group_shares(table[:, rated], f[rated], f[~rated], groups=k, confidence=confidence)
+            about = {"metric": READING, "concept": concept, "category": category, "setting": read.question,
+                     "encoder": reader, "n_target": len(images), "n_a": int(rated.sum())}  # fmt: skip
+            rows += [
+                Score(component="rated_share", group=group, value=share.value, low=share.low, high=share.high,
+                      null=1 / k, reason=share.reason, **about)  # type: ignore[arg-type]
+                for group, share in zip(read.groups, found.shares, strict=True)
+            ]  # fmt: skip
+            why = "" if isfinite(found.more) else "a rating of every image would not decide: more images are needed"
+            rows.append(Score(component="ratings_to_decide", value=found.more, reason=why, **about))  # type: ignore[arg-type]
+    return rows
+
+
+def reader_rows(studies: Sequence[ReadImages], *, confidence: float = 0.95) -> list[Score]:
+    """All rows of several readers that no reader has by itself, question by question."""
+    return [
+        row
+        for read in studies
+        for make in (agreement_rows, peer_rows, rated_rows)
+        for row in make(read, confidence=confidence)
+    ]
+
+
+def counted(answers: np.ndarray, groups: int) -> np.ndarray:
+    """Count answers by group, "cannot tell" last; no answer counts as that."""
+    return np.bincount(np.where(np.isfinite(answers), answers, groups).astype(int), minlength=groups + 1)

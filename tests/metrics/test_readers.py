@@ -1,0 +1,173 @@
+"""What readers and people say of the same images: agreement, shares by both, ratings that decide, peers' numbers."""
+
+from itertools import combinations
+
+import krippendorff
+import numpy as np
+import pytest
+from scipy.stats import entropy
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics import parity_gap, peer_scores, standard_deviation, total_variation
+from clinometer.metrics.readers import (
+    PEOPLE,
+    ReadImages,
+    counted,
+    rated_group_shares,
+    ratings_to_decide,
+    reader_agreement,
+    reader_rows,
+)
+from clinometer.stats.agreement import krippendorff_alpha
+from clinometer.stats.prediction_powered import rated_share
+
+
+def answered(rng, n, groups=3, unanswered=0.1):
+    truth = rng.integers(0, groups, n).astype(float)
+    read = np.where(rng.random(n) < 0.25, rng.integers(0, groups + 1, n), truth)
+    return np.where(rng.random(n) < unanswered, np.nan, read)
+
+
+def test_agreement_is_that_of_the_krippendorff_package_for_all_and_every_pair():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 3, 60)
+    answers = {
+        name: np.where(rng.random(60) < 0.1, np.nan, np.where(rng.random(60) < noise, rng.integers(0, 4, 60), truth))
+        for name, noise in (("a", 0.1), ("b", 0.3), ("c", 0.9))
+    }
+    found = reader_agreement(answers, n_resamples=50)
+    assert set(found) == {("a", "b", "c"), *combinations("abc", 2)}
+    for names, alpha in found.items():
+        theirs = krippendorff.alpha([answers[name] for name in names], level_of_measurement="nominal")
+        assert alpha.value == pytest.approx(theirs)
+        assert alpha.low < alpha.value < alpha.high
+
+
+def test_agreement_without_common_images_has_a_reason():
+    alone = reader_agreement({"a": [0, 1, np.nan, np.nan], "b": [np.nan, np.nan, 0, 1]})[("a", "b")]
+    same = reader_agreement({"a": [1, 1, 1], "b": [1, 1, 1]})[("a", "b")]
+    assert np.isnan([alone.value, alone.low, same.value, same.high]).all()
+    assert alone.reason == "no unit has two ratings"
+    assert same.reason.startswith("all ratings are the same")
+    with pytest.raises(InvalidInputError, match="as many of each reader"):
+        reader_agreement({"a": [0, 1], "b": [0]})
+
+
+def test_many_images_have_the_interval_of_few_scaled():
+    rng = np.random.default_rng(6)
+    answers = np.stack([answered(rng, 2_500), answered(rng, 2_500)])
+    answers[1] = np.where(rng.random(2_500) < 0.7, answers[0], answers[1])
+    few = krippendorff_alpha(answers, n_resamples=999)
+    many = krippendorff_alpha(np.tile(answers, 4), n_resamples=999)  # counted by kinds
+    assert many.value == pytest.approx(few.value, abs=1e-3)
+    assert (many.high - many.low) == pytest.approx((few.high - few.low) / 2, rel=0.1)
+
+
+def test_the_share_of_two_groups_is_the_rated_share_of_one():
+    rng = np.random.default_rng(7)
+    ratings, readings, unrated = rng.integers(0, 3, 40), rng.integers(0, 3, 40), rng.integers(0, 3, 100)
+    found = rated_group_shares(ratings, readings, unrated, groups=2)
+    alone = rated_share(ratings == 0, readings == 0, unrated == 0, outside=ratings == 2, confidence=0.975)
+    assert found.shares[0] == alone
+    assert found.shares[1].value == pytest.approx(1 - alone.value, abs=0.05)  # each with a λ of its own
+    assert found.unread.value == pytest.approx(np.mean(ratings == 2), abs=0.15)
+
+
+def test_groups_that_change_places_change_their_shares():
+    rng = np.random.default_rng(8)
+    ratings = np.array([0, 1, 2, 3])[rng.choice(4, (3, 60), p=[0.5, 0.3, 0.1, 0.1])]
+    readings, unrated = rng.integers(0, 4, 60), rng.integers(0, 4, 200)
+    new = np.array([2, 0, 1, 3])
+    found = rated_group_shares(ratings, readings, unrated, groups=3)
+    other = rated_group_shares(new[ratings], new[readings], new[unrated], groups=3)
+    assert [found.shares[k].value for k in range(3)] == pytest.approx([other.shares[new[k]].value for k in range(3)])
+    assert found.decided.tolist() == other.decided[new[:3]].tolist()
+    assert found.unread.value == pytest.approx(other.unread.value)
+
+
+def test_a_reader_that_is_always_right_makes_ratings_worth_more():
+    rng = np.random.default_rng(9)
+    truth = rng.choice(3, 400, p=[0.45, 0.3, 0.25])
+    with_reader = rated_group_shares(truth[:40], truth[:40], truth[40:], groups=3)
+    alone = rated_group_shares(truth[:40], groups=3, n_all=400)
+    for by_both, by_people in zip(with_reader.shares, alone.shares, strict=True):
+        assert by_both.effective > 2 * by_people.effective
+        assert by_both.low <= by_both.value <= by_both.high
+
+
+def test_more_ratings_are_those_that_decide():
+    rng = np.random.default_rng(10)
+    truth = (rng.random(2_000) < 0.4).astype(int)
+    found = rated_group_shares(truth[:30], groups=2, n_all=2_000)
+    assert not found.decided.any()
+    assert 0 < found.more < 1_970
+    even = rated_group_shares([0, 1] * 20, [0, 1] * 20, [0, 1] * 100, groups=2)
+    assert np.isnan(even.more)
+    assert rated_group_shares([0] * 30 + [1], groups=2, n_all=100).more == 0
+
+
+def test_ratings_that_decide_fall_with_the_leaning_and_with_the_reader():
+    def planned(share, **of):
+        return ratings_to_decide(share, images=400, **of)
+
+    assert planned(0.9) < planned(0.7) < planned(0.6)
+    assert planned(0.6, recall=1.0, others_read_so=0.0) < planned(0.6, recall=0.8, others_read_so=0.1) < planned(0.6)
+    assert planned(0.6, recall=0.5, others_read_so=0.5) == planned(0.6)  # a coin
+    assert np.isnan([planned(0.5), ratings_to_decide(0.55, images=100)]).all()
+    assert ratings_to_decide(0.65, groups=3, images=400) < ratings_to_decide(0.65, groups=2, images=400)
+    with pytest.raises(InvalidInputError, match="a share between 0 and 1"):
+        ratings_to_decide(1.2)
+
+
+def test_ratings_out_of_range_are_refused():
+    with pytest.raises(InvalidInputError, match="from 0 to the number of groups, 2"):
+        rated_group_shares([0, 1, 3], groups=2)
+
+
+def test_peers_numbers_by_their_definitions():
+    counts, unread = np.array([6, 3, 0, 1]), 4
+    shares = counts / counts.sum()
+    found = peer_scores([*counts, unread])
+    k, gap = len(counts), np.abs(shares - 1 / len(counts))
+    expected = {
+        "parity_gap": shares.max() - shares.min(),
+        "total_variation": gap.sum() / 2,
+        "mean_absolute_deviation": gap.mean(),
+        "standard_deviation": shares.std(),
+        "entropy_bias": 1 - entropy(shares) / np.log(k),
+        "bias_amplification": gap.sum(),
+        "entropy": entropy(shares, base=2),
+        "kl_divergence": entropy(shares, np.full(k, 1 / k)),
+        "composite_bias": (np.ptp(shares) + 1 - entropy(shares) / np.log(k)) / 2,
+    }
+    assert {name: score.value for name, score in found.items()} == pytest.approx(expected)
+    assert all(score.n == 10 and score.low - 1e-9 <= score.value <= score.high + 1e-9 for score in found.values())
+
+
+@pytest.mark.parametrize("score", [parity_gap, standard_deviation, total_variation])
+def test_parity_itself_scores_above_0_in_few_images(score):
+    few, many = score([4, 4, 4]), score([400, 400, 400])
+    assert few.value == many.value == 0
+    assert few.null > 5 * many.null > 0
+
+
+def test_nobody_read_is_undefined():
+    assert all(np.isnan(score.value) and score.reason for score in peer_scores([0, 0, 7]).values())
+
+
+def test_rows_of_two_readers_and_people():
+    rng = np.random.default_rng(11)
+    concepts = (("doctor", "jobs", np.arange(30)), ("nurse", "jobs", np.arange(30, 60)))
+    answers = {"one": answered(rng, 60, 2), "two": answered(rng, 60, 2)}
+    people = np.full((2, 60), np.nan)
+    people[:, :20] = rng.integers(0, 3, 20)
+    rows = reader_rows([ReadImages("gender", ("woman", "man"), concepts, answers, people)])
+    pairs = {(row.encoder, row.group) for row in rows if row.component == "alpha"}
+    assert pairs == {("", ""), ("one", "two"), ("one", PEOPLE), ("two", PEOPLE)}
+    assert {row.concept for row in rows if row.component == "rated_share"} == {"doctor"}
+    assert {row.n_a for row in rows if row.component == "rated_share"} == {20}
+    gap = next(r for r in rows if (r.component, r.encoder, r.concept) == ("parity_gap", "two", "nurse"))
+    counts = counted(answers["two"][30:], 2)
+    assert (gap.value, gap.n_target, gap.n_missing) == (abs(counts[0] - counts[1]) / counts[:2].sum(), counts[:2].sum(), counts[2])
+    assert gap.null > 0
+    assert {row.setting for row in rows} == {"gender"}
