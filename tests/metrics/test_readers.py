@@ -12,12 +12,15 @@ from clinometer.metrics import parity_gap, peer_scores, standard_deviation, tota
 from clinometer.metrics.readers import (
     PEOPLE,
     ReadImages,
-    counted,
+    agreement_rows,
+    confusion_rows,
+    peer_rows,
     rated_group_shares,
+    rated_rows,
     ratings_to_decide,
     reader_agreement,
-    reader_rows,
 )
+from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers
 from clinometer.stats.agreement import krippendorff_alpha
 from clinometer.stats.prediction_powered import rated_share
 
@@ -161,13 +164,26 @@ def test_rows_of_two_readers_and_people():
     answers = {"one": answered(rng, 60, 2), "two": answered(rng, 60, 2)}
     people = np.full((2, 60), np.nan)
     people[:, :20] = rng.integers(0, 3, 20)
-    rows = reader_rows([ReadImages("gender", ("woman", "man"), concepts, answers, people)])
-    pairs = {(row.encoder, row.group) for row in rows if row.component == "alpha"}
-    assert pairs == {("", ""), ("one", "two"), ("one", PEOPLE), ("two", PEOPLE)}
-    assert {row.concept for row in rows if row.component == "rated_share"} == {"doctor"}
-    assert {row.n_a for row in rows if row.component == "rated_share"} == {20}
-    gap = next(r for r in rows if (r.component, r.encoder, r.concept) == ("parity_gap", "two", "nurse"))
-    counts = counted(answers["two"][30:], 2)
-    assert (gap.value, gap.n_target, gap.n_missing) == (abs(counts[0] - counts[1]) / counts[:2].sum(), counts[:2].sum(), counts[2])
-    assert gap.null > 0
+    read = ReadImages("gender", ("woman", "man"), concepts, answers, people)
+    assert {(row.encoder, row.group) for row in agreement_rows(read)} == {
+        ("", ""), ("one", "two"), ("one", PEOPLE), ("two", PEOPLE)
+    }  # fmt: skip
+    rows = rated_rows(read)
+    assert {row.concept for row in rows} == {"doctor"}
+    assert {(row.component, row.n_target, row.n_a) for row in rows} == {
+        ("rated_share", 30, 20), ("ratings_to_decide", 30, 20)
+    }  # fmt: skip
     assert {row.setting for row in rows} == {"gender"}
+
+
+def test_rows_of_errors_and_of_peers_numbers():
+    known = np.array([[8, 1, 1], [2, 8, 0]])
+    each = AnsweredQuestion(
+        "one", "gender", ("woman", "man"), (ConceptAnswers("doctor", "jobs", np.array([6, 2, 1])),), known, "labels"
+    )
+    counts = {(row.group, row.setting): (row.n_a, row.n_target) for row in confusion_rows(each)}
+    assert counts[("woman", "gender: read as man")] == (1, 10)
+    assert counts[("woman", "gender: read as cannot tell")] == (1, 10)
+    assert len(counts) == 6
+    gap = next(row for row in peer_rows(each) if row.component == "parity_gap")
+    assert (gap.value, gap.null, gap.n_target, gap.n_a) == (0.5, pytest.approx(0.273, abs=0.001), 8, 1)

@@ -6,7 +6,7 @@ readable), which is an answer like any other. NaN is no answer: not asked, faile
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, inf, isfinite, nan, sqrt
@@ -19,28 +19,30 @@ from numpy.typing import ArrayLike
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
+from clinometer.metrics.reading import READING, AnsweredQuestion
 from clinometer.metrics.records import Score
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
 from clinometer.stats.power import images_to_detect
 from clinometer.stats.prediction_powered import RatedShare, rated_share, wilson_at
-
-READING: Final = "reading"
-"""The metric of numbers that rest on readers' answers."""
+from clinometer.stats.proportion import wilson_interval
 
 PEOPLE: Final = "people"
 """The name under which those who rated stand among readers."""
+
+CANNOT_TELL: Final = "cannot tell"
+"""The answer that is none of the groups, as the setting of a row names it."""
 
 RESAMPLES: Final = 1_999
 
 
 @dataclass(frozen=True)
 class ReadImages:
-    """The answers to one question, reader by reader.
+    """The answers to one question, image by image.
 
     Attributes
     ----------
-    question, groups : its name, and its K groups in order.
+    question, groups : its name, and what its K answers mean, in order.
     concepts : name and category of each concept, and its images as numbers from 0 to n − 1.
     answers : of each reader, (n,) answers.
     people : (raters, n) answers of people to this question; no rater where nobody rated.
@@ -119,9 +121,7 @@ def rated_group_shares(
     def share_of(answer: int, outside: np.ndarray | None, level: float) -> RatedShare:
         chosen = np.where(np.isfinite(table), table == answer, np.nan)
         as_read = (None if f is None else (np.where(np.isfinite(f), f, groups) == answer) for f in (read, others))
-        return rated_share(
-            chosen, *as_read, outside=outside, strata=strata, sizes=sizes, n_all=n_all, confidence=level
-        )
+        return rated_share(chosen, *as_read, outside=outside, strata=strata, sizes=sizes, n_all=n_all, confidence=level)
 
     shares = tuple(share_of(k, table == groups, each) for k in range(groups))
     decided = np.array([int(share.low > 1 / groups) - int(share.high < 1 / groups) for share in shares])
@@ -220,6 +220,38 @@ def reader_agreement(
     }
 
 
+def confusion_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
+    """``confusion``: how often the images of a known ``group`` are read as each, ``setting`` says as which."""
+    rows = []
+    for group, counts in zip(each.groups, each.known.tolist(), strict=True):
+        for answer, count in zip((*each.groups, CANNOT_TELL), counts, strict=True):
+            rate = wilson_interval(count, sum(counts), confidence)
+            rows.append(
+                Score(
+                    metric=READING, component="confusion", group=group, encoder=each.reader, value=rate.value,
+                    setting=f"{each.question}: read as {answer}", low=rate.low, high=rate.high, n_target=rate.n,
+                    n_a=count, test=each.source, reason="" if rate.n else "no image is known to show it",
+                )
+            )  # fmt: skip
+    return rows
+
+
+def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
+    """What other audits would report by a reader: a row a concept and number, ``null`` its value under parity.
+
+    ``n_target`` are the images that are read as a group; the others, ``n_a``, are dropped as those audits do.
+    """
+    return [
+        Score(
+            metric=READING, component=name, concept=concept.concept, category=concept.category, setting=each.question,
+            encoder=each.reader, value=score.value, low=score.low, high=score.high, null=score.null, n_target=score.n,
+            n_a=int(concept.counts[-1]), reason=score.reason,
+        )
+        for concept in each.concepts
+        for name, score in peer_scores(concept.counts, confidence=confidence).items()
+    ]  # fmt: skip
+
+
 def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
     """``alpha`` of all readers (and people, by what most saw) together, and of each pair: ``encoder`` and ``group``."""
     people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
@@ -231,24 +263,6 @@ def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]
             n_target=alpha.n, n_a=len(names), reason=alpha.reason,
         )
         for names, alpha in found.items()
-    ]  # fmt: skip
-
-
-def peer_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
-    """What other audits would report by each reader: a row a concept and number, ``null`` its value under parity.
-
-    ``n_target`` are the images that are read as a group; ``n_missing`` those that are not, which peers drop.
-    """
-    return [
-        Score(
-            metric=READING, component=name, concept=concept, category=category, setting=read.question, encoder=reader,
-            value=score.value, low=score.low, high=score.high, null=score.null, n_target=score.n,
-            n_missing=int(counts[-1]), reason=score.reason,
-        )
-        for reader, answers in read.answers.items()
-        for concept, category, images in read.concepts
-        for counts in [counted(answers[images], len(read.groups))]
-        for name, score in peer_scores(counts, confidence=confidence).items()
     ]  # fmt: skip
 
 
@@ -276,18 +290,3 @@ def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
             why = "" if isfinite(found.more) else "a rating of every image would not decide: more images are needed"
             rows.append(Score(component="ratings_to_decide", value=found.more, reason=why, **about))  # type: ignore[arg-type]
     return rows
-
-
-def reader_rows(studies: Sequence[ReadImages], *, confidence: float = 0.95) -> list[Score]:
-    """All rows of several readers that no reader has by itself, question by question."""
-    return [
-        row
-        for read in studies
-        for make in (agreement_rows, peer_rows, rated_rows)
-        for row in make(read, confidence=confidence)
-    ]
-
-
-def counted(answers: np.ndarray, groups: int) -> np.ndarray:
-    """Count answers by group, "cannot tell" last; no answer counts as that."""
-    return np.bincount(np.where(np.isfinite(answers), answers, groups).astype(int), minlength=groups + 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 
 from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunNotFoundError
+from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, rated_rows
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.runs.fingerprint import lost_images
+from clinometer.runs.ratings.store import has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table
 
@@ -33,14 +35,19 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
             f"clinometer read {run.url} --reader {decider}",
             field="verdict_reader",
         )
-    answered = [each for reader in readers for each in answered_questions(run, reader)]
-    rows = scores_table(reading_rows(answered, decider=decider))
+    tables = {reader: run.readings(reader) for reader in readers}
+    answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table)]
+    rows = scores_table([
+        *reading_rows(answered, decider=decider),
+        *(row for each in answered for make in (confusion_rows, peer_rows) for row in make(each)),
+        *(row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)),
+    ])  # fmt: skip
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
 
 
-def answered_questions(run: Run, reader: str) -> Iterator[AnsweredQuestion]:
+def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[AnsweredQuestion]:
     """Count a reader's answers to each question, by concept and by known group; a picture counts once."""
-    table, lost = run.readings(reader), lost_images(run)
+    lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
     for question, spec in run.readers.questions(reader).items():
         rows = table[table.question == question]
@@ -65,6 +72,45 @@ def answered_questions(run: Run, reader: str) -> Iterator[AnsweredQuestion]:
         np.add.at(known, (shown.truth.map({name: k for k, name in enumerate(names)}).to_numpy(int), shown.column), 1)
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
         yield AnsweredQuestion(reader, question, groups, concepts, known, ATTRIBUTE_IMAGES)
+
+
+def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadImages]:
+    """Lay the answers of all readers to each question beside each other, and people's where they were asked of it.
+
+    People's answers count where the suite's raters may name all groups of the question; a picture counts once.
+    """
+    questions = {name: spec for reader in tables for name, spec in run.readers.questions(reader).items()}
+    rated = pd.DataFrame()
+    if has_ratings(run):
+        ratings = ratings_of(run)
+        rated = ratings[~ratings.simulated.astype(bool) & ~ratings["repeat"].astype(bool) & (ratings.attention == "")]
+        rated = rated.drop_duplicates(["rater", "item"])
+    for question, spec in questions.items():
+        groups = tuple(answer.means or name for name, answer in spec.answers.items())
+        numbers = {name: float(k) for k, name in enumerate(spec.answers)} | dict.fromkeys(OTHERWISE, float(len(groups)))
+        asked = {
+            reader: table[(table.question == question) & (table.role == "target")] for reader, table in tables.items()
+        }
+        asked = {reader: table for reader, table in asked.items() if len(table)}
+        if not asked:
+            continue
+        every = pd.concat(asked.values()).drop_duplicates(["concept", "sha256"])
+        places = {identifier: place for place, identifier in enumerate(every.id)}
+        answers = {
+            reader: table.set_index("id").answer.map(numbers).reindex(every.id).to_numpy(np.float64)
+            for reader, table in asked.items()
+        }
+        own = rated[rated.item.isin(places)] if len(rated) else rated
+        raters = list(dict.fromkeys(own.rater)) if len(own) and set(own.answer) & set(groups) else []
+        people = np.full((len(raters), len(every)), np.nan)
+        if raters:
+            seen = own.answer.map({group: k for k, group in enumerate(groups)}).fillna(len(groups)).to_numpy(np.float64)
+            people[[raters.index(rater) for rater in own.rater], [places[item] for item in own["item"]]] = seen
+        concepts = tuple(
+            (str(concept), str(rows.category.iloc[0]), rows.index.to_numpy())
+            for concept, rows in every.reset_index(drop=True).groupby("concept", sort=False)
+        )
+        yield ReadImages(question, groups, concepts, answers, people)
 
 
 def unread_in_words(rows: pd.DataFrame) -> str:
