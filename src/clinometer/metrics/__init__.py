@@ -44,6 +44,7 @@ from clinometer.metrics.mcas import (
     signed_diffusion_bias,
     xmcas,
 )
+from clinometer.metrics.readers import GroupShares, rated_group_shares, ratings_to_decide, reader_agreement
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import (
     SkinTone,
@@ -68,6 +69,7 @@ __all__ = [
     "CorrectedShares",
     "DifferentialAssociation",
     "DistributionScore",
+    "GroupShares",
     "Mcas",
     "Score",
     "SkinTone",
@@ -103,6 +105,9 @@ __all__ = [
     "pairwise_wins",
     "parity_gap",
     "peer_scores",
+    "rated_group_shares",
+    "ratings_to_decide",
+    "reader_agreement",
     "signed_bias_amplification",
     "signed_diffusion_bias",
     "skin_mask",
