@@ -23,7 +23,7 @@ from clinometer.metrics.reading import READING, AnsweredQuestion
 from clinometer.metrics.records import Score
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
-from clinometer.stats.power import images_to_detect
+from clinometer.stats.multiplicity import images_to_detect
 from clinometer.stats.prediction_powered import RatedShare, rated_share, wilson_at
 from clinometer.stats.proportion import wilson_interval
 
