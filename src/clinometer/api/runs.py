@@ -31,6 +31,7 @@ from clinometer.runs.protocol import refresh_protocol
 from clinometer.runs.reading import answers_to_come
 from clinometer.runs.together import Comparison
 from clinometer.runs.verification import verify
+from clinometer.studies.reading import require_reader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,7 @@ def score_run(
     drop_encoder: str | Sequence[str] = (),
     suite_options: Sequence[str] = (),
     resamples: int | None = None,
+    verdict_reader: str | None = None,
     device: str = "auto",
     engine: str | Engine = "local",
     workers: int | None = None,
@@ -89,6 +91,7 @@ def score_run(
     suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
         ``run.json`` keeps the old values beside them, and the report shows both.
     resamples : from how many resamples intervals and tests are computed from now on; by default as before.
+    verdict_reader : the reader by whose answers concepts are judged from now on; empty for the best-calibrated one.
     engine, workers : who embeds and measures, as of :func:`audit`.
 
     Raises
@@ -105,6 +108,10 @@ def score_run(
         run.change_suite(suite_options)
         if resamples is not None:
             run.record_options(run.record.get("options", {}) | ask(resamples=resamples).kept)
+        if verdict_reader is not None:
+            require_reader(run, verdict_reader)
+            others = {name: value for name, value in run.record.get("options", {}).items() if name != "verdict_reader"}
+            run.record_options(others | ({"verdict_reader": verdict_reader} if verdict_reader else {}))
         models = Models()
         encoders, recipes = models.encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)

@@ -42,6 +42,10 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
             axes[axis] = values or [field.default]
             one[name] = axes[axis][0]
     if any(len(values) > 1 for values in axes.values()):
+        if asked["reader"] or asked["verdict_reader"]:
+            raise InvalidInputError(
+                "--reader: a sweep reads none of its runs; give clinometer read RUN --reader NAME for each afterwards"
+            )
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
         common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder")}
         run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}

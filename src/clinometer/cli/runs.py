@@ -45,6 +45,10 @@ def score(
             min=19, help="Resamples that intervals and tests are computed from, from now on. [default: as before]"
         ),
     ] = None,
+    verdict_reader: Annotated[
+        str | None,
+        typer.Option(help="The reader by whose answers concepts are judged from now on; '' for the best-calibrated."),
+    ] = None,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -60,6 +64,7 @@ def score(
             drop_encoder=drop_encoder or (),
             suite_options=suite_option or (),
             resamples=resamples,
+            verdict_reader=verdict_reader,
             device=device,
             engine=engine,
             workers=workers,

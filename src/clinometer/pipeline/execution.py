@@ -30,6 +30,7 @@ from clinometer.runs.record import new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
+from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
 from clinometer.suites import Suite
 from clinometer.suites.question import QuestionSpec
@@ -136,6 +137,8 @@ def execute(
     for cards, models in ((run.encoders, encoders), (run.readers, job.readers)):
         for model in models:
             cards.require(model.card)
+    decider = str(job.options.get("verdict_reader") or "")
+    require_reader(run, decider, [reader.card.name for reader in job.readers])
     if job.protocol is not None:
         _put_under_protocol(run, job.protocol, encoders, progress)
     if job.retry_failed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -29,12 +29,7 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     """
     readers = run.readers.cards
     decider = str(run.record.get("options", {}).get("verdict_reader") or "")
-    if decider and decider not in readers:
-        raise RunNotFoundError(
-            f"found {decider!r}, which has not read {run.url}; expected one of {', '.join(readers) or 'none'}; give: "
-            f"clinometer read {run.url} --reader {decider}",
-            field="verdict_reader",
-        )
+    require_reader(run, decider)
     tables = {reader: run.readings(reader) for reader in readers}
     answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table)]
     rows = scores_table([
@@ -43,6 +38,23 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
         *(row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)),
     ])  # fmt: skip
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
+
+
+def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
+    """Refuse to judge by a reader that has not read a run and is none of the ``others``; an empty name is none.
+
+    Raises
+    ------
+    RunNotFoundError
+        The message names those that have.
+    """
+    known = [*run.readers.cards, *others]
+    if decider and decider not in known:
+        raise RunNotFoundError(
+            f"found {decider!r}, which has not read {run.url}; expected one of {', '.join(known) or 'none'}, or give: "
+            f"clinometer read {run.url} --reader {decider}",
+            field="verdict_reader",
+        )
 
 
 def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[AnsweredQuestion]:

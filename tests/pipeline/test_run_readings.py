@@ -1,0 +1,419 @@
+"""Readers of a run: asked where an answer is missing and never twice, whoever dies, and scored by what they said."""
+
+import json
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer.api import verify_run
+from clinometer.errors import EngineError, ModelError, RunCorruptError, RunError, RunMismatchError, SuiteError
+from clinometer.metrics import corrected_shares
+from clinometer.models import Card, Reading
+from tests import quick
+from tests.toys import Eye, Notes, Painter, toy_suite
+
+pytestmark = pytest.mark.usefixtures("kept_workers")
+
+AGE = {"question": "age", "means": {"old": "other"}}
+
+
+class Glance:
+    """Reads the mean colour of a picture; it is unsure of pale ones, and does what else it is told.
+
+    ``place`` : a folder that counts what it did over all processes. ``deaths`` : how often it kills its process.
+    """
+
+    def __init__(self, name="glance", *, place=None, deaths=0, stop_after=None, fails=(), says=None, settings=None):
+        self.card = Card(kind="reader", name=name, family="toy/glance", settings=settings or {})
+        self.batch_size, self.place, self.deaths, self.stop_after = 3, place, deaths, stop_after
+        self.fails, self.says, self.asked = set(fails), says, 0
+
+    def offers(self, question):
+        if question.name == "unheard":
+            raise ModelError("glance: it knows no such question")
+        return tuple(question.options)
+
+    def read(self, images, question):
+        if self.place is not None and len(list(self.place.iterdir())) < self.deaths:
+            (self.place / str(time.monotonic_ns())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [self._reading(image, question) for image in images]
+
+    def _reading(self, image, question):
+        if self.asked == self.stop_after:
+            raise ModelError("glance: it is tired")
+        self.asked += 1
+        if self.asked in self.fails:
+            return Reading(None, reason="failed: it blinked")
+        if self.says is not None:
+            return self.says
+        red, _, blue = np.asarray(image, float).mean(axis=(0, 1)) / 255
+        if abs(red - 0.5) < 0.02:
+            return Reading("unclear", words="neither")
+        others = blue > 0.35 and len(question.groups) > 2
+        return Reading(question.groups[2 if others else 0 if red > 0.5 else 1], words="a colour")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """A run that nobody has read."""
+    return quick.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("drawn") / "run", encoder=Eye()).url
+
+
+@pytest.fixture
+def place(drawn, tmp_path):
+    shutil.copytree(drawn, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def answers(place, reader="glance"):
+    return cm.open_run(place).readings(reader)
+
+
+def parts(place, reader="glance"):
+    return sorted((place / "readings" / reader).glob("part-*.parquet"))
+
+
+# --- The stage -------------------------------------------------------------------------------------------------------
+
+
+def test_an_audit_with_a_reader_is_the_audit_and_then_the_reading(tmp_path, place):
+    read = cm.read_run(place, reader=Glance())["glance"]
+    whole = quick.audit(Painter(), toy_suite(), tmp_path / "whole", encoder=Eye(), reader=Glance())
+    pd.testing.assert_frame_equal(whole.readings("glance"), read)
+    pd.testing.assert_frame_equal(whole.scores, cm.open_run(place).scores)
+    samples = whole.samples.set_index("id")
+    assert list(read.id) == list(samples.index)
+    assert (read.sha256.to_numpy() == samples.sha256.to_numpy()).all()
+    for name in ("concept", "category", "role", "group", "prompt"):
+        assert (read[name].to_numpy() == samples[name].to_numpy()).all()
+    known = read[read.role == "attribute"]
+    assert (known.truth == known.group).all()
+    assert read[read.role == "target"].truth.isna().all()
+    record = whole.record["readers"]["glance"]
+    assert record["questions"]["groups"]["answers"]["other"]["means"] == "other"
+    assert "failed" not in record
+
+
+def test_nobody_is_asked_twice(place):
+    reader = Glance(stop_after=30)
+    with pytest.raises(ModelError, match="glance: it is tired"):
+        cm.read_run(place, reader=reader)
+    assert "glance" not in cm.open_run(place).readers.cards
+    with pytest.raises(RunError, match=r"no reader 'glance' has read it; found none has; give: clinometer read"):
+        answers(place)
+    again = Glance()
+    cm.read_run(place, reader=again)
+    assert again.asked == len(answers(place)) - 30  # what came of the part in hand was kept, too
+    idle = Glance()
+    cm.read_run(place, reader=idle)
+    assert idle.asked == 0
+
+
+def test_what_failed_is_asked_again_and_what_was_refused_is_not(place):
+    notes = Notes()
+    cm.read_run(place, reader=Glance(fails=[2, 40]), progress=notes)
+    assert "2 answers of glance failed; the same command asks for them again" in notes.messages
+    assert answers(place).reason.notna().sum() == 2
+    again = Glance()
+    cm.read_run(place, reader=again)
+    assert again.asked == 2
+    assert answers(place).reason.isna().all()
+    refused = Reading(None, reason="refused: no people")
+    cm.read_run(place, reader=Glance("shy", says=refused))
+    idle = Glance("shy")
+    cm.read_run(place, reader=idle)
+    assert idle.asked == 0
+
+
+def test_a_finished_audit_asks_again_only_what_failed(tmp_path):
+    quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye(), reader=Glance(fails=[1]))
+    again, idle = Glance(), Glance()
+    quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye(), reader=again)
+    quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye(), reader=idle)
+    assert (again.asked, idle.asked) == (1, 0)
+
+
+def test_a_reader_that_only_fails_is_stopped(place):
+    reader = Glance(says=Reading(None, reason="failed: 500"))
+    with pytest.raises(ModelError, match=r"it failed 3[2-4] images in a row, the last because: failed: 500"):
+        cm.read_run(place, reader=reader)
+    assert 32 <= reader.asked <= 34  # batches of three at most
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_answers_do_not_depend_on_the_number_of_workers(place, tmp_path, workers):
+    shutil.copytree(place, tmp_path / "here")
+    cm.read_run(tmp_path / "here", reader=Glance())
+    cm.read_run(place, reader=Glance(), workers=workers)
+    assert [part.read_bytes() for part in parts(place)] == [part.read_bytes() for part in parts(tmp_path / "here")]
+    assert cm.open_run(place).record["files"] == cm.open_run(tmp_path / "here").record["files"]
+    assert verify_run(place) == verify_run(tmp_path / "here")
+
+
+def test_a_killed_worker_is_replaced(place, tmp_path):
+    (tmp_path / "deaths").mkdir()
+    notes = Notes()
+    reader = Glance(place=tmp_path / "deaths", deaths=2)
+    cm.read_run(place, reader=reader, workers=2, progress=notes)
+    assert len([message for message in notes.messages if message.startswith("a worker died over part")]) == 2
+    assert len(answers(place)) == len(cm.open_run(place).plan)
+
+
+def test_a_part_that_kills_every_worker_is_told_and_the_next_command_goes_on(place, tmp_path):
+    (tmp_path / "deaths").mkdir()
+    with pytest.raises(EngineError, match="3 workers died over each of part"):
+        cm.read_run(place, reader=Glance(place=tmp_path / "deaths", deaths=99), workers=1)
+    cm.read_run(place, reader=Glance(), workers=2)
+    assert len(answers(place)) == len(cm.open_run(place).plan)
+
+
+def test_workers_add_a_question_to_parts_that_are_there(place):
+    cm.read_run(place, reader=Glance())
+    first = answers(place)
+    reader = Glance()
+    cm.read_run(place, reader=reader, question="gender", workers=2)
+    both = answers(place)
+    assert set(both.question) == {"groups", "gender"}
+    pd.testing.assert_frame_equal(both[both.question == "groups"].reset_index(drop=True), first)
+    assert verify_run(place) > 0
+
+
+# --- What an answer hangs on -----------------------------------------------------------------------------------------
+
+
+def test_an_image_that_was_drawn_anew_is_read_anew_and_the_others_are_not(tmp_path):
+    class Moody(Painter):
+        """Fails one image of each prompt the first time."""
+
+        def __init__(self, fails):
+            super().__init__()
+            self.fails = fails
+
+        def generate(self, requests):
+            for number, result in enumerate(super().generate(requests)):
+                failed = self.fails and number == 0
+                yield type(result)(result.id, "failed", None, "it tripped") if failed else result
+
+    out, options = tmp_path / "run", {"encoder": Eye(), "reader": Glance()}
+    run = quick.audit(Moody(fails=True), toy_suite(), out, **options)
+    lost = set(run.samples[run.samples.status == "failed"].id)
+    first = answers(out)
+    assert lost
+    assert not lost & set(first.id)
+    again = Glance()
+    quick.audit(Moody(fails=False), toy_suite(), out, encoder=Eye(), reader=again, retry_failed=True)
+    assert again.asked == len(lost)
+    table = answers(out)
+    assert set(table.id) == set(first.id) | lost
+
+
+def test_an_answer_about_another_image_does_not_count(place):
+    cm.read_run(place, reader=Glance())
+    run = cm.open_run(place)
+    part = run.answers.of_part(run.readers.cards["glance"], 0)
+    rows = [row | ({"sha256": "0" * 64} if number == 0 else {}) for number, row in enumerate(part.values())]
+    run.answers.write(Glance().card, 0, rows)
+    run.end_stage()
+    assert len(answers(place)) == len(run.plan) - 1
+    again = Glance()
+    cm.read_run(place, reader=again)
+    assert again.asked == 1
+    assert len(answers(place)) == len(run.plan)
+
+
+def test_a_flipped_bit_is_found_and_only_that_part_is_read_anew(place):
+    cm.read_run(place, reader=Glance())
+    before = answers(place)
+    victim = parts(place)[1]
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 3] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(RunCorruptError, match=r"readings/glance/part-00001.*Delete the file and give the command that"):
+        verify_run(place)
+    with pytest.raises(RunCorruptError, match=r"readings/glance/part-00001"):
+        cm.score_run(place, resamples=500)
+    with pytest.raises(RunCorruptError, match=r"readings/glance/part-00001"):
+        answers(place)
+    victim.unlink()
+    with pytest.raises(RunCorruptError, match="missing: readings/glance/part-00001"):
+        verify_run(place)
+    with pytest.raises(RunCorruptError, match="it was written and is missing"):
+        answers(place)
+    again = Glance()
+    cm.read_run(place, reader=again)
+    assert again.asked == len(cm.open_run(place).parts[1])
+    pd.testing.assert_frame_equal(answers(place), before)
+    verify_run(place)
+
+
+def test_another_reader_of_that_name_is_refused(place):
+    cm.read_run(place, reader=Glance())
+    with pytest.raises(
+        RunMismatchError, match=r"answers of another reader named 'glance' \(sharp None → True\).*delete"
+    ):
+        cm.read_run(place, reader=Glance(settings={"sharp": True}))
+    assert len(answers(place)) == len(cm.open_run(place).plan)
+    with pytest.raises(RunMismatchError, match=r"reader 'GLANCE' would share readings/glance"):
+        cm.read_run(place, reader=Glance("GLANCE"))
+
+
+def test_a_part_of_another_reader_is_refused(place):
+    cm.read_run(place, reader=[Glance(), Glance("other")])
+    shutil.copy(parts(place, "other")[0], parts(place)[0])
+    record = json.loads((place / "run.json").read_text())
+    assert "readings/glance/part-00000.parquet" in record["files"]
+    with pytest.raises(RunCorruptError, match=r"readings/glance/part-00000"):
+        answers(place)
+
+
+def test_a_question_in_other_words_is_another_question(place, tmp_path):
+    cm.read_run(place, reader=Glance(), question="gender")
+    other = tmp_path / "gender.yaml"
+    other.write_text("name: gender\ntext: Whom do you see?\nanswers: {woman: {text: her}, man: {text: him}}\n")
+    with pytest.raises(RunMismatchError, match=r"asked question 'gender' in other words .*now 'Whom do you see\?'"):
+        cm.read_run(place, reader=Glance("other"), question=other)
+    assert list(cm.open_run(place).readers.cards) == ["glance"]
+
+
+# --- Refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (Reading("a cat"), "found the answer 'a cat' to question groups, expected one of man, woman, other, none"),
+        (Reading(None), "expected a Reading with an answer or a reason"),
+        ("man", "expected a Reading with an answer or a reason"),
+        (Reading("man", (0.5, 0.5)), r"found the probabilities .* expected 6 from 0 to 1 that sum to 1"),
+        (Reading("man", (2.0, -1.0, 0, 0, 0, 0)), "expected 6 from 0 to 1 that sum to 1"),
+    ],
+)
+def test_what_is_no_reading_is_refused(place, says, message):
+    with pytest.raises(ModelError, match=message):
+        cm.read_run(place, reader=Glance(says=says))
+    assert verify_run(place) > 0
+
+
+def test_a_plug_in_that_loses_an_answer_is_refused(place):
+    class Lazy(Glance):
+        def read(self, images, question):
+            return super().read(images, question)[1:]
+
+    with pytest.raises(ModelError, match="reader glance: found 2 answers to 3 images"):
+        cm.read_run(place, reader=Lazy())
+
+
+def test_a_crash_of_a_reader_is_one_line(place):
+    class Broken(Glance):
+        def read(self, images, question):
+            raise RuntimeError("no such layer")
+
+    with pytest.raises(ModelError, match=r"^reader glance: it stopped with RuntimeError: no such layer"):
+        cm.read_run(place, reader=Broken())
+
+
+def test_a_question_that_a_reader_cannot_answer_is_refused_before_anything_is_drawn(tmp_path):
+    suite = toy_suite(
+        readings=[{"name": "unheard", "text": "What?", "answers": {"a": {"text": "x"}, "b": {"text": "y"}}}]
+    )
+    painter = Painter()
+    with pytest.raises(ModelError, match="it knows no such question"):
+        quick.audit(painter, suite, tmp_path / "run", encoder=Eye(), reader=Glance())
+    assert painter.drawn == 0
+
+
+def test_an_unfinished_run_is_not_read(tmp_path):
+    class Stops(Painter):
+        def generate(self, requests):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quick.audit(Stops(), toy_suite(), tmp_path / "run", encoder=Eye())
+    with pytest.raises(RunError, match="54 of 54 images are not drawn yet"):
+        cm.read_run(tmp_path / "run", reader=Glance())
+
+
+def test_a_budget_covers_images_and_answers(tmp_path):
+    dear, painter = Glance(), Painter()
+    dear.price_per_image = 0.01
+    images = toy_suite().image_count
+    with pytest.raises(ModelError, match=rf"glance: {images} answers at 0.01 each cost 0.54, found no budget"):
+        quick.audit(painter, toy_suite(), tmp_path / "run", encoder=Eye(), reader=dear)
+    with pytest.raises(ModelError, match=r"found a budget of 0\.5; give --budget 0\.54 or more"):
+        quick.audit(painter, toy_suite(), tmp_path / "run", encoder=Eye(), reader=dear, budget=0.5)
+    assert (painter.drawn, dear.asked) == (0, 0)
+    run = quick.audit(painter, toy_suite(), tmp_path / "run", encoder=Eye(), reader=dear, budget=0.54)
+    cm.read_run(run.url, reader=dear)  # nothing is missing, so nothing costs
+    with pytest.raises(ModelError, match=rf"{images} answers at 0.01 each cost 0.54, found a budget of 0.1"):
+        cm.read_run(run.url, reader=dear, question="gender", budget=0.1)
+    assert dear.asked == images
+
+
+def test_a_suite_without_groups_says_how_to_ask(place):
+    suite = cm.open_run(place).suite
+    assert [question.name for question in suite.questions()] == ["groups"]
+    with pytest.raises(SuiteError, match="no question named 'hair'"):
+        cm.read_run(place, reader=Glance(), question="hair")
+
+
+# --- Several questions, and the scores -------------------------------------------------------------------------------
+
+
+def test_a_suite_asks_several_questions(tmp_path):
+    suite = toy_suite(readings=[AGE, "gender"])
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye(), reader=Glance())
+    table = run.readings("glance")
+    assert list(dict.fromkeys(table.question)) == ["age", "gender"]
+    assert set(table[table.group == "other"].truth.dropna()) == {"old"}
+    assert set(table[(table.group == "man") & (table.question == "gender")].truth) == {"man"}
+    rows = run.scores[(run.scores.metric == "reading") & (run.scores.setting == "age")]
+    assert set(rows[rows.component == "share"].group) == {"child", "young", "middle", "other"}
+    refused = rows[rows.component == "corrected_share"]
+    assert set(refused.reason_code) == {"how often the reader errs is not known"}
+    assert refused.reason.str.startswith("no image is known to show child, young, middle").all()
+    assert refused.value.isna().all()
+
+
+def test_scores_are_those_of_the_counts(place):
+    read = cm.read_run(place, reader=Glance())["glance"]
+    scores = cm.open_run(place).scores
+    rows = scores[(scores.metric == "reading") & (scores.encoder == "glance")]
+    groups = ["man", "woman", "other"]
+    column = read.answer.map({group: k for k, group in enumerate(groups)}).fillna(3).astype(int)
+    known = np.zeros((3, 4), int)
+    for k, group in enumerate(groups):
+        known[k] = np.bincount(column[read.truth == group], minlength=4)
+    for concept in read.concept[read.concept != ""].unique():
+        counts = np.bincount(column[read.concept == concept], minlength=4)
+        of = rows[rows.concept == concept].set_index(["component", "group"])
+        found = corrected_shares(counts, known)
+        for k, group in enumerate(groups):
+            assert of.value["share", group] == counts[k] / counts.sum()
+            np.testing.assert_allclose(of.value["corrected_share", group], found.share[k])
+            np.testing.assert_allclose(of.low["corrected_share", group], found.low[k])
+            assert of.n_a["corrected_share", group] == known[k].sum()
+        assert of.value["unread", ""] == counts[3] / counts.sum()
+    assert cm.score_run(place)[lambda t: t.metric == "reading"].shape[0] == len(rows)
+
+
+def test_old_runs_open_and_have_no_rows_of_readers(place):
+    run = cm.open_run(place)
+    assert run.readers.cards == {}
+    assert "readers" not in run.record
+    assert "reading" not in set(run.scores.metric)
+
+
+def test_the_part_files_hold_what_the_page_says(place):
+    cm.read_run(place, reader=Glance())
+    table = pq.read_table(parts(place)[0])
+    assert table.column_names == ["id", "sha256", "question", "answer", "probabilities", "words", "reason"]
+    assert json.loads(table.schema.metadata[b"card"])["name"] == "glance"
+    assert table.schema.metadata[b"reader"].decode() == Glance().card.fingerprint
