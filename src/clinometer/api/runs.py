@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clinometer.errors import InvalidInputError
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
+from clinometer.gates.evidence import require_unchanged, write_evidence
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
@@ -182,12 +184,17 @@ def read_run(
 
 
 def verify_run(
-    run: str | os.PathLike[str] | store.Run, *, recompute: bool = False, progress: Progress | None = None
+    run: str | os.PathLike[str] | store.Run,
+    *,
+    recompute: bool = False,
+    evidence: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Read every file of a run, images too, and return how many there are.
 
     Parameters
     ----------
+    evidence : a record that :func:`export` wrote; the run must be the one that it names, by the hashes of its files.
     recompute : whether its numbers are computed anew then, from the vectors on disk, and held against those stored.
 
     Raises
@@ -203,6 +210,8 @@ def verify_run(
     """
     opened, progress = _opened(run), progress or NoProgress()
     verified = verify(opened, progress)
+    if evidence is not None:
+        require_unchanged(opened, evidence)
     if recompute:
         require_same_scores(opened, progress)
     return verified
@@ -297,14 +306,24 @@ def model_card(
     return write_model_card([_opened(run) for run in runs], out, rows=rows)
 
 
-def export(run: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str]) -> list[str]:
-    """Write what of a run goes into a paper: figures, tables, a description of the method, and references.
+def export(
+    run: str | os.PathLike[str] | store.Run,
+    out: str | os.PathLike[str],
+    *,
+    evidence: bool = False,
+    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
+    baseline: str | os.PathLike[str] | store.Run | None = None,
+) -> list[str]:
+    """Write what of a run goes into a paper, or what an auditor signs.
 
     Parameters
     ----------
     run : a scored run, as a path or opened.
-    out : a folder. It gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts, and every
-        metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``.
+    out : a folder. For a paper it gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts,
+        and every metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``.
+    evidence : in place of these, a dated record: ``assessment-results.json`` (OSCAL Assessment Results of NIST) and
+        ``clauses.csv``, which clauses of which rules it may serve as evidence for, and by what.
+    policy, baseline : what the run is held to for the record, as in :func:`gate`; each rule becomes a finding.
 
     Returns
     -------
@@ -312,10 +331,17 @@ def export(run: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str])
 
     Raises
     ------
-    RunError, InvalidInputError
-        A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself.
+    RunError, InvalidInputError, GateError
+        A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself; a policy
+        without ``evidence``, or one that cannot be read.
     """
-    return export_run(_opened(run), out)
+    opened = _opened(run)
+    if not evidence:
+        if policy is not None or baseline is not None:
+            raise InvalidInputError("a policy becomes part of evidence alone; ask for evidence, or leave it out")
+        return export_run(opened, out)
+    judged = None if policy is None else gate(opened, policy, baseline=baseline)
+    return write_evidence(opened, out, judged)
 
 
 def paper_table(

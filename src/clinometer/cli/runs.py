@@ -116,6 +116,10 @@ def verify(
             "--recompute", help="Also compute every number anew from the vectors, and say which differ. Writes nothing."
         ),
     ] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(help="Also hold the run against a record, the assessment-results.json of export --evidence."),
+    ] = None,
 ) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
     from clinometer import api
@@ -126,7 +130,7 @@ def verify(
     if opened.unchecked:
         typer.echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(opened, recompute=recompute, progress=progress)
+        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, progress=progress)
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
         typer.echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
@@ -134,6 +138,8 @@ def verify(
         typer.echo(f"{run}: {verified - len(unknown)} files are as they were written.")
     if unknown:
         typer.echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
+    if evidence is not None:
+        typer.echo(f"It is the run of {evidence}.")
     if recompute:
         typer.echo("Its numbers are those that follow from its vectors.")
     if left := unfinished(opened):
@@ -298,7 +304,19 @@ def card(
 
 def export(
     run: RunArgument,
-    out: Annotated[str, typer.Argument(metavar="DIR", help="A folder for figures, tables, methods and references.")],
+    out: Annotated[str, typer.Argument(metavar="DIR", help="A folder for what is written.")],
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            "--evidence",
+            help="In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, and the "
+            "clauses that they may serve.",
+        ),
+    ] = False,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", "-p", help="Of the record: a YAML file of rules; each becomes a finding.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
 ) -> None:
     """Write a run's figures (SVG, PDF), tables (CSV, LaTeX), methods and BibTeX, ready for a paper."""
     from rich.console import Console
@@ -306,7 +324,10 @@ def export(
     from clinometer import api
     from clinometer.cli.tables import plain_text
 
-    names = api.export(run, out)
-    figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
-    typer.echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
+    names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline)
+    if evidence:
+        typer.echo(f"{' and '.join(names)}: what was measured, and no claim that a rule is kept. Sign the first.")
+    else:
+        figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
+        typer.echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
     Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")

@@ -1,0 +1,274 @@
+"""A dated record of what a run found and what a policy makes of it, as OSCAL Assessment Results.
+
+OSCAL (the Open Security Controls Assessment Language of NIST) is how auditors exchange the results of assessments. Here
+each verdict is an observation, each rule of a policy a finding, and the run's files are named with their hashes. A
+record is evidence: it says what was measured, and never that a law is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from math import isfinite
+from typing import Any, Final
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import pandas as pd
+import yaml
+
+from clinometer._csv import csv_text
+from clinometer.errors import InvalidInputError, RunCorruptError
+from clinometer.gates.gate import Gate, Outcome, RuleOutcome
+from clinometer.report import wording
+from clinometer.report.inputs import report_input
+from clinometer.report.page import Verdicts
+from clinometer.report.rows import Row
+from clinometer.runs import Directory, Run
+from clinometer.runs.record import package_versions
+from clinometer.studies import study_of
+
+OSCAL: Final = "1.1.3"
+NAMESPACE: Final = "urn:clinometer:evidence:1"
+RECORD: Final = "assessment-results.json"
+CLAUSES: Final = "clauses.csv"
+HASHED: Final = ("run.json", "plan.parquet", "scores.parquet", "report.html")
+"""Files of a run that a record names by the SHA-256 of their bytes; run.json lists the checksums of all."""
+
+_STATES: Final = {
+    Outcome.HOLDS: ("satisfied", "pass"),
+    Outcome.BROKEN: ("not-satisfied", "fail"),
+    Outcome.UNDECIDED: ("not-satisfied", "other"),
+}
+
+
+def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = None) -> list[str]:
+    """Write the record of a scored run, and the table of clauses that it may serve, into a folder.
+
+    Parameters
+    ----------
+    gate : what became of a policy, whose rules are then the findings; without it there are observations alone.
+
+    Returns
+    -------
+    Names of the files: ``assessment-results.json`` (OSCAL Assessment Results) and ``clauses.csv``.
+
+    Raises
+    ------
+    RunError
+        The run has no checksums, is damaged or is not scored; the folder cannot be written.
+    InvalidInputError
+        The folder is the run itself.
+    """
+    if run.unchecked:
+        raise RunCorruptError(f"{run.url}: {run.unchecked}, so nothing can be signed for it; audit the model anew")
+    place = Directory(out)
+    if place.place == run.directory.place:
+        raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
+    place.require_place()
+    said = _facts(run, gate)
+    clauses = yaml.safe_load((resources.files("clinometer.gates") / "clauses.yaml").read_text("utf-8"))
+    table = pd.DataFrame(
+        [
+            {key: clause[key] for key in ("framework", "clause", "asks")}
+            | {"field": field, "shown": said[field], "source": clause["source"]}
+            for clause in clauses
+            for field in clause["shown_by"]
+        ]
+    )
+    record = assessment_results(run, gate, said, [clause["id"] for clause in clauses])
+    place.write_bytes(RECORD, json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")
+    place.write_bytes(CLAUSES, csv_text(table).encode())
+    return [RECORD, CLAUSES]
+
+
+def _facts(run: Run, gate: Gate | None) -> dict[str, str]:
+    """Say in words what each field of the table of clauses holds."""
+    record, page = run.record, study_of(run.suite).page(run.suite)
+    quantities = page.verdicts(page.view.of(report_input(run)))
+    rows = [row for verdicts in quantities for row in verdicts.rows]
+    statuses = run.samples["status"].value_counts()
+    lost = [f"{n:,} {status}" for status, n in statuses.items() if status != "ok"]
+    return {
+        "suite": run.suite.title,
+        "suite_fingerprint": record["suite_fingerprint"],
+        "model": f"{record['model']['name']} ({record['model']['family']}; {record['model']['fingerprint']})",
+        "encoders": ", ".join(f"{name} ({card['fingerprint']})" for name, card in record["encoders"].items()) or "none",
+        "seed": str(record["seed"]),
+        "images": f"{statuses.get('ok', 0):,} ({run.suite.images_in_words()})",
+        "missing_images": ", ".join(lost) or "none",
+        "verdicts": "; ".join(
+            f"{verdicts.title}: {wording.counted(verdicts.rows, verdicts.label)}" for verdicts in quantities
+        ),
+        "not_measured": wording.count(sum(wording.not_measured(row) for row in rows), "verdict"),
+        "tests": "; ".join(sorted({row.test for row in rows if row.test})) or "none",
+        "scores": f"scores.parquet, {len(run.scores):,} rows",
+        "created": record["created"],
+        "versions": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+        "checksum": record["checksum"],
+        "policy": "none" if gate is None else gate.policy.title or ", ".join(rule.name for rule in gate.rules),
+        "outcome": "none" if gate is None else gate.outcome.value,
+    }
+
+
+def assessment_results(run: Run, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str]) -> dict[str, Any]:
+    """Build OSCAL Assessment Results of a run: observations, findings, and the run's files with their hashes.
+
+    Parameters
+    ----------
+    said : the facts of the run by name; some are properties of the result.
+    controls : identifiers of the clauses for which the record may serve.
+    """
+    record, base = run.record, uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
+    now, created = datetime.now(UTC).isoformat("T", "seconds"), _instant(record["created"])
+    page = study_of(run.suite).page(run.suite)
+    view = page.view.of(report_input(run))
+    model, scores = str(uuid5(base, "model")), str(uuid5(base, "scores.parquet"))
+    card = record["model"]
+    result: dict[str, Any] = {
+        "uuid": str(uuid5(base, "result")),
+        "title": f"{card['name']} × {run.suite.title}",
+        "description": page.finding(view),
+        "start": created,
+        "end": now,
+        "props": _props(
+            {name: said[name] for name in ("suite_fingerprint", "seed", "images", "missing_images", "checksum")}
+        ),
+        "local-definitions": {
+            "components": [
+                {
+                    "uuid": model,
+                    "type": "software",
+                    "title": card["name"],
+                    "description": f"A text-to-image model: {card['family']}.",
+                    "props": _props({"fingerprint": card["fingerprint"], "weights": card["weights_sha256"] or ""}),
+                    "status": {"state": "operational"},
+                }
+            ]
+        },
+        "reviewed-controls": {
+            "description": "Clauses for which this may serve as evidence; clauses.csv says what of it.",
+            "control-selections": [{"include-controls": [{"control-id": control} for control in controls]}],
+        },
+        "observations": [
+            _observation(verdicts, row)
+            | {
+                "uuid": str(uuid5(base, f"{verdicts.title}/{row.concept}/{row.group}/{row.setting}")),
+                "subjects": [{"subject-uuid": model, "type": "component"}],
+                "relevant-evidence": [{"href": f"#{scores}", "description": "A row of the scores."}],
+                "collected": created,
+            }
+            for verdicts in page.verdicts(view)
+            for row in verdicts.rows
+        ],
+    }
+    if gate is not None:
+        result["findings"] = [_finding(base, rule, place, gate) for place, rule in enumerate(gate.rules)]
+    return {
+        "assessment-results": {
+            "uuid": str(uuid5(base, now)),
+            "metadata": {
+                "title": f"Bias audit of {card['name']}",
+                "last-modified": now,
+                "version": package_versions()["clinometer"],
+                "oscal-version": OSCAL,
+                "remarks": "Evidence of what was measured; no claim of compliance.",
+            },
+            "import-ap": {"href": f"#{uuid5(base, 'run.json')}", "remarks": "What was asked stands in run.json."},
+            "results": [result],
+            "back-matter": {
+                "resources": [
+                    {
+                        "uuid": str(uuid5(base, name)),
+                        "title": name,
+                        "rlinks": [
+                            {"href": name, "hashes": [{"algorithm": "SHA-256", "value": run.directory.sha256(name)}]}
+                        ],
+                    }
+                    for name in HASHED
+                    if run.directory.exists(name)
+                ]
+            },
+        }
+    }
+
+
+def _observation(verdicts: Verdicts, row: Row) -> dict[str, Any]:
+    """Write a verdict as an observation, its numbers to the last digit."""
+    number = f"{verdicts.title} {verdicts.value(row)} {verdicts.interval(row)}".strip()
+    numbers = {name: getattr(row, name) for name in ("value", "low", "high", "q")}
+    return {
+        "title": verdicts.name(row),
+        "description": f"{verdicts.name(row)}: {number}: {verdicts.verdict(row)}",
+        "props": _props(
+            {"metric": row.metric, "component": row.component, "verdict": verdicts.verdict(row)}
+            | {name: repr(float(value)) for name, value in numbers.items() if isfinite(value)}
+            | {"images": f"{row.n_target:.0f}" if row.n_target else ""}
+        ),
+        "methods": ["TEST"],
+        "types": ["finding"],
+    }
+
+
+def _finding(base: UUID, rule: RuleOutcome, place: int, gate: Gate) -> dict[str, Any]:
+    """Say what became of a rule of a policy."""
+    state, reason = _STATES[rule.outcome]
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in rule.rows.outcome.value_counts().items())
+    return {
+        "uuid": str(uuid5(base, f"finding {place}")),
+        "title": rule.name,
+        "description": f"{rule.name}: {rule.outcome.value} ({counts}).",
+        "target": {
+            "type": "objective-id",
+            "target-id": f"rule-{place + 1}",
+            "title": gate.policy.title or rule.name,
+            "status": {"state": state, "reason": reason, "remarks": rule.outcome.value},
+        },
+    }
+
+
+def require_unchanged(run: Run, source: str | os.PathLike[str]) -> int:
+    """Refuse a run that is not the one of a record. Returns how many files the record names.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is no record of this kind.
+    RunCorruptError
+        A file of the run is missing, or is not the one that the record names.
+    """
+    try:
+        with open(source, encoding="utf-8") as file:
+            found = json.load(file)["assessment-results"]["back-matter"]["resources"]
+        listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
+    except OSError as error:
+        raise InvalidInputError(f"{source}: it cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{source}: no record of a run, expected {RECORD} of clinometer export --evidence"
+        ) from error
+    for name, checksum in listed.items():
+        if name not in HASHED:
+            raise InvalidInputError(f"{source}: found the file {name!r}, expected one of {', '.join(HASHED)}")
+        if not run.directory.exists(name):
+            raise RunCorruptError(f"{run.directory.path(name)}: the record names it, and it is not there")
+        if (now := run.directory.sha256(name)) != checksum:
+            raise RunCorruptError(
+                f"{run.directory.path(name)}: it is not the one of the record (SHA-256 {str(checksum)[:8]}…, found "
+                f"{now[:8]}…); it was changed or made anew since"
+            )
+    return len(listed)
+
+
+def _props(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [
+        {"name": name.replace("_", "-"), "ns": NAMESPACE, "value": value.strip()}
+        for name, value in values.items()
+        if value.strip()
+    ]
+
+
+def _instant(text: str) -> str:
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat("T", "seconds")

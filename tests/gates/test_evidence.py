@@ -1,0 +1,133 @@
+"""The record of a run for an auditor: valid OSCAL, every verdict and rule in it, and tied to the files it names."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from trestle.oscal.assessment_results import AssessmentResults
+
+import clinometer as cm
+from clinometer.api import verify_run
+from clinometer.errors import InvalidInputError, RunCorruptError, UncheckedRunWarning
+from clinometer.gates.evidence import HASHED
+from clinometer.report.inputs import report_input
+from clinometer.studies import study_of
+from tests import quick
+from tests.old_runs import as_of_format_1
+from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+
+POLICY = {
+    "title": "Release",
+    "rules": [
+        {"metric": "mcas", "component": "image_part", "within": 8},
+        {"metric": "mcas", "component": "image_part", "concept": "concept 0.20", "at_least": 7.5},
+        {"metric": "mcas", "component": "image_part", "concept": "concept 0.60", "at_least": 0.3},
+    ],
+}
+STATES = {"holds": ("satisfied", "pass"), "broken": ("not-satisfied", "fail"), "undecided": ("not-satisfied", "other")}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return quick.audit(Painter(), toy_suite(target=12), tmp_path_factory.mktemp("run") / "run", encoder=Eye())
+
+
+def read(folder):
+    return json.loads((folder / "assessment-results.json").read_text("utf-8"))["assessment-results"]
+
+
+@pytest.mark.parametrize("suite", [toy_suite(), crossed_suite(), toy_t2iat_suite()], ids=["pair", "axes", "t2iat"])
+def test_the_record_is_what_oscal_calls_assessment_results(tmp_path, suite):
+    run = quick.audit(Painter(refuse="0.20"), suite, tmp_path / "run", encoder=Eye())
+    assert cm.export(run, tmp_path / "out", evidence=True) == ["assessment-results.json", "clauses.csv"]
+    record = AssessmentResults.oscal_read(tmp_path / "out" / "assessment-results.json")
+    page = study_of(suite).page(suite)
+    judged = [row for verdicts in page.verdicts(page.view.of(report_input(run))) for row in verdicts.rows]
+    assert (
+        len(record.results[0].observations)
+        == len(judged)
+        == len({each.uuid for each in record.results[0].observations})
+    )
+    assert record.results[0].findings is None
+
+
+def test_each_number_is_there_to_the_last_digit(run, tmp_path):
+    cm.export(run, tmp_path, evidence=True)
+    observations = {each["title"]: each for each in read(tmp_path)["results"][0]["observations"]}
+    rows = run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")]
+    assert set(observations) == set(rows.concept)
+    for row in rows.itertuples():
+        told = {each["name"]: each["value"] for each in observations[row.concept]["props"]}
+        assert [float(told[name]) for name in ("value", "low", "high", "q")] == [row.value, row.low, row.high, row.q]
+
+
+def test_each_rule_of_a_policy_is_a_finding(run, tmp_path):
+    judged = cm.gate(run, POLICY)
+    cm.export(run, tmp_path, evidence=True, policy=POLICY)
+    findings = read(tmp_path)["results"][0]["findings"]
+    assert [each.outcome for each in judged.rules] == ["holds", "broken", "undecided"]
+    assert [(each["target"]["status"]["state"], each["target"]["status"]["reason"]) for each in findings] == [
+        STATES[each.outcome] for each in judged.rules
+    ]
+    assert [each["title"] for each in findings] == [each.name for each in judged.rules]
+    AssessmentResults.oscal_read(tmp_path / "assessment-results.json")
+
+
+def test_clauses_say_by_what_and_claim_nothing(run, tmp_path):
+    cm.export(run, tmp_path, evidence=True)
+    table = pd.read_csv(tmp_path / "clauses.csv", keep_default_na=False)
+    assert (table[["framework", "clause", "asks", "field", "source"]] != "").all(axis=None)
+    assert set(table[table.field == "checksum"].shown) == {run.record["checksum"]}
+    assert set(table[table.field == "outcome"].shown) == {"none"}
+    assert "compl" not in "".join(table.shown)
+    assert "no claim of compliance" in read(tmp_path)["metadata"]["remarks"]
+
+
+def test_a_run_that_changed_is_not_that_of_the_record(run, tmp_path):
+    cm.export(run, tmp_path, evidence=True)
+    record = tmp_path / "assessment-results.json"
+    named = {
+        each["title"]: each["rlinks"][0]["hashes"][0]["value"] for each in read(tmp_path)["back-matter"]["resources"]
+    }
+    assert set(named) <= set(HASHED)
+    for name, checksum in named.items():
+        assert hashlib.sha256(Path(run.directory.path(name)).read_bytes()).hexdigest() == checksum
+    verify_run(run, evidence=record)
+    record.write_text(record.read_text("utf-8").replace(named["scores.parquet"], "0" * 64), "utf-8")
+    with pytest.raises(RunCorruptError, match=r"scores\.parquet: it is not the one of the record \(SHA-256 00000000"):
+        verify_run(run, evidence=record)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "no record of a run, expected assessment-results.json"),
+        ("[]", "no record of a run"),
+        (json.dumps({"assessment-results": {"back-matter": {"resources": [
+            {"rlinks": [{"href": "../x", "hashes": [{"value": "1"}]}]}]}}}),
+         "found the file '../x', expected one of run.json"),
+        (None, "it cannot be read: No such file"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_record_is_refused(run, tmp_path, content, words):
+    path = tmp_path / "record.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InvalidInputError, match=words):
+        verify_run(run, evidence=path)
+
+
+def test_nothing_is_signed_for_a_run_without_checksums(tmp_path):
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    as_of_format_1(tmp_path / "run")
+    with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="nothing can be signed for it"):
+        cm.export(run.url, tmp_path / "out", evidence=True)
+
+
+def test_a_policy_goes_with_evidence_alone(run, tmp_path):
+    with pytest.raises(InvalidInputError, match="a policy becomes part of evidence alone"):
+        cm.export(run, tmp_path, policy=POLICY)
+    with pytest.raises(InvalidInputError, match="this is the run itself"):
+        cm.export(run, run.url, evidence=True)
