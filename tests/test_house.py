@@ -27,6 +27,7 @@ def test_the_public_names():
         "compare",
         "export",
         "gate",
+        "import_counts",
         "import_images",
         "model_card",
         "open_run",

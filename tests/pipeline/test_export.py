@@ -125,3 +125,12 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
 def test_dir_shows_what_there_is():
     assert {"audit", "export", "open_run", "metrics", "__version__"} <= set(dir(cm))
     assert all(hasattr(cm, name) for name in dir(cm))
+
+
+def test_counts_without_images_have_tables_and_a_method_of_their_own(tmp_path):
+    (tmp_path / "counts.csv").write_text("concept,group,n\ndoctor,man,74\ndoctor,woman,26\n")
+    run = cm.import_counts(tmp_path / "counts.csv", tmp_path / "run")
+    assert "tables/share.tex" in cm.export(run, tmp_path / "paper")
+    said = (tmp_path / "paper" / "methods.md").read_text("utf-8")
+    assert "No image was seen." in said
+    assert "images were drawn" not in said
