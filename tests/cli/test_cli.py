@@ -151,7 +151,7 @@ def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tm
         (["audit", "--model", "PIPELINE", "--price", "1"], "--price: model 'diffusers' has no such option; it takes "),
         (["audit", "--model", "openai:x", "--lora", "x"], "--lora: model 'openai' has no such option; it takes "
          "--price, --base-url, --height, --width, --quality, --concurrency, --requests-per-minute, "
-         "--trusted-host, --device"),
+         "--trusted-host, --send-seed, --rewriter, --rewriter-prompt, --device"),
         (["audit", "--suite", "t2iat/reference", "--text-targets", "keyword"], "--text-targets: it does not apply to "
          "suite t2iat/reference, whose study is 't2iat'; it takes --images"),
         (["audit", "--expression", "A"], "--expression: found 'A', and no portraits to take it of; give --portraits"),

@@ -82,12 +82,17 @@ def test_the_options_of_a_generator_are_those_of_its_adapter():
 
 
 def test_the_options_of_a_server_are_those_of_its_adapter():
-    from clinometer.models.openai.images import load
+    from clinometer.models.openai import chat, images
 
     sentence = PAGE.split("Python takes `style`")[1].split("as well")[0]
     named = {"style", *re.findall(r"`(\w+)`", sentence)}
-    own = {name for row in table_rows(PAGE, "server option") for name in re.findall(r"`(\w+)`", row[1])}
-    assert named | own - {"budget", "audit"} == set(inspect.signature(load).parameters) - {"source", "device"}
+    named |= {name for row in table_rows(PAGE, "server option") for name in re.findall(r"`(\w+)`", row[1])}
+    named -= {"budget", "audit"}
+    own = set(inspect.signature(images.load).parameters) - {"source", "device"}
+    assert named == own | {"system_prompt"}
+    for load in (chat.load, chat.load_gemini):
+        further = set(inspect.signature(load).parameters) - {"source", "device"} - named
+        assert further <= {"steps", "guidance_scale", "further"}
 
 
 def test_every_adapter_is_named():

@@ -44,7 +44,8 @@ class ImageServer:
             def do_POST(self) -> None:
                 asked = _read(self.rfile.read(int(self.headers["Content-Length"])), self.headers["Content-Type"])
                 asked["path"] = self.path
-                asked["key"] = self.headers["Authorization"].removeprefix("Bearer ")
+                key = self.headers["Authorization"] or self.headers["x-goog-api-key"] or ""
+                asked["key"] = key.removeprefix("Bearer ")
                 with lock:
                     server.asked.append(asked)
                     number = len(server.asked)

@@ -26,7 +26,14 @@ from clinometer._in_hand import run_directory, things_in_hand
 from clinometer._secrets import masked
 from clinometer.cli.audit import audit, sweep
 from clinometer.cli.measuring import association_test, classify, read
-from clinometer.cli.options import ModelConfigOption, given_options, option_of, refuse_repeated
+from clinometer.cli.options import (
+    BaseUrlOption,
+    ModelConfigOption,
+    PriceOption,
+    given_options,
+    option_of,
+    refuse_repeated,
+)
 from clinometer.cli.ratings import ratings
 from clinometer.cli.runs import card, compare, export, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
@@ -98,8 +105,10 @@ def models(
         bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")
     ] = False,
     model_config: ModelConfigOption = None,
+    base_url: BaseUrlOption = None,
+    price: PriceOption = None,
 ) -> None:
-    """List the installed generators and encoders, or say what one is and can do. Draws nothing."""
+    """List the installed generators and encoders, or say what one is and can do. Draws nothing, and costs nothing."""
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:
@@ -110,7 +119,7 @@ def models(
     elif name is None:
         print_models()
     else:
-        print_model(name, **given_options(model_config=model_config))
+        print_model(name, **given_options(model_config=model_config, base_url=base_url, price=price))
 
 
 def print_plan(plan: Plan, images: int | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -22,11 +23,12 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
 
 if TYPE_CHECKING:
+    from clinometer.pipeline.audits import Preview
     from clinometer.sweeps.sweep import Sweep
 
 
 @with_options_of_an_audit
-def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
+def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool) -> None:
     """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
@@ -41,6 +43,14 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
             values = list(asked[name] or ()) if kind is str else numbers(axis, asked[name], kind)
             axes[axis] = values or [field.default]
             one[name] = axes[axis][0]
+    options = model_options | given_options(lora=next(iter(axes["lora"]), None))
+    if dry_run:
+        from clinometer.pipeline.audits import preview
+        from clinometer.pipeline.request import ask
+
+        cells = math.prod(len(values) or 1 for values in axes.values())
+        _print_preview(preview(ask(**one, out=out, model_options=options)), cells)
+        return
     if any(len(values) > 1 for values in axes.values()):
         if asked["reader"] or asked["verdict_reader"]:
             raise InvalidInputError(
@@ -51,10 +61,27 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any]) -> None:
         run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}
         audit_grid(grid, out, common | {"options": model_options}, **run)
         return
-    options = model_options | given_options(lora=next(iter(axes["lora"]), None))
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
     print_summary(audited)
+
+
+def _print_preview(preview: Preview, cells: int) -> None:
+    """Print what an audit would ask first; ``cells`` audits are asked for together, of which it is the first."""
+    console = Console(soft_wrap=True)
+    table = Table("", "", title=plain_text(preview.model), show_header=False)
+    for name, told in preview.takes.items():
+        table.add_row(plain_text(name), plain_text(told))
+    console.print(table)
+    of_many = f" That is the first of {cells} audits." if cells > 1 else ""
+    costs = f" At {preview.price:g} each they cost {preview.cost:,.2f}." if preview.price else ""
+    console.print(f"{plain_text(preview.suite)} asks for {preview.images:,} images.{costs}{of_many}")
+    console.print(f"The first is of {plain_text(repr(preview.prompt))}, with the seed {preview.seed}.")
+    for number, request in enumerate(preview.requests, 1):
+        console.print(f"[bold]Request {number}[/], not sent:")
+        console.print(plain_text(request))
+    if not preview.requests:
+        console.print("The model asks no server. Nothing was drawn.")
 
 
 Number = TypeVar("Number", int, float)

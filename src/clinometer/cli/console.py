@@ -312,6 +312,7 @@ def _abilities(described: Description) -> Iterator[tuple[str, str]]:
     yield "text encoders", ", ".join(able.text_encoders) or "none to be seen"
     yield "own text", ", ".join(able.own_text) or "none that is read"
     yield "prior", _YES_NO[able.prior]
+    yield from able.takes.items()
 
 
 def print_reference() -> None:

@@ -69,6 +69,8 @@ def _parts_of(annotation: Any) -> Iterator[Any]:
 ModelConfigOption = Annotated[
     str | None, _option(help="For a single safetensors file, the pipeline whose configuration it takes.")
 ]
+PriceOption = Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")]
+BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
 MODEL_OPTIONS: Final[dict[str, Any]] = {
     "height": Annotated[int | None, _option(help="Height in pixels. [default: the model's]")],
     "width": Annotated[int | None, _option(help="Width in pixels. [default: the model's]")],
@@ -99,13 +101,19 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
     "trust_remote_code": Annotated[
         str | None, _option(help="The model's own name, if the code in its repository may run.")
     ],
-    "price": Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")],
-    "base_url": Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")],
+    "price": PriceOption,
+    "base_url": BaseUrlOption,
     "trusted_host": Annotated[
         list[str] | None,
         _paid(help="A host besides the server's that redirects and private addresses may lead to. Repeatable."),
     ],
     "quality": Annotated[str | None, _paid(help="As the server names it.")],
+    "system_prompt": Annotated[str | None, _paid(help="What a model that draws within a chat is told beforehand.")],
+    "rewriter": Annotated[
+        str | None, _paid(help="A chat model of the server that words every prompt anew. [default: none]")
+    ],
+    "rewriter_prompt": Annotated[str | None, _paid(help="What the rewriter is told. [default: to be vivid]")],
+    "send_seed": Annotated[bool | None, _paid("--send-seed", help="Send each image's seed, to servers that take one.")],
     "concurrency": Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")],
     "requests_per_minute": Annotated[float | None, _paid(help="The pace. [default: the server's]")],
 }
@@ -157,16 +165,23 @@ def request_parameters() -> dict[str, inspect.Parameter]:
     }
 
 
-def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[..., None]:
-    """Give a command the options of an audit, and those of models, of which it gets what was given."""
+def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any], bool], None]) -> Callable[..., None]:
+    """Give a command the options of an audit, those of models, of which it gets what was given, and a dry run."""
     parameters = request_parameters()
     for name, annotation in MODEL_OPTIONS.items():
         parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
+    told = "Load the model, say what the audit asks and what it costs, show the first request, and end."
+    parameters["dry_run"] = inspect.Parameter(
+        "dry_run", inspect.Parameter.KEYWORD_ONLY, default=False,
+        annotation=Annotated[bool, typer.Option("--dry-run", help=told)],
+    )  # fmt: skip
+
     @wraps(command)
     def with_options(**values: Any) -> None:
         of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
-        command(values, of_model)
+        dry_run = values.pop("dry_run")
+        command(values, of_model, dry_run)
 
     with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
-from clinometer.models.protocols import Denoiser, Editor, Encoder, Generator
+from clinometer.models.protocols import Denoiser, Editor, Encoder, GenerationRequest, Generator
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -94,6 +94,20 @@ class Priced(Protocol):
     """Costs money, an image or an answer, in any one currency."""
 
     price_per_image: float
+
+
+class TellsSettings(Generator, Protocol):
+    """Says what a request of it can say: ``takes`` has words by the name of a setting, such as "seed" or "price"."""
+
+    takes: Mapping[str, str]
+
+
+class ShowsRequests(Generator, Protocol):
+    """Asks a server, and shows what it would send for an image: keys masked, and nothing sent."""
+
+    def shown_requests(self, request: GenerationRequest) -> list[str]:
+        """Show each request of one image, in their order."""
+        ...
 
 
 class Converts(Generator, Protocol):

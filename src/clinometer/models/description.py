@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from clinometer.errors import ModelError
-from clinometer.models.abilities import Denoises, Edits, LooksUpTexts, ReadsTexts, SeesImages, offers
+from clinometer.models.abilities import (
+    Denoises,
+    Edits,
+    LooksUpTexts,
+    NamesStrength,
+    ReadsTexts,
+    SeesImages,
+    ShowsPipeline,
+    TellsSettings,
+    offers,
+)
 from clinometer.models.encoders.own_text import OWN, components_of, own_text_components
 from clinometer.models.protocols import Card
 from clinometer.models.registry import (
@@ -19,6 +29,7 @@ from clinometer.models.registry import (
     load_encoder,
     load_generator,
     open_clip_architectures,
+    takes_option,
 )
 from clinometer.models.weights import is_single_file, locate, user_path
 
@@ -34,6 +45,7 @@ class Capabilities:
     text_encoders : the classes of the text encoders that guide it, in the order of its components.
     own_text : the names under which suites of study leaning read those of them that come with a tokenizer.
     prior : it draws in two stages, first an image embedding from the text, then the image from that.
+    takes : what a request of it can say, in words, by the name of a setting; empty where nobody knows.
     """
 
     edit: bool
@@ -41,6 +53,7 @@ class Capabilities:
     text_encoders: tuple[str, ...]
     own_text: tuple[str, ...]
     prior: bool
+    takes: Mapping[str, str] = field(default_factory=dict)
 
 
 def capabilities_of(generator: Any) -> Capabilities:
@@ -57,7 +70,32 @@ def capabilities_of(generator: Any) -> Capabilities:
         text_encoders=tuple(type(encoder).__name__ for encoder in encoders),
         own_text=tuple(f"{OWN}{name}" for name in own_text_components(generator)),
         prior=any(name.split("_")[0] == "prior" for name in components),
+        takes=_takes(generator),
     )
+
+
+def _takes(generator: Any) -> Mapping[str, str]:
+    """Say what a request can say: as a model tells it, or of a pipeline, as its settings and its editor do."""
+    if offers(generator, TellsSettings):
+        return generator.takes
+    if not offers(generator, ShowsPipeline):
+        return {}
+    settings, none = generator.card.settings, "not in this pipeline"
+    strength = "edits no image"
+    if _gives(generator.editor):
+        editor = generator.editor()
+        named = not offers(editor, NamesStrength) or editor.names_strength
+        strength = "each edit has one" if named else "none: it edits by instruction"
+    return {
+        "seed": "each image's own, on the CPU",
+        "size": f"{settings['width']}x{settings['height']}" if "height" in settings else none,
+        "steps": str(settings.get("steps", none)),
+        "guidance": str(settings.get("guidance_scale", none)),
+        "system prompt": none,
+        "rewriter": none,
+        "strength of edits": strength,
+        "price": "none: it draws here",
+    }
 
 
 def _gives(make: Callable[[], object]) -> bool:
@@ -100,7 +138,7 @@ def describe_model(spec: str, **options: Any) -> Description:
     ----------
     spec : as of `load_generator` or of `load_encoder`. A directory with ``model_index.json`` is a generator, another
         an encoder.
-    **options : of the adapter, such as ``model_config``.
+    **options : of the adapter, such as ``model_config``. A price need not be given: nothing is asked of a server.
 
     Raises
     ------
@@ -108,6 +146,8 @@ def describe_model(spec: str, **options: Any) -> Description:
         Nothing of that name is there, or it cannot be loaded.
     """
     if kind_of(spec) == "generator":
+        if takes_option(spec, "price"):
+            options.setdefault("price", 0.0)
         generator = load_generator(spec, **options)
         return Description(generator.card, capabilities_of(generator), licence=_licence(spec))
     encoder = load_encoder(spec, **options)

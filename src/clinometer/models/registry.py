@@ -51,6 +51,8 @@ USAGES = {
     "reference": "reference",
     "diffusers": "DIRECTORY, FILE.safetensors or OWNER/NAME[@REVISION]",
     "openai": "MODEL on a server that speaks OpenAI's images API",
+    "chat": "MODEL on a server that speaks OpenAI's chat API and draws",
+    "gemini": "MODEL of Gemini's own API that draws",
     "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
     "clip": "clip:ENCODER, or the name of an encoder; it reads by its cosines",
     "reader openai": "openai:MODEL on a server that speaks OpenAI's chat API and takes images",
@@ -91,6 +93,15 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
             raise _unknown(GENERATORS, spec)
         adapter = _entry(GENERATORS, "diffusers"), spec
     return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
+
+
+def takes_option(spec: str, name: str) -> bool:
+    """Tell whether the adapter of a generator has an option; of what cannot be imported, no."""
+    adapter = _split(GENERATORS, spec)
+    try:
+        return adapter is not None and name in inspect.signature(adapter[0].load()).parameters
+    except (Exception, SystemExit):  # whoever loads it says why
+        return False
 
 
 def load_encoder(spec: str, **options: Any) -> Encoder:

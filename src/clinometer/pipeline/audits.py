@@ -17,10 +17,10 @@ from typing import Final, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
-from clinometer.models.abilities import Converts, DrawsAtOnce, offers, weights_of
+from clinometer.models.abilities import Converts, DrawsAtOnce, ShowsRequests, offers, weights_of
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.files.source import EmbeddedSource, FolderSource
-from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.protocols import Encoder, GenerationRequest, Generator
 from clinometer.models.registry import stamps_of
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
@@ -32,7 +32,7 @@ from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Reader
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
-from clinometer.runs.drawing import price_of
+from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.failures import named
 from clinometer.runs.fingerprint import recalled, remember
 from clinometer.runs.ledger import RECORD, Ledger
@@ -200,6 +200,58 @@ def audit(
     )
     job = replace(job, readers=readers)
     return finish(job, out, encoder, request.device, models, workers, recipe, progress, reader_recipes)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What an audit would ask, of a model that is loaded and draws nothing.
+
+    Attributes
+    ----------
+    model : its name.
+    takes : what a request of it can say, by the name of a setting.
+    suite : its name. ``images`` are those of a whole run, ``price`` what one costs and ``cost`` what all do.
+    prompt, seed : of the first image.
+    requests : what would be sent for it, key masked; empty of a model that asks no server.
+    """
+
+    model: str
+    takes: Mapping[str, str]
+    suite: str
+    images: int
+    price: float
+    cost: float
+    prompt: str
+    seed: int
+    requests: Sequence[str]
+
+
+def preview(request: AuditRequest) -> Preview:
+    """Load a model and say what an audit of it would ask first. Nothing is drawn, sent or written.
+
+    Raises
+    ------
+    SuiteError, ModelError, InvalidInputError
+        As :func:`clinometer.audit`, of what is asked; encoders are not looked at.
+    """
+    from clinometer.models.description import capabilities_of
+
+    suite, rounds = _suite_and_rounds(request)
+    prefer = {} if request.protocol is None else suite.protocol.sampling
+    generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
+    if (check := study_of(suite).check) is not None:
+        check(generator, suite)
+    first, *_ = build_plan(
+        (suite if rounds is None else rounds).prompt_specs(), seed=request.seed,
+        model_fingerprint=generator.card.fingerprint, part_size=part_size_of(generator),
+    )  # fmt: skip
+    asked = GenerationRequest(first.id, first.prompt, first.seed)
+    price = price_of(generator)
+    return Preview(
+        generator.card.name, capabilities_of(generator).takes, suite.name, suite.image_count, price,
+        cost(suite.image_count, price), first.prompt, first.seed,
+        generator.shown_requests(asked) if offers(generator, ShowsRequests) else (),
+    )  # fmt: skip
 
 
 def finish(

@@ -40,7 +40,7 @@ RESAMPLES: Final = 10_000
 
 WORK: Final = "Where the work is done"
 READING: Final = "Who reads the images"
-SERVERS: Final = "Options of models behind OpenAI's images API"
+SERVERS: Final = "Options of models behind an API"
 
 
 @dataclass(frozen=True)

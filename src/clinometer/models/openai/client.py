@@ -32,7 +32,7 @@ def require_terms(
 ) -> float:  # fmt: skip
     """Check what an adapter was asked for, before a cent is spent; return the price.
 
-    ``like`` is a model's name for an example, and ``of`` what the price is of: "one image".
+    ``like`` is a spec for an example, and ``of`` what the price is of: "one image".
 
     Raises
     ------
@@ -40,7 +40,8 @@ def require_terms(
         No model or no price, or a number that cannot be.
     """
     if not source:
-        raise ModelError(f"openai: no model named; write openai:MODEL, such as openai:{like}")
+        adapter = like.partition(":")[0]
+        raise ModelError(f"{adapter}: no model named; write {adapter}:MODEL, such as {like}")
     if price is None or not 0 <= price < inf:
         raise ModelError(
             f"found {'none' if price is None else price}, expected what {of} costs at these settings; look it up in "
@@ -85,13 +86,13 @@ def error_line(error: Any) -> str:
     return in_one_line(f"{described}: {text_of(body)}" if body else described, 300)
 
 
-def raise_if_final(error: Any, name: str) -> None:
+def raise_if_final(error: Any, name: str, key: str = KEY) -> None:
     """Raise a ModelError where no request gets past an error: the key, the model's name, the account, the address."""
     import openai
 
     line = f"{name}: {error_line(error)}"
     if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
-        raise ModelError(f"{line}; check {KEY} and the model's name") from None
+        raise ModelError(f"{line}; check {key} and the model's name") from None
     if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
         raise ModelError(f"{line}; add credit and run it again") from None
     if error.status_code in ENDS_ALL:
@@ -99,9 +100,13 @@ def raise_if_final(error: Any, name: str) -> None:
 
 
 def connect(
-    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
-) -> tuple[Any, Callable[[str], bytes]]:
-    """Make the official client, with the key, and what fetches images by address, both within bounds."""
+    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str], *, key_name: str = KEY,
+    home: str | None = None,
+) -> tuple[Any, Callable[[str], bytes]]:  # fmt: skip
+    """Make the official client, with the key, and what fetches images by address, both within bounds.
+
+    ``key_name`` is the variable that holds the key, and ``home`` the server of its owner, where it is not OpenAI.
+    """
     try:
         import openai
         import tenacity  # noqa: F401  (else missed only where the first image comes by address)
@@ -109,18 +114,18 @@ def connect(
         raise ModelError(
             f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
         ) from error
-    own_server = base_url or os.environ.get("OPENAI_BASE_URL")
-    key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
+    own_server = base_url or (os.environ.get("OPENAI_BASE_URL") if home is None else None)
+    key = os.environ.get(key_name, "").strip()  # a secret that is mounted as a file ends with a line's end
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{KEY}: it contains characters that a key cannot have; set it anew")
+        raise ModelError(f"{key_name}: it contains characters that a key cannot have; set it anew")
     if not key and not own_server:
-        raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
+        raise ModelError(f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere")
     remember(key)
     _require_address(own_server)
-    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
+    hosts = frozenset({host_of(own_server or home or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
     client = openai.OpenAI(
         api_key=key or "none",
-        base_url=base_url or None,
+        base_url=base_url or home,
         max_retries=retries,
         timeout=timeout,
         http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),

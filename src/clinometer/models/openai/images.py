@@ -9,21 +9,23 @@ The key comes from the environment (``OPENAI_API_KEY``) and goes nowhere else: n
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from clinometer._secrets import masked
+from clinometer._secrets import HIDDEN, masked
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
 from clinometer.models.openai.answers import ErrorInAnswer, bytes_of, is_refusal
-from clinometer.models.openai.client import Pace, connect, error_line, raise_if_final, require_terms, server_of
-from clinometer.models.openai.guarded_http import AnswerRefusedError
+from clinometer.models.openai.client import KEY, Pace, connect, error_line, raise_if_final, require_terms, server_of
+from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import in_one_line
 
@@ -33,6 +35,14 @@ PART = 8
 SIZES = {"dall-e-2": ("256x256", "512x512", "1024x1024")}
 """What can be asked for, of models whose sizes include those that papers use."""
 
+REWRITING: Final = (
+    "Rewrite the user's prompt for an image generator so that the picture becomes vivid and specific. Keep what it "
+    "asks for. Answer with the rewritten prompt alone."
+)
+"""What a rewriter is told, where nothing else is asked."""
+
+CODED: Final = re.compile(r"[A-Za-z0-9+/=]{200,}")
+"""An image within a request, which nobody wants to read."""
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -42,6 +52,30 @@ class _RejectedResult(GenerationResult):
     """A request that the server does not take: its prompt is at fault, or a setting that all requests share."""
 
     prompt: str = ""
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """A language model of the same server that words every prompt anew before it is drawn; each image has its own.
+
+    ``card`` is what a generator's card holds of it.
+    """
+
+    model: str
+    instruction: str = REWRITING
+
+    @property
+    def card(self) -> dict[str, str]:
+        """Its model and what it is told."""
+        return {"model": self.model, "instruction": self.instruction}
+
+
+class NotRewrittenError(Exception):
+    """A prompt that the rewriter gave no wording of; ``refused`` where it said why in words."""
+
+    def __init__(self, reason: str, *, refused: bool) -> None:
+        super().__init__(reason)
+        self.refused = refused
 
 
 class OpenAIImages:
@@ -60,9 +94,11 @@ class OpenAIImages:
     concurrency : requests under way at once.
     requests_per_minute : the pace; None leaves it to the server's 429.
     send_seed : put each image's seed into the request, for servers that take one.
+    rewriter : words each prompt anew before it is drawn.
     """
 
     names_strength = False
+    key_name = KEY
 
     def __init__(
         self,
@@ -75,6 +111,7 @@ class OpenAIImages:
         concurrency: int = 4,
         requests_per_minute: float | None = None,
         send_seed: bool = False,
+        rewriter: Rewriter | None = None,
     ) -> None:
         self.card = card
         self.batch_size = max(PART, 2 * concurrency)  # a part is waited for as a whole
@@ -86,6 +123,42 @@ class OpenAIImages:
         self._concurrency = concurrency
         self._pace = Pace(requests_per_minute)
         self._send_seed = send_seed
+        self._rewriter = rewriter
+
+    @property
+    def takes(self) -> dict[str, str]:
+        """What a request can say, in words, by the name of a setting."""
+        seed = "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent"
+        size = self.card.settings.get("size")
+        return {
+            "seed": f"{seed}; OpenAI takes none",
+            "size": f"sent: {size}" if size else "the server's; --height and --width ask for another",
+            "steps": "not in this API",
+            "guidance": "not in this API",
+            "system prompt": "not in this API",
+            "rewriter": self._rewriter.model if self._rewriter else "none; --rewriter names a chat model of the server",
+            "strength of edits": "not in this API: an instruction is followed or not",
+            "price": f"{self.price_per_image:g} an image" if self.price_per_image else "none given: 0",
+        }
+
+    def shown_requests(self, request: GenerationRequest) -> list[str]:
+        """Show what would be sent for one image, key and pictures left out. Nothing is sent."""
+        import openai
+
+        library, sent = http_library(), []
+
+        def keep(request: Any) -> Any:
+            sent.append(request)
+            return library.Response(200, json={})
+
+        offline = copy(self)
+        own = openai.DefaultHttpxClient(transport=library.MockTransport(keep))
+        offline._client = self._client.with_options(http_client=own, max_retries=0)
+        if self._rewriter:
+            offline._ask_rewriting(self._rewriter, request.prompt)
+            request = replace(request, prompt="(the rewritten prompt)")
+        offline._ask_edit(request) if isinstance(request, EditRequest) else offline._ask_image(request)
+        return [_shown(each) for each in sent]
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield a result for each request, as they come; at most ``concurrency`` are under way.
@@ -168,7 +241,14 @@ class OpenAIImages:
         if self._pace.wait(stopped):
             return None
         try:
-            result = self._received(request, ask(request))
+            prompt = self._rewritten(self._rewriter, request.prompt) if self._rewriter else request.prompt
+            result = self._received(replace(request, prompt=prompt), ask(replace(request, prompt=prompt)))
+            if prompt != request.prompt:
+                said = [f"rewritten to: {in_one_line(prompt, 2000)}", result.reason]
+                reason = "; ".join(filter(None, said if result.image is not None else said[::-1]))
+                result = replace(result, reason=reason)
+        except NotRewrittenError as error:
+            result = GenerationResult(request.id, "refused" if error.refused else "failed", None, str(error))
         except openai.APIStatusError as error:
             result = self._unsuccessful(request, error)
             if isinstance(result, _RejectedResult):
@@ -197,7 +277,7 @@ class OpenAIImages:
         led_away = "leads_to" in error.response.extensions
         if led_away or (isinstance(error, not_taken) and not is_refusal(error)):
             return _RejectedResult(request.id, "failed", None, message, prompt=request.prompt)
-        raise_if_final(error, self.card.name)
+        raise_if_final(error, self.card.name, self.key_name)
         # A gateway's 500 may hold what the model said.
         status: Status = "refused" if is_refusal(error) else "failed"
         return GenerationResult(request.id, status, None, message)
@@ -207,10 +287,43 @@ class OpenAIImages:
         data = getattr(answer, "data", None)
         if not data:
             return self._without_image(request, answer)
-        decoded = decode_image(bytes_of(data[0], self._fetch))
         revised = getattr(data[0], "revised_prompt", None)
-        drew = f"the server drew: {masked(str(revised))}" if revised and revised != request.prompt else None
-        return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
+        drew = f"the server drew: {masked(str(revised))}" if revised and revised != request.prompt else ""
+        return self._decoded(request, data[0], drew)
+
+    def _decoded(self, request: GenerationRequest, image: Any, *notes: str) -> GenerationResult:
+        """Decode an image that came as base64 or by its address; one of another size than asked for is kept, and said.
+
+        ``notes`` are what else is told of it.
+        """
+        decoded = decode_image(bytes_of(image, self._fetch))
+        asked = self.card.settings.get("size")
+        if decoded.image is not None and asked not in (None, "auto", size := "{}x{}".format(*decoded.image.size)):
+            notes = (*notes, f"asked for {asked}, drawn in {size}")
+        return GenerationResult(
+            request.id, decoded.status, decoded.image, decoded.reason or "; ".join(filter(None, notes)) or None
+        )
+
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+        messages = [{"role": "system", "content": rewriter.instruction}, {"role": "user", "content": prompt}]
+        return self._client.chat.completions.create(model=rewriter.model, messages=messages)
+
+    def _rewritten(self, rewriter: Rewriter, prompt: str) -> str:
+        """Word a prompt anew.
+
+        Raises
+        ------
+        NotRewrittenError
+            The rewriter refused, or answered nothing.
+        """
+        choices = getattr(self._ask_rewriting(rewriter, prompt), "choices", None)
+        message = getattr(choices[0], "message", None) if choices else None
+        if refusal := getattr(message, "refusal", None):
+            raise NotRewrittenError(f"rewriter {rewriter.model}: {in_one_line(str(refusal), 300)}", refused=True)
+        text = getattr(message, "content", None)
+        if not isinstance(text, str) or not text.strip():
+            raise NotRewrittenError(f"rewriter {rewriter.model}: malformed answer: it holds no text", refused=False)
+        return text.strip()
 
     def _without_image(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """An answer that says it went well and holds no image: a gateway may put the model's own error into it."""
@@ -237,6 +350,8 @@ def load(
     timeout: float = 180.0,
     trusted_host: Sequence[str] = (),
     send_seed: bool = False,
+    rewriter: str | None = None,
+    rewriter_prompt: str = REWRITING,
     device: str | None = None,
     name: str | None = None,
     prefer: Mapping[str, float] | None = None,
@@ -254,6 +369,8 @@ def load(
     trusted_host : hosts beside the server's own that may have an address in a private network, or be where a redirect
         leads, such as the one that keeps its images.
     send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
+    rewriter, rewriter_prompt : a chat model of the server that words every prompt anew, and what it is told. The price
+        is then of both.
     device : no meaning here; the server has its own.
     name : the name in the card.
     prefer : a height and a width to ask for where none are given and the model is known to have them.
@@ -264,7 +381,7 @@ def load(
         The package openai, the key or the price is missing, or a setting does not fit.
     """
     price = require_terms(
-        source, like="gpt-image-1", price=price, of="one image", concurrency=concurrency,
+        source, like="openai:gpt-image-1", price=price, of="one image", concurrency=concurrency,
         retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
     )  # fmt: skip
     if (height is None) != (width is None):
@@ -275,11 +392,14 @@ def load(
     arguments = {key: value for key, value in settings.items() if value is not None}
     if source.startswith("dall-e"):
         arguments["response_format"] = "b64_json"  # newer models answer with it and refuse to be asked for it
+    rewrites = Rewriter(rewriter, rewriter_prompt) if rewriter else None
     card = Card(
         kind="generator",
         name=name or source,
         family="openai-images/1",
-        settings=arguments | {"server": server_of(str(client.base_url)), "seed_sent": send_seed},
+        settings=arguments
+        | {"server": server_of(str(client.base_url)), "seed_sent": send_seed}
+        | ({"rewriter": rewrites.card} if rewrites else {}),
         notes={"price_per_image": price},
     )
     return OpenAIImages(
@@ -291,6 +411,7 @@ def load(
         concurrency=concurrency,
         requests_per_minute=requests_per_minute,
         send_seed=send_seed,
+        rewriter=rewrites,
     )
 
 
@@ -310,3 +431,20 @@ def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[Genera
             yield result
     if ended is not None:
         raise ended
+
+
+def _shown(request: Any) -> str:
+    """Write a request as it would be sent, without keys and without the letters of pictures."""
+    secret = ("authorization", "key", "token")
+    told = [
+        f"{name}: {HIDDEN if any(word in name.lower() for word in secret) else masked(value)}"
+        for name, value in request.headers.items()
+        if name.lower() in ("content-type", "content-length") or any(word in name.lower() for word in secret)
+    ]
+    body = request.read()
+    if request.headers.get("content-type", "").startswith("application/json"):
+        body = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+        body = CODED.sub(lambda found: f"{found[0][:20]}{HIDDEN} ({len(found[0]):,} letters)", body)
+    else:
+        body = f"(a form of {len(body):,} bytes, which holds the picture)"
+    return masked("\n".join([f"{request.method} {request.url}", *told, "", body]))

@@ -216,7 +216,7 @@ def load(
         The package openai, the key or the price is missing, or a setting does not fit.
     """
     price = require_terms(
-        source, like="gpt-4o-mini", price=price, of="one answer", concurrency=concurrency, retries=retries,
+        source, like="openai:gpt-4o-mini", price=price, of="one answer", concurrency=concurrency, retries=retries,
         timeout=timeout, requests_per_minute=requests_per_minute,
     )  # fmt: skip
     client, _ = connect(base_url, retries, timeout, ())

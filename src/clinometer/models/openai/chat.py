@@ -1,0 +1,358 @@
+"""Models that draw within a chat: behind OpenAI's chat endpoint, and behind Gemini's own.
+
+Where the images of an answer stand differs: in ``choices[0].message.images`` (OpenRouter), among the parts of
+``message.content`` (vLLM-Omni), or as ``inlineData`` among the parts of a candidate (Gemini). What all have in common
+is that such a model may answer in words instead. That is a refusal, and its words are the reason.
+
+The official client of OpenAI sends the requests, those of Gemini too: its pauses, attempts, limits and errors are the
+same for all, see `clinometer.models.openai.images`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Final
+from urllib.parse import quote
+
+from clinometer.errors import ModelError
+from clinometer.models.images import encode_png
+from clinometer.models.openai.client import connect, require_terms, server_of
+from clinometer.models.openai.images import REWRITING, NotRewrittenError, OpenAIImages, Rewriter
+from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
+from clinometer.models.weights import in_one_line
+
+GEMINI: Final = "https://generativelanguage.googleapis.com/v1beta"
+GEMINI_KEY: Final = "GEMINI_API_KEY"
+MODALITIES: Final = ("image", "text")
+LONGEST_WORDS: Final = 1000
+"""Characters of a reply in words that are kept as the reason of a refusal."""
+
+REFUSED_BY: Final = {
+    "content_filter", "SAFETY", "IMAGE_SAFETY", "PROHIBITED_CONTENT", "IMAGE_PROHIBITED_CONTENT", "BLOCKLIST", "SPII",
+    "RECITATION", "IMAGE_RECITATION",
+}  # fmt: skip
+"""Why an answer ended, where that is a refusal whatever it holds."""
+
+CUT_OFF: Final = ("length", "MAX_TOKENS")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered, whatever shape its server gives that.
+
+    Attributes
+    ----------
+    images : as `clinometer.models.openai.answers.bytes_of` takes them.
+    words : what it said beside them, or instead.
+    finish : why it ended, as the server names that.
+    refusal : what the server says of a refusal, where it says so by itself.
+    error : an error that came with a status of success.
+    """
+
+    images: tuple[Any, ...] = ()
+    words: str = ""
+    finish: str = ""
+    refusal: str = ""
+    error: Any = None
+
+
+class ChatImages(OpenAIImages):
+    """Draws and edits images by asking a chat endpoint of OpenAI's shape, one image a request.
+
+    The prompt is the user's message, behind the system prompt if there is one; of an edit the image goes with it.
+    Parameters are those of `OpenAIImages`; ``arguments`` goes into the body of every request.
+    """
+
+    def __init__(self, *options: Any, system_prompt: str | None = None, **more: Any) -> None:
+        super().__init__(*options, **more)
+        self._system_prompt = system_prompt
+
+    @property
+    def takes(self) -> dict[str, str]:
+        """What a request can say, in words, by the name of a setting."""
+        sent = self.card.settings
+        size, steps, guidance = (sent.get(name) for name in ("size", "num_inference_steps", "guidance_scale"))
+        own = "the server's; {} asks for another, which servers of diffusion models take and others ignore"
+        return super().takes | {
+            "seed": "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent; "
+            "--send-seed sends it, and servers of diffusion models keep to it",
+            "size": f"sent: {size}" if size else own.format("--height with --width"),
+            "steps": f"sent: {steps}" if steps else own.format("--steps"),
+            "guidance": f"sent: {guidance:g}" if guidance is not None else own.format("--guidance"),
+            "system prompt": "sent" if self._system_prompt else "none; --system-prompt sends one",
+        }  # fmt: skip
+
+    def _ask_image(self, request: GenerationRequest) -> Any:
+        seed = {"seed": request.seed} if self._send_seed else {}
+        return self._chat(request.prompt, self._arguments | seed, self._system_prompt)
+
+    def _ask_edit(self, request: EditRequest) -> Any:
+        coded = base64.b64encode(encode_png(request.image)).decode()
+        content = [
+            {"type": "text", "text": request.prompt},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
+        ]
+        seed = {"seed": request.seed} if self._send_seed else {}
+        return self._chat(content, self._arguments | seed, self._system_prompt)
+
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+        return self._chat(prompt, {"model": rewriter.model}, rewriter.instruction)
+
+    def _chat(self, content: Any, arguments: Mapping[str, Any], system_prompt: str | None) -> Any:
+        system = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        body = {**arguments, "messages": [*system, {"role": "user", "content": content}]}
+        return self._client.post("/chat/completions", cast_to=object, body=body)
+
+    def _reply_of(self, answer: Any) -> Reply:
+        """Read an answer: images beside the message or within its content, and words."""
+        answer = answer if isinstance(answer, dict) else {}
+        choice = _first(answer.get("choices"))
+        message = choice.get("message") if isinstance(choice.get("message"), dict) else {}
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+        parts = [part for part in parts if isinstance(part, dict)]
+        found = [*_listed(message.get("images")), *(part for part in parts if part.get("type") != "text")]
+        urls = [url.get("url") if isinstance(url, dict) else url for url in (each.get("image_url") for each in found)]
+        return Reply(
+            tuple(SimpleNamespace(b64_json=None, url=url) for url in urls if isinstance(url, str) and url),
+            " ".join(str(part.get("text") or "") for part in parts if part.get("type") == "text").strip(),
+            str(choice.get("finish_reason") or ""),
+            str(message.get("refusal") or ""),
+            answer.get("error") or choice.get("error"),
+        )
+
+    def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
+        """Take the first image of an answer; say how many there were. Words without an image are a refusal."""
+        reply = self._reply_of(answer)
+        if reply.images:
+            many = f"the first of {len(reply.images)} images in the answer" if len(reply.images) > 1 else ""
+            return self._decoded(request, reply.images[0], many)
+        if reply.error or isinstance(answer, str):
+            return self._without_image(request, SimpleNamespace(error=reply.error) if reply.error else answer)
+        said = in_one_line(reply.refusal or reply.words, LONGEST_WORDS)
+        flagged = reply.finish in REFUSED_BY
+        if flagged or reply.refusal or (said and reply.finish not in CUT_OFF):
+            reason = ": ".join(filter(None, (reply.finish if flagged else "", said)))
+            return GenerationResult(request.id, "refused", None, reason)
+        ended = f" (it ended with {in_one_line(reply.finish, 40)})" if reply.finish not in ("", "stop", "STOP") else ""
+        reason = f"malformed answer: it holds no image{ended}"
+        return GenerationResult(request.id, "failed", None, f"{reason}: {said[:100]}" if said else reason)
+
+    def _rewritten(self, rewriter: Rewriter, prompt: str) -> str:
+        """Word a prompt anew, as `OpenAIImages` does."""
+        reply = self._reply_of(self._ask_rewriting(rewriter, prompt))
+        if reply.refusal or reply.finish in REFUSED_BY:
+            said = in_one_line(reply.refusal or reply.words or reply.finish, 300)
+            raise NotRewrittenError(f"rewriter {rewriter.model}: {said}", refused=True)
+        if not reply.words:
+            raise NotRewrittenError(f"rewriter {rewriter.model}: malformed answer: it holds no text", refused=False)
+        return reply.words
+
+
+class GeminiImages(ChatImages):
+    """Draws and edits images by Gemini's ``generateContent``; its images are ``inlineData`` among the parts.
+
+    ``arguments`` goes into ``generationConfig``.
+    """
+
+    key_name = GEMINI_KEY
+
+    @property
+    def takes(self) -> dict[str, str]:
+        """What a request can say, in words, by the name of a setting."""
+        seed = "sent, its last 31 bits; the service does not promise to keep to it" if self._send_seed else "not sent"
+        return super().takes | {
+            "seed": seed,
+            "size": "by aspect ratio only: further={'imageConfig': {'aspectRatio': '1:1'}} in Python",
+            "steps": "not in this API",
+            "guidance": "not in this API",
+        }
+
+    def _ask_image(self, request: GenerationRequest) -> Any:
+        return self._generate([{"text": request.prompt}], request.seed)
+
+    def _ask_edit(self, request: EditRequest) -> Any:
+        coded = base64.b64encode(encode_png(request.image)).decode()
+        parts = [{"text": request.prompt}, {"inlineData": {"mimeType": "image/png", "data": coded}}]
+        return self._generate(parts, request.seed)
+
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+        return self._content(rewriter.model, [{"text": prompt}], {}, rewriter.instruction)
+
+    def _generate(self, parts: list[dict[str, Any]], seed: int) -> Any:
+        arguments = dict(self._arguments)
+        model = str(arguments.pop("model"))
+        if self._send_seed:
+            arguments["seed"] = seed % 2**31
+        return self._content(model, parts, arguments, self._system_prompt)
+
+    def _content(
+        self, model: str, parts: list[dict[str, Any]], config: Mapping[str, Any], system_prompt: str | None
+    ) -> Any:
+        import openai
+
+        body: dict[str, Any] = {"contents": [{"role": "user", "parts": parts}]}
+        if config:
+            body["generationConfig"] = dict(config)
+        if system_prompt:
+            body["systemInstruction"] = {"parts": [{"text": system_prompt}]}
+        headers = {"Authorization": openai.Omit(), "x-goog-api-key": self._client.api_key}
+        path = f"/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
+        return self._client.post(path, cast_to=object, body=body, options={"headers": headers})
+
+    def _reply_of(self, answer: Any) -> Reply:
+        """Read an answer: the parts of the first candidate, without what the model thought on the way."""
+        answer = answer if isinstance(answer, dict) else {}
+        feedback = answer.get("promptFeedback")
+        blocked = feedback if isinstance(feedback, dict) and feedback.get("blockReason") else {}
+        candidate = _first(answer.get("candidates"))
+        content = candidate.get("content") if isinstance(candidate.get("content"), dict) else {}
+        parts = [part for part in _listed(content.get("parts")) if not part.get("thought")]
+        data = [part.get("inlineData") or part.get("inline_data") for part in parts]
+        coded = [each.get("data") for each in data if isinstance(each, dict)]
+        words = " ".join(str(part["text"]) for part in parts if part.get("text")).strip()
+        reasons = (blocked.get("blockReason"), blocked.get("blockReasonMessage"))
+        return Reply(
+            tuple(SimpleNamespace(b64_json=each, url=None) for each in coded if isinstance(each, str) and each),
+            words or str(candidate.get("finishMessage") or ""),
+            str(candidate.get("finishReason") or ""),
+            ": ".join(str(reason) for reason in reasons if reason),
+            answer.get("error"),
+        )
+
+
+def load(
+    source: str,
+    *,
+    price: float | None = None,
+    base_url: str | None = None,
+    system_prompt: str | None = None,
+    rewriter: str | None = None,
+    rewriter_prompt: str = REWRITING,
+    steps: int | None = None,
+    guidance_scale: float | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    send_seed: bool = False,
+    further: Mapping[str, Any] | None = None,
+    concurrency: int = 4,
+    requests_per_minute: float | None = None,
+    retries: int = 6,
+    timeout: float = 180.0,
+    trusted_host: Sequence[str] = (),
+    device: str | None = None,
+    name: str | None = None,
+    prefer: Mapping[str, float] | None = None,
+) -> ChatImages:
+    """Connect to a chat endpoint whose model ``source`` draws, such as ``google/gemini-2.5-flash-image`` on OpenRouter.
+
+    Parameters
+    ----------
+    price : of one image, with its rewriting, from the server's price list; 0 for a server of one's own.
+    base_url : the server; None is OpenAI's own, or ``OPENAI_BASE_URL``.
+    system_prompt : what the model is told before every prompt.
+    rewriter, rewriter_prompt : a chat model of the server that words every prompt anew, and what it is told.
+    steps, guidance_scale, height, width : sent as ``num_inference_steps``, ``guidance_scale``, ``height``, ``width``,
+        which servers of diffusion models take; None leaves them to the server.
+    send_seed : put each image's seed into the request.
+    further : what else goes into the body of every request, such as ``{"image_config": {"aspect_ratio": "1:1"}}``.
+    concurrency, requests_per_minute, retries, timeout, trusted_host : as of `clinometer.models.openai.images.load`.
+    device : no meaning here; the server has its own.
+    name : the name in the card.
+    prefer : left out: nobody knows whether the server's model has such a setting.
+
+    Raises
+    ------
+    ModelError
+        The package openai, the key or the price is missing, or a setting does not fit.
+    """
+    if (height is None) != (width is None):
+        raise ModelError("found one of them, expected both or none", field=("height", "width"))
+    asked = {"num_inference_steps": steps, "guidance_scale": guidance_scale, "height": height, "width": width}
+    arguments = {"modalities": list(MODALITIES)} | {key: value for key, value in asked.items() if value is not None}
+    price = require_terms(
+        source, like="chat:google/gemini-2.5-flash-image", price=price, of="one image",
+        concurrency=concurrency, retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
+    )  # fmt: skip
+    client, fetch = connect(base_url, retries, timeout, trusted_host)
+    return ChatImages(
+        client, fetch=fetch, price_per_image=price, concurrency=concurrency, requests_per_minute=requests_per_minute,
+        **_card_and_arguments(
+            client, "openai-chat-images/1", source, name, arguments, further, price, system_prompt, rewriter,
+            rewriter_prompt, send_seed, f"{width}x{height}" if height is not None else None,
+        ),
+    )  # fmt: skip
+
+
+def load_gemini(
+    source: str,
+    *,
+    price: float | None = None,
+    base_url: str | None = None,
+    system_prompt: str | None = None,
+    rewriter: str | None = None,
+    rewriter_prompt: str = REWRITING,
+    send_seed: bool = False,
+    further: Mapping[str, Any] | None = None,
+    concurrency: int = 4,
+    requests_per_minute: float | None = None,
+    retries: int = 6,
+    timeout: float = 180.0,
+    trusted_host: Sequence[str] = (),
+    device: str | None = None,
+    name: str | None = None,
+) -> GeminiImages:
+    """Connect to Gemini's own API for images of the model ``source``, such as ``gemini-2.5-flash-image``.
+
+    The key comes from ``GEMINI_API_KEY``. Parameters as of `load`; ``further`` goes into ``generationConfig``, and
+    ``base_url`` is the service's own where None.
+
+    Raises
+    ------
+    ModelError
+        The package openai, the key or the price is missing, or a setting does not fit.
+    """
+    price = require_terms(
+        source, like="gemini:gemini-2.5-flash-image", price=price, of="one image", concurrency=concurrency,
+        retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
+    )  # fmt: skip
+    client, fetch = connect(base_url, retries, timeout, trusted_host, key_name=GEMINI_KEY, home=GEMINI)
+    arguments = {"responseModalities": [each.upper() for each in MODALITIES[::-1]]}
+    return GeminiImages(
+        client, fetch=fetch, price_per_image=price, concurrency=concurrency, requests_per_minute=requests_per_minute,
+        **_card_and_arguments(
+            client, "gemini-images/1", source, name, arguments, further, price, system_prompt, rewriter,
+            rewriter_prompt, send_seed, None,
+        ),
+    )  # fmt: skip
+
+
+def _card_and_arguments(
+    client: Any, family: str, source: str, name: str | None, arguments: Mapping[str, Any],
+    further: Mapping[str, Any] | None, price: float, system_prompt: str | None, rewriter: str | None,
+    rewriter_prompt: str, send_seed: bool, size: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Gather what both adapters are made of: a card that pins all that an image hangs on, and the requests' body."""
+    if further is not None and not isinstance(further, Mapping):
+        raise ModelError(f"found {type(further).__name__}, expected a mapping of settings", field="further")
+    rewrites = Rewriter(rewriter, rewriter_prompt) if rewriter else None
+    body = {"model": source, **arguments, **(further or {})}
+    told = {"size": size, "system_prompt": system_prompt, "rewriter": rewrites.card if rewrites else None}
+    settings = body | {"server": server_of(str(client.base_url)), "seed_sent": send_seed}
+    settings |= {key: value for key, value in told.items() if value is not None}
+    card = Card("generator", name or source, family, settings=settings, notes={"price_per_image": price})
+    return {
+        "card": card, "arguments": body, "send_seed": send_seed, "rewriter": rewrites, "system_prompt": system_prompt,
+    }  # fmt: skip
+
+
+def _first(entries: Any) -> dict[str, Any]:
+    return next(iter(_listed(entries)), {})
+
+
+def _listed(entries: Any) -> list[dict[str, Any]]:
+    """Take the mappings out of what should be a list of them."""
+    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
