@@ -16,7 +16,6 @@ from clinometer.models.abilities import (
     NamesStrength,
     ReadsTexts,
     SeesImages,
-    ShowsPipeline,
     TellsSettings,
     offers,
 )
@@ -78,11 +77,11 @@ def _takes(generator: Any) -> Mapping[str, str]:
     """Say what a request can say: as a model tells it, or of a pipeline, as its settings and its editor do."""
     if offers(generator, TellsSettings):
         return generator.takes
-    if not offers(generator, ShowsPipeline):
+    if not hasattr(generator, "pipeline"):
         return {}
     settings, none = generator.card.settings, "not in this pipeline"
     strength = "edits no image"
-    if _gives(generator.editor):
+    if offers(generator, Edits) and _gives(generator.editor):
         editor = generator.editor()
         named = not offers(editor, NamesStrength) or editor.names_strength
         strength = "each edit has one" if named else "none: it edits by instruction"

@@ -237,7 +237,7 @@ def preview(request: AuditRequest) -> Preview:
     from clinometer.models.description import capabilities_of
 
     suite, rounds = _suite_and_rounds(request)
-    prefer = {} if request.protocol is None else suite.protocol.sampling
+    prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
     if (check := study_of(suite).check) is not None:
         check(generator, suite)

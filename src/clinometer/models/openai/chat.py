@@ -110,7 +110,7 @@ class ChatImages(OpenAIImages):
         """Read an answer: images beside the message or within its content, and words."""
         answer = answer if isinstance(answer, dict) else {}
         choice = _first(answer.get("choices"))
-        message = choice.get("message") if isinstance(choice.get("message"), dict) else {}
+        message = _first([choice.get("message")])
         content = message.get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
         parts = [part for part in parts if isinstance(part, dict)]
@@ -176,7 +176,10 @@ class GeminiImages(ChatImages):
 
     def _ask_edit(self, request: EditRequest) -> Any:
         coded = base64.b64encode(encode_png(request.image)).decode()
-        parts = [{"text": request.prompt}, {"inlineData": {"mimeType": "image/png", "data": coded}}]
+        parts: list[dict[str, Any]] = [
+            {"text": request.prompt},
+            {"inlineData": {"mimeType": "image/png", "data": coded}},
+        ]
         return self._generate(parts, request.seed)
 
     def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
@@ -206,15 +209,14 @@ class GeminiImages(ChatImages):
     def _reply_of(self, answer: Any) -> Reply:
         """Read an answer: the parts of the first candidate, without what the model thought on the way."""
         answer = answer if isinstance(answer, dict) else {}
-        feedback = answer.get("promptFeedback")
-        blocked = feedback if isinstance(feedback, dict) and feedback.get("blockReason") else {}
+        blocked = _first([answer.get("promptFeedback")])
         candidate = _first(answer.get("candidates"))
-        content = candidate.get("content") if isinstance(candidate.get("content"), dict) else {}
+        content = _first([candidate.get("content")])
         parts = [part for part in _listed(content.get("parts")) if not part.get("thought")]
         data = [part.get("inlineData") or part.get("inline_data") for part in parts]
         coded = [each.get("data") for each in data if isinstance(each, dict)]
         words = " ".join(str(part["text"]) for part in parts if part.get("text")).strip()
-        reasons = (blocked.get("blockReason"), blocked.get("blockReasonMessage"))
+        reasons = (blocked.get("blockReason"), blocked.get("blockReasonMessage")) if blocked.get("blockReason") else ()
         return Reply(
             tuple(SimpleNamespace(b64_json=each, url=None) for each in coded if isinstance(each, str) and each),
             words or str(candidate.get("finishMessage") or ""),
