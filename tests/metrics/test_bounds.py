@@ -20,6 +20,7 @@ from clinometer.studies.leaning.scores.differences import MissingPictures, compa
 from clinometer.studies.leaning.scores.views import linear_views
 from clinometer.studies.t2iat import t2iat_study
 from clinometer.studies.t2iat.compare import compare_t2iat
+from clinometer.studies.t2iat.scores.stimuli import measured_stimulus, stimulus_cosines
 from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
 from tests.metrics.studies import design, embeddings, unit
 from tests.metrics.t2iat_designs import DESIGN as T2IAT
@@ -366,6 +367,41 @@ def test_associations_have_bounds_for_neutral_pictures_that_are_missing():
         low, high = (row.stimulus_low, row.stimulus_high) if row.metric == "t2iat" else (row.low, row.high)
         assert row.n_missing == 3
         assert row.bound_low <= low <= high <= row.bound_high
+
+
+def test_associations_have_bounds_for_missing_pictures_with_an_attribute_and_tests_say_that_they_have_none():
+    encoder = t2iat_embeddings(n=14)
+    short = next(iter(encoder.neutral))
+    lost = replace(T2IAT, missing_attributes={(short, T2IAT.a): 2, (short, T2IAT.b): 1})
+    plain, rows = (t2iat_study([encoder], of, n_resamples=60, seed=0).scores for of in (T2IAT, lost))
+    for before, row in zip(plain, rows, strict=True):
+        assert bare_of([replace(row, reason="")]) == bare_of([replace(before, reason="")])
+    bounded = [row for row in rows if np.isfinite(row.bound_low)]
+    assert {(row.component, row.concept, row.n_missing_attributes) for row in bounded} == {("mean", short, 3)}
+    assert all(row.bound_low < row.low <= row.high < row.bound_high for row in bounded)
+    tests = [row for row in rows if row.metric == "t2iat" and np.isfinite(row.value)]
+    named = [row for row in tests if "no bounds for the 3 missing pictures with an attribute" in row.reason]
+    assert {row.component for row in named} == {"differential_association", "effect_size"}
+    compared = compare_t2iat([encoder], [t2iat_embeddings(1, n=14)], lost, paired=False, n_resamples=60)
+    told = {row.component for row in compared if "with an attribute" in row.reason}
+    assert told >= {"differential_association", "effect_size", "association", "magnitude"}
+
+
+def test_an_association_moves_as_far_as_the_farthest_picture_with_its_attribute_moves_it():
+    encoder = t2iat_embeddings(n=8)
+    short = next(iter(encoder.neutral))
+    a, b = (encoder.attribute[short, group] for group in (T2IAT.a, T2IAT.b))
+    (shifts,) = (
+        measured_stimulus(stimulus_cosines(encoder, short, T2IAT.a, T2IAT.b), of, short).shifts
+        for of in [replace(T2IAT, missing_attributes={(short, T2IAT.b): 4})]
+    )
+
+    def association(more):
+        other = replace(encoder, attribute={**encoder.attribute, (short, T2IAT.b): np.concatenate([b, more])})
+        return stimulus_cosines(other, short, T2IAT.a, T2IAT.b).associations.mean()
+
+    ends = [association([picture] * 4) - association(b[:0]) for picture in np.concatenate([a, b])]
+    assert (min(ends), max(ends)) == pytest.approx(tuple(shifts), abs=1e-9)
 
 
 def test_an_association_that_missing_pictures_might_undo_depends_on_them():

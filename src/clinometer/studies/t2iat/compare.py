@@ -16,7 +16,7 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, not_measured
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
-from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable
+from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest, sign_flip_test
@@ -96,7 +96,16 @@ def compare_t2iat(
     else:
         pairs = [compared_pair(a.encoder, [a], [b], settings) for a, b in zip(first, second, strict=True)]
         single = [row for pair in pairs for family in _families(pair, settings) for row in family.corrected()]
-    return [*judged_families(families), *single, _magnitude(mean, first, second, settings)]
+    rows = [*judged_families(families), *single, _magnitude(mean, first, second, settings)]
+    of_tests = {test.name: _stimuli_of(test, design) for test in design.tests}
+    everything = [name for own in design.concepts.values() for name in own]
+
+    def told(row: Score) -> Score:
+        of_a_test = row.component in ("differential_association", "effect_size")
+        own = of_tests[row.concept] if of_a_test else [row.concept] if row.concept else everything
+        return with_reasons(row, design.unbounded(own)) if isfinite(row.value) else row
+
+    return list(map(told, rows))
 
 
 def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:

@@ -92,13 +92,17 @@ class Measuring(RunWork):
 
 
 def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
-    """Tell a design how many neutral images of each stimulus were asked for and are not there."""
-    return replace(design, missing=_missing(run))
+    """Tell a design how many images of each stimulus, neutral and with an attribute, are not there."""
+    neutral, others = _missing(run)
+    return replace(design, missing=neutral, missing_attributes=others)
 
 
-def _missing(run: Run) -> Counter[str]:
+def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    """Count what was asked for and is not there: neutral images by stimulus, others by stimulus and attribute."""
     rows = run.drawn.each(["concept", "group", "status"])
-    return Counter(name for name, group, status in rows if not group and status != "ok")
+    lost = Counter((name, group) for name, group, status in rows if status != "ok")
+    neutral = Counter({name: n for (name, group), n in lost.items() if not group})
+    return neutral, Counter({owner: n for owner, n in lost.items() if owner[1]})
 
 
 def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
@@ -118,14 +122,15 @@ def compare_t2iat_runs(
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
     suite = suite_of(runs[0], T2iatSuite)
     of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
     return compare_t2iat(
         of_first,
         of_second,
-        t2iat_design(suite),
+        replace(t2iat_design(suite), missing_attributes=others + others_of_second),
         paired=keep is not None,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
-        missing=(_missing(runs[0]), _missing(runs[1])),
+        missing=(neutral, neutral_of_second),
     )
 
 

@@ -120,9 +120,9 @@ class ConceptMeasurer:
         if not own_set.reason:
             intervals = self._interval(own_set, number, prompts=False), self._interval(own_set, number, prompts=True)
             drawn = dict(self._draws(own_set, list(self.design.concepts)[number]))
-        of_images = {name: measured_stimulus(pair[0], self.design) for name, pair in stimuli.items()}
+        of_images = {name: measured_stimulus(pair[0], self.design, name) for name, pair in stimuli.items()}
         of_readers = {
-            name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design)
+            name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design, name)
             for name, pair in stimuli.items()
         }
         filled = tuple(self._seen(number, end, {}) for end in ends)

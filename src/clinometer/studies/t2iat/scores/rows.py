@@ -15,7 +15,7 @@ from clinometer.metrics.records import Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
 from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
-from clinometer.metrics.two_runs import MISSING, with_bounds
+from clinometer.metrics.two_runs import MISSING, with_bounds, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 from clinometer.studies.t2iat.scores.measuring import ConceptMeasurer, MeasuredConcept, SeenConcept
 from clinometer.studies.t2iat.scores.stimuli import (
@@ -124,8 +124,11 @@ def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
 
 
 def _bounded(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
-    """Give tests and stimuli bounds for missing neutral images; of a test, X goes to one side and Y to the other."""
-    if not any(design.missing.values()):
+    """Give tests and stimuli bounds for missing images; of a test, X goes to one side and Y to the other.
+
+    Bounds of tests leave missing images with an attribute out, and say so.
+    """
+    if not any((*design.missing.values(), *design.missing_attributes.values())):
         return rows
     fillings = []
     for side in (0, 1):
@@ -161,8 +164,12 @@ def _test_rows(view: _View, design: T2iatDesign, seed: int, side: int | None = N
         drawn = partial(_pair_draws, x, y, order)
         association = pair_association(pair, rng=np.random.default_rng([seed, order]), drawn=drawn)
         again = sum(s.repeats for name in (test.x, test.y) for s in view.concepts[name].stimuli.values())
-        lost = sum(design.missing.get(s, 0) for name in (test.x, test.y) for s in design.concepts[name])
-        rows += [replace(row, n_repeated=again, n_missing=lost) for row in _rows_of(association, test, view.encoder)]
+        names = [s for name in (test.x, test.y) for s in design.concepts[name]]
+        lost, unbounded = sum(design.missing.get(s, 0) for s in names), design.unbounded(names)
+        rows += [
+            replace(with_reasons(row, unbounded), n_repeated=again, n_missing=lost)
+            for row in _rows_of(association, test, view.encoder)
+        ]
     return rows
 
 
@@ -270,6 +277,7 @@ def _stimulus_rows(view: _View, design: T2iatDesign, side: int | None = None) ->
                 family=STIMULUS_FAMILY,
                 reason=estimate.reason,
                 n_missing=design.missing.get(name, 0),
+                n_missing_attributes=design.lacking([name]),
                 **_about(view, category, name),
             )
         )

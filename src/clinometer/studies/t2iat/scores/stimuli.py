@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from math import isnan, nan
@@ -73,6 +73,7 @@ class MeasuredStimulus:
     associations : Asc of every neutral image: (n,); empty where a kind of image is missing.
     image, text : mean of Asc over the images, and Asc of its text.
     poles, repeats : as of its cosines.
+    shifts : (2,), how far the mean of Asc may lie lower, and higher, for images with an attribute that are missing.
     """
 
     n: int
@@ -83,6 +84,7 @@ class MeasuredStimulus:
     text: WelchEstimate
     poles: np.ndarray
     repeats: int
+    shifts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,22 @@ def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
     return np.array([within[0] - between, between - within[1]])
 
 
-def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign) -> MeasuredStimulus:
-    """A stimulus without its cosines."""
+def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign, name: str) -> MeasuredStimulus:
+    """A stimulus without its cosines.
+
+    ``shifts`` : each missing image with an attribute is taken to be as near to the neutral ones as the farthest, or the
+    nearest, of either attribute is.
+    """
+    shifts = np.zeros(2)
+    if len(cosines.associations):
+        means = [cosines.image_a.mean(axis=0), cosines.image_b.mean(axis=0)]
+        ends = np.array([min(map(np.min, means)), max(map(np.max, means))])
+        for group, own, order in ((design.a, means[0], ends), (design.b, means[1], ends[::-1])):
+            lost = design.missing_attributes.get((name, group), 0)
+            shifts += (1 if group == design.a else -1) * lost / (len(own) + lost) * (order - own.mean())
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
-        image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles, cosines.repeats,
+        image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles, cosines.repeats, shifts,
     )  # fmt: skip
 
 
@@ -262,6 +275,7 @@ class T2iatDesign:
     a, b : the two attributes; positive leans to ``a``.
     margin : size below which an association counts as none; None if the suite names none.
     missing : by stimulus, its neutral images that were asked for and are not there; where it is not named, none.
+    missing_attributes : the same of its images with an attribute, by stimulus and attribute.
     """
 
     concepts: Mapping[str, tuple[str, ...]]
@@ -270,6 +284,17 @@ class T2iatDesign:
     b: str
     margin: float | None = None
     missing: Mapping[str, int] = field(default_factory=dict)
+    missing_attributes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def lacking(self, stimuli: Iterable[str]) -> int:
+        """Count the images with an attribute that these stimuli lack."""
+        names = set(stimuli)
+        return sum(n for (name, _), n in self.missing_attributes.items() if name in names)
+
+    def unbounded(self, stimuli: Iterable[str]) -> str:
+        """Say that these give a number no bounds; empty where none is missing."""
+        n = self.lacking(stimuli)
+        return f"no bounds for the {n:,} missing pictures with an attribute" if n else ""
 
 
 @dataclass(frozen=True)

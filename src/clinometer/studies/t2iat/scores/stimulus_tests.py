@@ -67,7 +67,8 @@ def stimulus_tests(
 
     ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``texts`` : the
     association of each text, held fixed but for the stimulus interval; 0 without. ``missing`` : neutral images that are
-    not there, taken to be what those with B (``side`` 0), or with A, score.
+    not there, taken to be what those with B (``side`` 0), or with A, score; and then missing images with an attribute
+    move the mean as far as they may.
     """
     names = [name for name, estimate in estimates.items() if np.isfinite(estimate.value)]
     if texts is not None:
@@ -77,8 +78,9 @@ def stimulus_tests(
     words = [texts[name] if texts else WelchEstimate(0.0) for name in names]
     tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
                            [text.value for text in words])  # fmt: skip
-    if missing:
+    if missing is not None:
         tests = tests.filled([missing.get(name, 0) for name in names], side)
+        tests = tests.moved(np.array([getattr(stimuli[name], "shifts", np.zeros(2))[side] for name in names]))
     parts = [list(zip(text.variances, text.freedoms, strict=True)) for text in words]
     outer = tests.with_other(
         np.array([sum(variance for variance, _ in of_text) for of_text in parts]),
