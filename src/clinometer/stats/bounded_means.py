@@ -100,9 +100,11 @@ class BoundedMeans:
         require_confidence(confidence)
         reach = float(scipy.special.ndtri((1 + confidence) / 2))
         ends = np.full((2, len(self.samples)), np.nan)
-        for side, score in ((0, -reach), (1, reach)):
-            for part, items, there, noise in self._parts(side):
-                ends[side, part] = _quantile(items, there, noise, score)
+        # The same samples in the same parts, so both ends are looked for at once.
+        for (part, low, there, noise), (_, high, *_) in zip(self._parts(0), self._parts(1), strict=True):
+            items, scores = np.concatenate([low, high]), np.repeat([-reach, reach], len(part))
+            found = _quantile(items, np.tile(there, (2, 1)), np.tile(noise, 2), scores)
+            ends[:, part] = found.reshape(2, -1)
         return Interval(*ends)
 
     def with_other(self, variance: np.ndarray, freedom: ArrayLike) -> BoundedMeans:
@@ -236,14 +238,14 @@ def _saddlepoint(c: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return sign * s
 
 
-def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: float) -> np.ndarray:
-    """Find the θ of each row at which r* is ``score``.
+def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Find the θ of each row at which r* is its ``score``.
 
     By secants within a bracket: r* is nearly linear in θ.
     """
     sd = np.sqrt(noise)
-    low = np.where(there, items, np.inf).min(axis=1) - (abs(score) + 3) * sd
-    high = np.where(there, items, -np.inf).max(axis=1) + (abs(score) + 3) * sd
+    low = np.where(there, items, np.inf).min(axis=1) - (np.abs(score) + 3) * sd
+    high = np.where(there, items, -np.inf).max(axis=1) + (np.abs(score) + 3) * sd
     n = there.sum(axis=1)
     mean = np.where(there, items, 0.0).sum(axis=1) / n
     deviation = np.where(there, items - mean[:, None], 0.0)
