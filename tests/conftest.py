@@ -37,3 +37,13 @@ def no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rows_are_remembered() -> Iterator[None]:
+    """The same toys are scored once in each process; see :func:`tests.quick.remember_rows`."""
+    from tests.quick import remember_rows  # numpy, too, asks at once how many cores it may take
+
+    with pytest.MonkeyPatch.context() as patch:
+        remember_rows(patch)
+        yield

@@ -5,14 +5,22 @@ A test or a module that reads pages is marked ``pages``; in it they are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+import dataclasses
+import functools
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import clinometer as cm
 
 RESAMPLES = 999
+SMALL = 2_000_000
+"""Bytes of what a study is given, over which its rows are not kept."""
 _drawn = [False]
 
 
@@ -57,3 +65,51 @@ def import_images(*what: Any, **given: Any) -> cm.Run:
 def sweep(grid: Any, *what: Any, **given: Any) -> Any:
     """Audit a grid, as :func:`clinometer.sweep`; a file says itself what it asks."""
     return cm.sweep(options(**grid) if isinstance(grid, Mapping) else grid, *what, **given)
+
+
+def remember_rows(patch: pytest.MonkeyPatch) -> None:
+    """Let audits and comparisons of this process take the rows that the same embeddings and settings gave before.
+
+    Hundreds of tests ask about toys of the same pictures what scoring has no part in: what is stored, resumed, named
+    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/metrics`` holds the studies to it,
+    where nothing is kept), and are most of a toy audit's time. Everything around them is done anew.
+    """
+    from clinometer.studies.leaning import scoring
+
+    for name in ("mcas_study", "compare_leanings"):
+        patch.setattr(scoring, name, _remembered(getattr(scoring, name)))
+
+
+def _remembered(study: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    kept: dict[bytes, list[Any]] = {}
+
+    @functools.wraps(study)
+    def rows(*given: Any, **settings: Any) -> list[Any]:
+        told = {name: value for name, value in settings.items() if name != "store"}
+        try:
+            content = pickle.dumps(_plain((given, told)))
+        except TypeError:  # something that is read as it is used
+            return study(*given, **settings)
+        if len(content) > SMALL:
+            return study(*given, **settings)
+        key = hashlib.sha256(content).digest()
+        if key not in kept:
+            kept[key] = study(*given, **settings)
+        return copy.copy(kept[key])
+
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Take apart what arguments hold, arrays that are read when they are asked for among them: equal where they are."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    if dataclasses.is_dataclass(value):
+        return type(value).__name__, [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, Mapping):
+        return [(name, _plain(each)) for name, each in value.items()]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    if not isinstance(value, str | int | float | np.generic | None):
+        raise TypeError(type(value))
+    return type(value).__name__, repr(value)

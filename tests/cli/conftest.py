@@ -23,12 +23,15 @@ def cli(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", None)
 
     def give(*words):
+        """The status and what stderr says; what is printed is left in ``give.printed``."""
         monkeypatch.setattr(sys, "argv", ["clinometer", *map(str, words)])
         status = 0
         try:
             main()
         except SystemExit as end:
             status = end.code or 0
-        return status, capsys.readouterr().err
+        said = capsys.readouterr()
+        give.printed = said.out
+        return status, said.err
 
     return give

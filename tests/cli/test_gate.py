@@ -188,14 +188,13 @@ def test_no_gate_opens_on_a_baseline_without_checks(cli, run, other, tmp_path):
     assert f"{tmp_path / 'baseline'}: unchecked" in errors
 
 
-def test_every_word_about_a_run_without_checks_says_so_first(copy, other, tmp_path):
+def test_every_word_about_a_run_without_checks_says_so_first(cli, copy, other, tmp_path):
     as_of_format_1(copy)
     for words in (["verify", copy], ["report", copy], ["compare", copy, other], ["card", copy, "--out", "card.md"]):
-        done = given(*words, cwd=tmp_path)
-        assert done.returncode == 0
-        assert "as they were written" not in done.stdout.replace("whether they are", "")
+        assert cli(*words)[0] == 0
+        assert "as they were written" not in cli.printed.replace("whether they are", "")
         if words[0] != "card":
-            assert "unchecked" in done.stdout.splitlines()[0], words
+            assert "unchecked" in cli.printed.splitlines()[0], words
     card = (tmp_path / "card.md").read_text()
     section = card[card.index("begin -->") :].splitlines()
     assert "unchecked" in section[1]
@@ -205,29 +204,32 @@ def test_every_word_about_a_run_without_checks_says_so_first(copy, other, tmp_pa
 # --- the status ------------------------------------------------------------------------------------------------------
 
 
-def given(*words, cwd=None, stdout=subprocess.PIPE):
+def given(*words, stdout=subprocess.PIPE):
     command = [sys.executable, "-m", "clinometer", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
 
-def test_the_status_survives_whoever_stops_reading(run, copy, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("gate", "RUN", "--metric", "mcas", "--at-most", 0), 1),
+        pytest.param(("gate", "RUN", "--metric", "mcas", "--within", "MOST"), 3, marks=pytest.mark.thorough),
+        pytest.param(("gate", "RUN", "--metric", "mcas", "--within", 9), 0, marks=pytest.mark.thorough),
+        pytest.param(("plan", "--pilot", "RUN"), 0, marks=pytest.mark.thorough),
+        pytest.param(("verify", "DAMAGED"), 2, marks=pytest.mark.thorough),
+        (("suites",), 0),
+    ],
+)
+def test_the_status_survives_whoever_stops_reading(run, copy, words, expected):
     scores = cm.open_run(run).scores
     most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()
     (copy / "plan.parquet").unlink()
-    commands = {
-        ("gate", run, "--metric", "mcas", "--within", most): 3,
-        ("gate", run, "--metric", "mcas", "--at-most", 0): 1,
-        ("gate", run, "--metric", "mcas", "--within", 9): 0,
-        ("plan", "--pilot", run): 0,
-        ("verify", copy): 2,
-        ("suites",): 0,
-    }
-    for words, status in commands.items():
-        read, write = os.pipe()
-        os.close(read)  # as when ``head`` has seen enough
-        done = given(*words, stdout=write)
-        os.close(write)
-        assert (done.returncode, "BrokenPipe" in done.stderr) == (status, False), words
+    meant = {"RUN": run, "DAMAGED": copy, "MOST": most}
+    read, write = os.pipe()
+    os.close(read)  # as when ``head`` has seen enough
+    done = given(*(meant.get(word, word) for word in words), stdout=write)
+    os.close(write)
+    assert (done.returncode, "BrokenPipe" in done.stderr) == (expected, False)
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,14 @@ def test_freed_memory_is_kept_unless_the_environment_says_how_to_allocate():
     assert given_back > 100_000  # each page of each block anew
 
 
-def test_torchvision_and_all_that_needs_it_can_be_imported():
-    found = run(
-        "from clinometer._torch import torch; import torchvision, open_clip;"
-        "from transformers import CLIPModel;torch.ops.torchvision.nms; torch.ops.torchvision.qnms"
-    )
+@pytest.mark.parametrize(
+    "others",
+    ["pass", pytest.param("import open_clip; from transformers import CLIPModel", marks=pytest.mark.thorough)],
+    ids=["alone", "before others"],
+)
+def test_torchvision_and_all_that_needs_it_can_be_imported(others):
+    asked = "torch.ops.torchvision.nms; torch.ops.torchvision.qnms"
+    found = run(f"from clinometer._torch import torch; import torchvision\n{others}\n{asked}")
     assert found.returncode == 0, found.stderr
 
 

@@ -25,6 +25,12 @@ from tests.web.serving import client, serve
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
+WIDTHS_AND_COLOURS = [
+    pytest.param(PHONE, "dark", id="phone-dark"),
+    pytest.param(DESK, "light", id="desk-light"),
+    pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.thorough),
+    pytest.param(DESK, "dark", id="desk-dark", marks=pytest.mark.thorough),
+]
 pytestmark = pytest.mark.slow
 
 
@@ -169,7 +175,7 @@ def test_an_answer_that_did_not_arrive_survives_a_reload(joined, served):
     assert page.evaluate("localStorage.length") == 0
 
 
-@pytest.mark.parametrize("key", ["kept", "lost"])
+@pytest.mark.parametrize("key", [pytest.param("kept", marks=pytest.mark.thorough), "lost"])
 def test_an_answer_waits_for_a_server_that_starts_anew(chromium, runs, tmp_path, key):
     """By the key of its session; and where that is gone, by the page's own memory."""
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
@@ -267,8 +273,7 @@ def test_the_question_the_picture_and_the_answers_stand_below_each_other(joined,
     assert places[2]["y"] + 52 <= viewport["height"]  # without scrolling an answer can be given
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize(("viewport", "scheme"), WIDTHS_AND_COLOURS)
 def test_axe_finds_nothing(joined, served, viewport, scheme):
     page, task = joined(viewport=viewport, scheme=scheme)
     address = served[1]
