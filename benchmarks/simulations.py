@@ -5,7 +5,7 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture) runs what stands in that file alone; ``--write`` puts the tables and figures into docs/simulations.md.
+picture, open) runs what stands in that file alone; ``--write`` puts the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from benchmarks import (
     downstream_simulations,
     gate_simulations,
     intersection_simulations,
+    open_answers_simulations,
     picture_simulations,
     ratings_simulations,
     reader_simulations,
@@ -438,6 +439,7 @@ MODULES = (
     downstream_simulations,
     ratings_simulations,
     picture_simulations,
+    open_answers_simulations,
 )
 """Where further experiments stand."""
 

@@ -125,13 +125,13 @@ def require_readings(readings: Any, count: int, question: Question, name: str) -
     if not isinstance(readings, list | tuple) or len(readings) != count:
         found = f"{len(readings)} answers" if isinstance(readings, list | tuple) else type(readings).__name__
         raise ModelError(f"reader {name}: found {found} to {count} images, expected a list of one an image")
-    options = (*question.groups, *OTHERWISE)
+    options = () if question.is_open else (*question.groups, *OTHERWISE)
     for reading in readings:
         if not isinstance(reading, Reading) or (reading.answer is None and not reading.reason):
             raise ModelError(
                 f"reader {name}: found {quoted(str(reading))}, expected a Reading with an answer or a reason"
             )
-        if reading.answer is not None and reading.answer not in options:
+        if reading.answer is not None and options and reading.answer not in options:
             raise ModelError(
                 f"reader {name}: found the answer {quoted(reading.answer)} to question {question.name}, expected one "
                 f"of {', '.join(options)}"

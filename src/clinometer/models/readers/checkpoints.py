@@ -21,7 +21,7 @@ from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import resolve_options
 from clinometer.models.encoders.transformers_clip import download_checkpoint, load_part
-from clinometer.models.protocols import Answer, Card, Question, Reading
+from clinometer.models.protocols import ASKED_OPENLY, Answer, Card, Question, Reading, not_in_words, open_reading
 from clinometer.models.weights import (
     configuration_files,
     hash_files,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ASKED: Final = "{question}\n{options}\nAnswer with the letter of one option and nothing else."
 """What a model that chats is asked; an option a line, such as ``A. a man``."""
+
+MOST_TOKENS: Final = 24
+"""Of an answer in words."""
 
 ON_LETTERS: Final = 0.5
 """How much of the probability of the first word must lie on the letters: else none of them is the answer."""
@@ -62,30 +65,36 @@ class _Checkpoint:
         drop_weights([self.model])
 
     def _logits(self, images: Sequence[Image], prepare: Callable[[list[Image]], Any]) -> Iterator[np.ndarray]:
-        """Yield the logits of each image, in their order.
+        """Yield the logits of each image, in their order."""
+        return self._by_size(images, lambda batch: self._forward(prepare(batch)))
+
+    def _by_size(self, images: Sequence[Image], work: Callable[[list[Image]], Any]) -> Iterator[Any]:
+        """Yield what a call of the model gives of each image, in their order.
 
         Images of one size go together: where a model cuts a larger image into more tokens, no row is padded then, and a
         row hangs on its neighbours by floating-point noise at most.
         """
         order = sorted(range(len(images)), key=lambda index: images[index].size)
-        found: dict[int, np.ndarray] = {}
+        found: dict[int, Any] = {}
         sizes = dict.fromkeys(images[index].size for index in order)
         for size in sizes:
             own = [index for index in order if images[index].size == size]
             done = iter(own)
             for rows in self._batches.results([images[index].convert("RGB") for index in own],
-                                              lambda batch: self._forward(prepare(batch))):  # fmt: skip
+                                              work):  # fmt: skip
                 found.update(zip((next(done) for _ in rows), rows, strict=True))
         return (found[index] for index in range(len(images)))
 
-    def _forward(self, inputs: Any) -> np.ndarray:
-        inputs = {
+    def _on_device(self, inputs: Any) -> dict[str, Any]:
+        return {
             name: each.to(self.model.device, self.model.dtype if each.is_floating_point() else None)
             for name, each in inputs.items()
             if isinstance(each, torch.Tensor)
         }
+
+    def _forward(self, inputs: Any) -> np.ndarray:
         with torch.inference_mode():
-            logits = self.model(**inputs).logits
+            logits = self.model(**self._on_device(inputs)).logits
         return np.asarray((logits[:, -1] if logits.ndim == 3 else logits).double().cpu().numpy())
 
 
@@ -102,6 +111,10 @@ class LabelReader(_Checkpoint):
 
     def offers(self, question: Question) -> tuple[str, ...]:
         """Name the groups, and "none of these" where there are other labels."""
+        if question.is_open and not self.card.settings["asks"]:
+            raise not_in_words(self.card, question)
+        if question.is_open:
+            return ()
         meant = [set(self._labels_of(answer)) for answer in question.answers]
         lacking = [answer.group for answer, labels in zip(question.answers, meant, strict=True) if not labels]
         if lacking:
@@ -115,9 +128,14 @@ class LabelReader(_Checkpoint):
         return (*question.groups, *([NONE] if others else []))
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
-        """Read each image by the probabilities of its labels."""
+        """Read each image by the probabilities of its labels; an open question by the most probable one."""
         offered = self.offers(question)
         labels = self.model.config.id2label
+        if question.is_open:
+            likely = [
+                str(labels[int(np.argmax(each))]) for each in self._logits(images, partial(self._prepared, question))
+            ]
+            return [Reading(label, words=label) for label in likely]
         of_groups = [self._labels_of(answer) for answer in question.answers]
         readings = []
         for logits in self._logits(images, partial(self._prepared, question)):
@@ -151,13 +169,17 @@ class ChoiceReader(_Checkpoint):
 
     def offers(self, question: Question) -> tuple[str, ...]:
         """Name every option."""
+        if question.is_open:
+            return ()
         if len(question.options) > len(LETTERS):
             raise ModelError(f"question {question.name}: found {len(question.options)} options, expected 26 at most")
         return tuple(question.options)
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
-        """Read each image by the letters of its options."""
+        """Read each image by the letters of its options; an open question by the most probable words."""
         options = self.offers(question)
+        if question.is_open:
+            return self._in_words(images, question)
         chances, mass = np.zeros((len(images), len(options))), np.zeros(len(images))
         for order in ([*question.groups, *OTHERWISE], [*reversed(question.groups), *OTHERWISE]):
             letters = [self._tokens(letter) for letter in LETTERS[: len(order)]]
@@ -173,9 +195,28 @@ class ChoiceReader(_Checkpoint):
             return Reading(None, reason=f"no letter is answered: all of them have a probability of {mass:.2g}")
         return Reading(options[int(np.argmax(chances))], tuple(chances.tolist()))
 
+    def _in_words(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Answer by greedy decoding, so the same each time; what has not ended after so many tokens is an essay."""
+        prompt = self._chat(ASKED_OPENLY.format(question=question.text))
+
+        def answer(batch: list[Image]) -> list[Reading]:
+            inputs = self._on_device(self._prepared(prompt, batch))
+            with torch.inference_mode():
+                tokens = self.model.generate(**inputs, do_sample=False, max_new_tokens=MOST_TOKENS)
+            new = tokens[:, inputs["input_ids"].shape[1] :]
+            texts = self.processor.tokenizer.batch_decode(new, skip_special_tokens=True)
+            ends = self.model.generation_config.eos_token_id
+            stops = torch.tensor(ends if isinstance(ends, list) else [-1 if ends is None else ends]).to(new.device)
+            ended = (torch.isin(new, stops).any(dim=1) | (new.shape[1] < MOST_TOKENS)).tolist()
+            return [open_reading(text, cut=not has_ended) for text, has_ended in zip(texts, ended, strict=True)]
+
+        return list(self._by_size(images, answer))
+
     def _prompt(self, question: Question, order: Sequence[str]) -> str:
         options = "\n".join(f"{letter}. {question.options[key]}" for letter, key in zip(LETTERS, order, strict=False))
-        text = ASKED.format(question=question.text, options=options)
+        return self._chat(ASKED.format(question=question.text, options=options))
+
+    def _chat(self, text: str) -> str:
         content = [{"type": "image"}, {"type": "text", "text": text}]
         prompt: str = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
@@ -252,7 +293,9 @@ def load(
     }
     if chats:
         wording = hashlib.sha256(ASKED.encode()).hexdigest()
-        settings |= {"prompt_sha256": wording, "orders": 2, "least_on_letters": least_on_letters}
+        open_wording = hashlib.sha256(ASKED_OPENLY.encode()).hexdigest()
+        settings |= {"prompt_sha256": wording, "open_prompt_sha256": open_wording}
+        settings |= {"orders": 2, "least_on_letters": least_on_letters}
     cannot = "it names a group or another of its labels; it does not tell several people from one" if not chats else ""
     card = Card(
         kind="reader", name=name or checkpoint.name, family=f"transformers/{type(model).__name__}",

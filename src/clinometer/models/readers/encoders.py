@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clinometer.errors import ModelError
-from clinometer.models.protocols import Card, Question, Reading
+from clinometer.models.protocols import Card, Question, Reading, not_in_words
 from clinometer.models.registry import load_encoder
 from clinometer.stats.association import association_scores
 
@@ -40,6 +40,8 @@ class EncoderReader:
 
     def offers(self, question: Question) -> tuple[str, ...]:
         """Name the groups: it has nothing else to answer."""
+        if question.is_open:
+            raise not_in_words(self.card, question)
         return question.groups
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
