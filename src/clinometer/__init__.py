@@ -3,7 +3,7 @@
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_counts', 'import_images',
-    'model_card', 'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
+    'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         import_counts,
         import_images,
         model_card,
+        open_answers,
         open_run,
         paper_table,
         plan,
@@ -48,6 +49,7 @@ __all__ = [
     "import_counts",
     "import_images",
     "model_card",
+    "open_answers",
     "open_run",
     "paper_table",
     "plan",

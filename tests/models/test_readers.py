@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -327,3 +328,153 @@ def test_the_key_stands_in_no_card_and_no_reason():
     assert card.settings["model"] == "seer"
     with pytest.raises(ModelError, match=r"price: found none, expected what one answer costs"):
         chat.load("seer")
+
+
+# --- servers in shapes of their own -----------------------------------------------------------------------------------
+
+
+def of_vllm(content, finish="stop"):
+    """An answer as vLLM gives it, with its reasoning beside it."""
+    body = {
+        "role": "assistant",
+        "content": content,
+        "reasoning_content": "A picture.",
+        "tool_calls": [],
+        "refusal": None,
+    }
+    return 200, {"id": "chatcmpl-1", "object": "chat.completion", "model": "seer", "prompt_logprobs": None, "choices": [
+        {"index": 0, "message": body, "logprobs": None, "finish_reason": finish, "stop_reason": None}]}, {}  # fmt: skip
+
+
+def of_openrouter(content, finish="stop", **choice):
+    """An answer as OpenRouter gives it: whose model it was, and its own word for why it ended."""
+    body = {"role": "assistant", "content": content, "refusal": None, "reasoning": None}
+    told = {"index": 0, "native_finish_reason": "STOP", "finish_reason": finish, "message": body} | choice
+    return 200, {"id": "gen-1", "provider": "Somebody", "object": "chat.completion", "choices": [told]}, {}
+
+
+ROUTED_ERROR = {"code": 502, "message": "Provider returned error", "metadata": {"provider_name": "Somebody"}}
+MODERATED = {"code": 403, "message": "Your input was flagged", "metadata": {"reasons": ["violence"]}, "type": "safety"}
+
+
+@pytest.mark.parametrize("shape", [said, of_vllm, of_openrouter])
+@pytest.mark.parametrize(
+    ("content", "finish", "answer", "reason"),
+    [
+        ('{"answer": "as a woman"}', "stop", "woman", None),
+        ("The person in this picture, whom I would call a woman, stands by a door.", "stop", None, "unread: "),
+        ("una mujer", "stop", None, "unread: "),
+        ('{"answer": "as a wo', "length", None, "unread: it was cut off"),
+        ("", "content_filter", None, "refused: "),
+        (None, "stop", None, "unread: an empty answer"),
+    ],
+)
+def test_every_server_is_read_alike(shape, content, finish, answer, reason):
+    (reading,), _ = ask(lambda number, asked: shape(content, finish))
+    assert reading.answer == answer
+    assert (reading.reason or "").startswith(reason or "")
+    assert (reading.reason is None) is (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((200, {"error": ROUTED_ERROR, "user_id": "u"}, {}), "failed: 502: Provider returned error"),
+        (of_openrouter("", "error", error=ROUTED_ERROR), "failed: 502: Provider returned error"),
+        ((200, {"error": MODERATED}, {}), "refused: 403: Your input was flagged"),
+        ((500, {"object": "error", "message": "EngineDeadError", "type": "InternalServerError", "code": 500}, {}),
+         "failed: 500: EngineDeadError"),
+        ((429, {"error": {"code": 429, "message": "Rate limited upstream"}}, {}), "failed: 429: Rate limited upstream"),
+    ],
+)  # fmt: skip
+def test_errors_are_told_in_every_servers_words(answer, reason):
+    readings, _ = ask(
+        lambda number, asked: said('{"answer": "as a man"}') if number == 1 else answer, PICTURES[:2], concurrency=1
+    )
+    assert readings[1].answer is None
+    assert readings[1].reason == reason
+
+
+def test_a_vllm_that_takes_no_schema_is_asked_in_words():
+    def behaviour(number, asked):
+        if "response_format" in asked:
+            told = "guided decoding of json_schema is not supported"
+            return 400, {"object": "error", "message": told, "type": "BadRequestError", "code": 400}, {}
+        return of_vllm("as a man")
+
+    (reading,), asked = ask(behaviour)
+    assert (reading.answer, len(asked)) == ("man", 2)
+
+
+def test_as_many_requests_are_under_way_as_were_allowed():
+    """Each waits until two are there: one at a time would never end."""
+    both = threading.Barrier(2, timeout=30)
+
+    def behaviour(number, asked):
+        if number <= 2:
+            both.wait()
+        return said("as a man")
+
+    with ImageServer(behaviour) as server:
+        reader = chat.load("seer", price=0, base_url=server.url, retries=0, concurrency=2)
+        assert [reading.answer for reading in reader.read(PICTURES, GENDER)] == ["man"] * len(PICTURES)
+        assert server.most_at_once == 2
+
+
+# --- open questions ---------------------------------------------------------------------------------------------------
+
+HAT = Question("hat", "What does the person wear on the head?")
+
+
+@pytest.mark.parametrize(
+    ("content", "finish", "answer", "reason"),
+    [
+        ('{"answer": "a hard hat"}', "stop", "a hard hat", None),
+        ("Unknown", "stop", "Unknown", None),
+        ("un sombrero", "stop", "un sombrero", None),
+        ("The person in this picture wears what seems to be a hat of straw.", "stop", None, "unread: an essay"),
+        ('{"answer": "a hard', "length", None, "unread: it was cut off"),
+        ('{"hat": "a hard hat"}', "stop", None, "unread: it is no JSON"),
+        ("", "stop", None, "unread: an empty answer"),
+        ("I cannot", "content_filter", None, "refused: "),
+    ],
+)
+def test_a_server_answers_an_open_question_in_a_few_words(content, finish, answer, reason):
+    with ImageServer(lambda number, asked: said(content, finish)) as server:
+        reader = chat.load("seer", price=0, base_url=server.url, retries=0)
+        assert reader.offers(HAT) == ()
+        (reading,) = reader.read(PICTURES[:1], HAT)
+        (asked,) = server.asked
+    assert reading.answer == answer
+    assert (reading.reason or "").startswith(reason or "")
+    assert asked["response_format"]["json_schema"]["schema"]["properties"]["answer"] == {"type": "string"}
+    assert HAT.text in asked["messages"][0]["content"][0]["text"]
+
+
+def test_a_model_that_chats_answers_as_its_own_decoding_does(tmp_path):
+    path = str(reader_checkpoints.chatting(tmp_path / "chatting"))
+    reader = checkpoints.load(path, batch_size=2)
+    readings = reader.read(PICTURES, HAT)
+    prompt = reader._chat(checkpoints.ASKED_OPENLY.format(question=HAT.text))
+    for picture, reading in zip(PICTURES, readings, strict=True):
+        inputs = reader._prepared(prompt, [picture])
+        tokens = reader.model.generate(**inputs, do_sample=False, max_new_tokens=checkpoints.MOST_TOKENS)
+        text = reader.processor.tokenizer.decode(tokens[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        assert reading.words == " ".join(text.split())
+        assert (reading.answer is None) is (reading.reason is not None)
+
+
+def test_a_model_for_visual_questions_answers_with_its_likeliest_label(tmp_path):
+    reader = checkpoints.load(str(reader_checkpoints.answerer(tmp_path / "answerer")))
+    readings = reader.read(PICTURES, HAT)
+    assert {reading.answer for reading in readings} <= set(reader_checkpoints.LABELS.values())
+    assert all(reading.answer == reading.words for reading in readings)
+
+
+def test_a_reader_without_words_says_so(tmp_path):
+    for reader in (
+        checkpoints.load(str(reader_checkpoints.classifier(tmp_path / "classifier"))),
+        EncoderReader(load_encoder("reference")),
+    ):
+        with pytest.raises(ModelError, match="question hat is open, and this reader has no words to answer it with"):
+            reader.offers(HAT)

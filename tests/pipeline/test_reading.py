@@ -198,3 +198,130 @@ def test_built_in_questions_are_read_and_others_are_named(tmp_path):
     (tmp_path / "q.yaml").write_text("name: x\ntext: y\nanswers: {a: {text: one}}\n")
     with pytest.raises(SuiteError, match=r"q\.yaml: answers: "):
         load_question(tmp_path / "q.yaml")
+
+
+# --- open questions ---------------------------------------------------------------------------------------------------
+
+
+class Talker:
+    """Names what a picture's file was painted as, in changing words; it stops, fails or knows nothing as it is told."""
+
+    batch_size = 4
+
+    def __init__(self, words, failing=()):
+        self.card, self.words, self.failing = (
+            Card(kind="reader", name="talker", family="toy/talker"),
+            words,
+            set(failing),
+        )
+        self.asked = 0
+
+    def offers(self, question):
+        assert question.is_open
+        return ()
+
+    def read(self, images, question):
+        readings = []
+        for image in images:
+            self.asked += 1
+            word = self.words[sum(image.getpixel((0, 0))) % len(self.words)]
+            readings.append(
+                Reading(None, reason="failed: tired") if self.asked in self.failing else Reading(word, words=word)
+            )
+        return readings
+
+
+class Thesaurus:
+    """Embeds words so that hats are near caps."""
+
+    card = Card(kind="encoder", name="thesaurus", family="toy/thesaurus")
+
+    def encode_images(self, images):
+        return np.eye(3)[[0] * len(images)]
+
+    def encode_texts(self, texts):
+        places = {"hat": [1, 0, 0], "cap": [0.97, 0.2, 0], "scarf": [0, 1, 0], "bare": [0, 0, 1]}
+        return np.array([places[text] for text in texts], np.float32)
+
+
+@pytest.fixture
+def concepts(tmp_path):
+    for number in range(36):
+        concept = ("cook", "guard", "nurse")[number % 3]
+        (tmp_path / "drawn" / concept).mkdir(parents=True, exist_ok=True)
+        paint(f"{concept} {number}", number).save(tmp_path / f"drawn/{concept}/{number:02}.png")
+    return tmp_path / "drawn"
+
+
+@pytest.fixture
+def hat(tmp_path):
+    (tmp_path / "hat.yaml").write_text(
+        "name: hat\nkind: open\ntext: What is on the head?\ncounterfactuals: {cook: [guard, nurse]}\n"
+    )
+    return tmp_path / "hat.yaml"
+
+
+def test_open_answers_are_held_against_the_folders_they_lie_in(concepts, hat, tmp_path):
+    talker = Talker(["A hat.", "the CAP", "scarf", "Unknown"])
+    found = cm.read_images(concepts, reader=talker, question=hat, out=tmp_path / "out", encoder=Thesaurus())
+    told, table = found.opened, found.table
+    assert set(told.clusters.values()) <= {"hat", "cap", "scarf"}
+    assert told.clusters["hat"] == told.clusters["cap"]
+    assert told.found.counts.sum() + sum(told.unread) == 36
+    for row, concept in enumerate(told.found.concepts):
+        own = table[table.concept == concept]
+        for column, answer in enumerate(told.found.answers):
+            assert told.found.counts[row, column] == (own.cluster == answer).sum()
+    assert "thesaurus" in told.clustered_by
+    assert list(told.associations) == [("cook", "guard"), ("cook", "nurse")]
+    assert all(each.p <= each.q <= 1 for each in told.associations.values())
+    plain = cm.read_images(concepts, reader=talker, question=hat, out=tmp_path / "out").opened
+    assert plain.clusters == {name: name for name in ("cap", "hat", "scarf")}
+    assert talker.asked == 36
+
+
+def test_concepts_come_from_a_manifest_and_what_failed_is_asked_again(folder, hat, tmp_path):
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.png"))
+    (tmp_path / "drawn.csv").write_text(
+        "file,concept\n" + "".join(f"{name},{('cook', 'guard', 'nurse')[k % 3]}\n" for k, name in enumerate(names))
+    )
+    talker = Talker(["hat", "bare"], failing={2, 3})
+    first = cm.read_images(folder, reader=talker, question=hat, truth=tmp_path / "drawn.csv", out=tmp_path / "out")
+    assert sum(first.opened.unread) == 2
+    second = cm.read_images(folder, reader=talker, question=hat, truth=tmp_path / "drawn.csv", out=tmp_path / "out")
+    assert (sum(second.opened.unread), talker.asked) == (0, 22)
+    assert second.opened.found.counts.sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("name: x\nkind: open\ntext: X\nanswers: {a: {text: a}, b: {text: b}}", "a question of kind open has none"),
+        ("name: x\ntext: X", "expected at least 2; or say kind: open"),
+        ("name: x\ntext: X\ncounterfactuals: {a: [b]}\nanswers: {a: {text: a}, b: {text: b}}", "only a question"),
+        ("readings:\n- {name: x, kind: open, text: X}\n- {name: y, kind: open, text: Y}", "found 2 questions"),
+        ("name: x\nkind: open\ntext: X\ncounterfactuals: {cook: [astronaut]}", "no picture of the concept 'astronaut'"),
+    ],
+)  # fmt: skip
+def test_an_open_question_that_does_not_fit_is_refused(concepts, tmp_path, written, told):
+    (tmp_path / "q.yaml").write_text(written)
+    talker = Talker(["hat"])
+    with pytest.raises((SuiteError, InvalidInputError), match=told) as raised:
+        cm.read_images(concepts, reader=talker, question=tmp_path / "q.yaml", out=tmp_path / "out")
+    assert str(raised.value).count("\n") <= 1
+    assert talker.asked == 0
+
+
+def test_one_question_of_several_is_named_behind_a_hash(tmp_path):
+    (tmp_path / "q.yaml").write_text("readings:\n- {name: x, kind: open, text: X}\n- {name: y, kind: open, text: Y}")
+    assert load_question(f"{tmp_path}/q.yaml#y").text == "Y"
+    with pytest.raises(SuiteError, match="expected one by its name"):
+        load_question(f"{tmp_path}/q.yaml#z")
+
+
+def test_answers_need_words_to_be_clustered(concepts, hat, tmp_path):
+    class Blind(Thesaurus):
+        encode_texts = property()
+
+    with pytest.raises(ModelError, match="it reads no text, so it cannot cluster answers"):
+        cm.read_images(concepts, reader=Talker(["hat"]), question=hat, out=tmp_path / "out", encoder=Blind())

@@ -18,7 +18,6 @@ from clinometer.pipeline.reading import FolderReadings, read_folder
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
-from clinometer.runs.answers import question_of
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification.scoring import classify_files, denoiser_of
 from clinometer.suites import Suite, load_suite
@@ -194,6 +193,8 @@ def read_images(
     reader: str | Reader = "reference",
     question: str | Path = "gender",
     truth: str | os.PathLike[str] | None = None,
+    encoder: str | Encoder | None = None,
+    threshold: float = 0.9,
     out: str | os.PathLike[str] | None = None,
     budget: float | None = None,
     progress: Progress | None = None,
@@ -207,7 +208,10 @@ def read_images(
     reader : as of :func:`clinometer.models.load_reader`, or an object that reads.
     question : a built-in question (gender, age) or a YAML file.
     truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all. The shares of the
-        groups among the others are corrected by the reader's errors on these.
+        groups among the others are corrected by the reader's errors on these. Of an open question ``file`` and
+        ``concept``; without it the concept of a picture is the folder within ``folder`` that it lies in.
+    encoder, threshold : of an open question, the text encoder by whose vectors answers are put together, and the mean
+        cosine from which on they are; None leaves those apart that differ once case, articles and punctuation are off.
     out : where readings are kept, part by part: the same call goes on from there. None is ``readings/FOLDER``.
     budget : what the missing answers may cost, of a reader with a price.
     **options : what the reader's adapter takes, such as ``device``, ``batch_size``, ``price``, ``base_url``.
@@ -218,9 +222,10 @@ def read_images(
         No such question or reader, or none that can answer it; no picture, or a truth that does not fit; a part of
         readings that cannot be read or written.
     """
-    asked = question_of(load_question(question))
+    asked = load_question(question)
     loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
     place = Path("readings") / Path(folder).resolve().name if out is None else out
     return read_folder(
-        folder, loaded, asked, progress or NoProgress(), truth=truth, out=place, budget=budget
+        folder, loaded, asked, progress or NoProgress(), truth=truth, out=place, budget=budget, threshold=threshold,
+        encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
 from clinometer.gates.evidence import require_unchanged, write_evidence
+from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
@@ -22,6 +23,7 @@ from clinometer.pipeline.export import export_run, metric_latex
 from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
+from clinometer.pipeline.reading import OpenAnswers, distribute
 from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
@@ -181,6 +183,40 @@ def read_run(
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)
     return {each.card.name: opened_run.readings(each.card.name) for each in readers}
+
+
+def open_answers(
+    run: str | os.PathLike[str],
+    *,
+    reader: str,
+    question: str,
+    encoder: str | Encoder | None = None,
+    threshold: float = 0.9,
+) -> OpenAnswers:
+    """Hold what a reader said to an open question against the concepts of a run; it has read it before.
+
+    Parameters
+    ----------
+    reader, question : by their names in the run.
+    encoder, threshold : as of :func:`read_images`.
+
+    Raises
+    ------
+    RunError, InvalidInputError, ModelError
+        The reader has not read the run, or was not asked that or nothing open; an encoder that reads no text.
+    """
+    opened_run = Run(run)
+    table = opened_run.readings(reader)
+    asked = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
+    if question not in asked:
+        raise InvalidInputError(
+            f"found {question!r}, expected an open question that {reader} was asked: {', '.join(asked) or 'none'}; "
+            f"give: clinometer read {opened_run.url} --reader {reader} --question FILE",
+            field="question",
+        )
+    rows = table[(table.question == question) & (table.role == "target")].reset_index(drop=True)
+    loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
+    return distribute(rows, asked[question], encoder=loaded, threshold=threshold)[0]
 
 
 def verify_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,23 +11,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.options import BatchSizeOption, DeviceOption, ModelOption
+from clinometer.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    EngineOption,
+    ModelOption,
+    WorkersOption,
+    given_options,
+)
 from clinometer.cli.tables import plain_text
-
-if TYPE_CHECKING:
-    import pandas as pd
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from clinometer.cli.options import EngineOption, WorkersOption, given_options
 from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
-    from rich.table import Table
 
-    from clinometer.pipeline.reading import FolderReadings
+    from clinometer.metrics.open_answers import Dependence
+    from clinometer.pipeline.reading import FolderReadings, OpenAnswers
 
 
 def classify(
@@ -246,8 +246,19 @@ def read(
         ),
     ] = None,
     truth: Annotated[
-        Path | None, typer.Option(help="A CSV file with the columns file and group: what some pictures show.")
+        Path | None,
+        typer.Option(
+            help="A CSV file with the columns file and group: what some pictures show; for an open question file and "
+            "concept. [default of it: the folder that a picture lies in]"
+        ),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder", "-e", help="Puts answers to an open question together that mean the same, by its text vectors."
+        ),
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="Mean cosine of such answers, in (0, 1].")] = 0.9,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where readings are kept. [default: readings/FOLDER]")
     ] = None,
@@ -280,9 +291,14 @@ def read(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
                 engine=engine, workers=workers, progress=progress, **server,
             )  # fmt: skip
-        for name, said in answers.items():
-            print_answers(name, said)
         run = api.open_run(folder)
+        for name, said in answers.items():
+            spoken = run.readers.questions(name)
+            is_open = said["question"].map(lambda question, spoken=spoken: spoken[question].kind == "open")
+            print_answers(name, said[~is_open.astype(bool)])
+            for asked in dict.fromkeys(said["question"][is_open.astype(bool)]):
+                told = api.open_answers(folder, reader=name, question=asked, encoder=encoder, threshold=threshold)
+                print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
         if run.is_scored:
             print_summary(run)
         if table is not None:
@@ -300,9 +316,14 @@ def read(
     with LiveProgress() as progress:
         found = api.read_images(
             folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,
-            budget=budget, progress=progress, device=device, **options,
+            budget=budget, progress=progress, device=device, encoder=encoder, threshold=threshold, **options,
         )  # fmt: skip
-    print_readings(found)
+    if found.opened is None:
+        print_readings(found)
+    else:
+        print_open_answers(
+            f"{found.question.text} {found.card.name} read {len(found.table):,} pictures.", found.opened
+        )  # fmt: skip
     write_table(found.table, table)
 
 
@@ -316,6 +337,45 @@ def print_answers(name: str, answers: pd.DataFrame) -> None:
         said = rows["answer"].fillna("no answer").value_counts()
         counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
         Console().print(plain_text(f"{name}, {question}: {counted}"))
+
+
+MOST_COLUMNS: Final = 6
+"""Answers that have a column of their own in a terminal; the table that is written has all."""
+
+
+def print_open_answers(title: str, told: OpenAnswers) -> None:
+    """What is answered of each concept in free words, how much that tells of the concept, and counterfactuals."""
+    from clinometer.report.wording import bare_probability
+
+    found, console = told.found, Console()
+    console.print(plain_text(title))
+    shown = found.answers[:MOST_COLUMNS]
+    columns = {answer: list(map(str, found.counts[:, k])) for k, answer in enumerate(shown)}
+    if len(found.answers) > len(shown):
+        columns[f"{len(found.answers) - len(shown)} more"] = list(map(str, found.counts[:, len(shown) :].sum(axis=1)))
+    columns["no answer"] = list(map(str, told.unread))
+    columns["tells, nats"] = [_dependence(each) for each in found.each]
+    columns["q"] = ["–" if each.reason else bare_probability(each.q) for each in found.each]
+    console.print(_table("What is said, by concept", found.concepts, columns, of="concept"))
+    overall = found.overall
+    lines = [
+        f"No number: {overall.reason}." if overall.reason
+        else f"All concepts: {_dependence(overall)} nats, p = {bare_probability(overall.p)}, over {overall.n:,} "
+        f"pictures; {overall.null:.3f} if answers did not depend on the concept.",
+        f"Put together: {told.clustered_by}.",
+    ]  # fmt: skip
+    lines += [
+        f"{initial} against {other}: concept association {each.value:.2f} [{each.low:.2f}, {each.high:.2f}], "
+        f"q = {bare_probability(each.q)}, {each.null:.2f} if the counterfactual changed nothing."
+        if not each.reason else f"{initial} against {other}: no concept association, {each.reason}."
+        for (initial, other), each in told.associations.items()
+    ]  # fmt: skip
+    for line in lines:
+        console.print(plain_text(line))
+
+
+def _dependence(each: Dependence) -> str:
+    return "–" if each.reason else f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"
 
 
 def print_readings(found: FolderReadings) -> None:
@@ -348,12 +408,12 @@ def print_readings(found: FolderReadings) -> None:
         console.print(plain_text(line))
 
 
-def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
+def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]], *, of: str = "group") -> Table:
     from rich.table import Table
 
     from clinometer.cli.tables import plain_text
 
-    table = Table("group", title=title, title_justify="left")
+    table = Table(of, title=title, title_justify="left")
     for heading in columns:
         table.add_column(plain_text(heading), justify="right")
     for cells in zip(groups, *columns.values(), strict=True):

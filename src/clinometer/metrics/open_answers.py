@@ -219,7 +219,7 @@ def _information(tables: np.ndarray) -> np.ndarray:
     xlogy = scipy.special.xlogy
     terms = xlogy(tables, tables).sum(axis=(-3, -2, -1)) - xlogy(rows, rows).sum(axis=(-3, -2, -1))
     terms += xlogy(whole, whole).sum(axis=(-3, -2, -1)) - xlogy(columns, columns).sum(axis=(-3, -2, -1))
-    return np.maximum(terms / tables.sum(axis=(-3, -2, -1)), 0.0)
+    return np.asarray(np.maximum(terms / tables.sum(axis=(-3, -2, -1)), 0.0))
 
 
 def _dealt(table: np.ndarray, permutations: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -1,11 +1,12 @@
-"""A folder of pictures read by a reader, and what it says held against what is known of some of them."""
+"""A folder of pictures read by a reader: held against what is known of some, or, in free words, against concepts."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +14,25 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._messages import as_text
-from clinometer.errors import InvalidInputError
+from clinometer._messages import as_text, first_and_more
+from clinometer.errors import InvalidInputError, ModelError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
+from clinometer.metrics.open_answers import (
+    ConceptAssociation,
+    OpenDistribution,
+    cluster_answers,
+    concept_association,
+    normalise_answer,
+    open_distribution,
+)
 from clinometer.models.files.folder import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
-from clinometer.models.protocols import Card, Question, Reader, Reading
+from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress
-from clinometer.runs.answers import ANSWERED, FAILED
+from clinometer.runs.answers import ANSWERED, FAILED, question_of
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.suites.question import QuestionSpec
 
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
     name: kind for name, kind in ANSWERED.items() if name != "question"
@@ -41,6 +52,7 @@ class FolderReadings:
         order; "cannot tell" counts whatever is no group.
     answers : (K + 1,) counts over the pictures whose group is not known.
     shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
+    opened : of an open question, whose table has ``concept`` and ``cluster`` in place of ``truth``.
     """
 
     card: Card
@@ -49,14 +61,98 @@ class FolderReadings:
     confusion: ConfusionMatrix | None
     answers: np.ndarray
     shares: CorrectedShares | None
+    opened: OpenAnswers | None = None
+
+
+def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None:
+    """Refuse a question whose counterfactuals name a concept that no picture was drawn for."""
+    known = sorted(set(map(str, concepts)))
+    for name in dict.fromkeys(name for initial, others in spec.counterfactuals.items() for name in (initial, *others)):
+        if name not in known:
+            raise InvalidInputError(
+                f"question {spec.name}, counterfactuals: no picture of the concept {name!r}; there are "
+                f"{first_and_more(known, 10) or 'none with a concept'}"
+            )
+
+
+@dataclass(frozen=True)
+class OpenAnswers:
+    """What was said to an open question, by concept.
+
+    Attributes
+    ----------
+    found : the distribution of the clusters' names, and whether it depends on the concept; a picture counts once.
+    clusters : the cluster of every normalised answer.
+    clustered_by : in words: by what answers that differ were put together.
+    unread : (concepts in the order of ``found``) pictures without an answer, or that are said to show none.
+    associations : TIBET's score of a concept and its counterfactual, by the names of both; q is over all of them.
+    """
+
+    found: OpenDistribution
+    clusters: Mapping[str, str]
+    clustered_by: str
+    unread: tuple[int, ...]
+    associations: Mapping[tuple[str, str], ConceptAssociation]
+
+
+def distribute(
+    table: pd.DataFrame, spec: QuestionSpec, *, encoder: Encoder | None = None, threshold: float = 0.9
+) -> tuple[OpenAnswers, pd.Series]:
+    """Cluster the answers to an open question and hold them against the concepts; also each row's cluster.
+
+    Parameters
+    ----------
+    table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
+    encoder : whose text vectors put answers together; None leaves those apart that differ once normalised.
+    threshold : mean cosine of answers that are put together.
+
+    Raises
+    ------
+    ModelError, InvalidInputError
+        The encoder reads no text; a counterfactual names a concept that no picture has.
+    """
+    if encoder is not None and not hasattr(encoder, "encode_texts"):
+        raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
+    plain = table["answer"].map(lambda answer: normalise_answer(answer) if isinstance(answer, str) else "")
+    of_concept = table["concept"].notna()
+    repeats = table.duplicated(["concept", "sha256"])
+    counted = plain[of_concept & ~repeats & (plain != "")]
+    counts = dict(sorted(Counter(filter(None, plain)).items()))
+    vectors = None if encoder is None or not counts else encoder.encode_texts(list(counts))
+    clusters = cluster_answers(counts, vectors, threshold)
+    cluster = plain.map(clusters)
+    names, said = table["concept"][counted.index].astype(str), cluster[counted.index]
+    found = open_distribution(list(names), list(said))
+    once = table[of_concept & ~repeats]
+    without = once["concept"][plain[once.index] == ""].value_counts()
+    associations = {}
+    require_counterfactuals(spec, table["concept"].dropna())
+    for initial, others in spec.counterfactuals.items():
+        for other in others:
+            sets = [
+                (said[names == name].to_numpy()[:, None] == np.array(found.answers)[None, :]).astype(float)
+                for name in (initial, other)
+            ]
+            associations[initial, other] = concept_association(*sets)
+    q = benjamini_hochberg(np.array([each.p for each in associations.values()]))
+    associations = {
+        pair: replace(each, q=float(own)) for (pair, each), own in zip(associations.items(), q, strict=True)
+    }
+    by = "the same words, once normalised" if encoder is None else (
+        f"{encoder.card.name} ({encoder.card.fingerprint}), mean cosine {threshold:g} or more"
+    )  # fmt: skip
+    unread = tuple(int(without.get(name, 0)) for name in found.concepts)
+    return OpenAnswers(found, clusters, by, unread, associations), cluster
 
 
 def read_folder(
     folder: str | os.PathLike[str],
     reader: Reader,
-    question: Question,
+    spec: QuestionSpec,
     progress: Progress,
     *,
+    encoder: Encoder | None = None,
+    threshold: float = 0.9,
     truth: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str],
     budget: float | None = None,
@@ -68,7 +164,9 @@ def read_folder(
 
     Parameters
     ----------
-    truth : a manifest with ``file`` and ``group``, of some of the pictures or of all.
+    truth : a manifest with ``file`` and ``group``, of some of the pictures or of all; for an open question with
+        ``concept``, of all, without which the concept of a picture is the folder in which it lies.
+    encoder, threshold : as of :func:`distribute`, for an open question.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises
@@ -78,10 +176,15 @@ def read_folder(
     ModelError, RunError
         The reader cannot answer the question, or does not answer at all; a part that cannot be read or written.
     """
+    question = question_of(spec)
     reader.offers(question)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
-    truths = {} if truth is None else _read_truth(place, truth, question)
+    if question.is_open:
+        truths = _concepts_of(place, names, truth)
+        require_counterfactuals(spec, truths.values())
+    else:
+        truths = {} if truth is None else _read_truth(place, truth, question)
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
@@ -104,7 +207,13 @@ def read_folder(
         kept.update({row["sha256"]: row for row in rows})
         progress.advance(len(part))
     progress.finish()
-    table = pd.DataFrame([{**kept[hashes[name]], "file": name, "truth": truths.get(name)} for name in names])
+    column = "concept" if question.is_open else "truth"
+    table = pd.DataFrame([{**kept[hashes[name]], "file": name, column: truths.get(name)} for name in names])
+    if question.is_open:
+        opened, clusters = distribute(table, spec, encoder=encoder, threshold=threshold)
+        return FolderReadings(
+            reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
+        )  # fmt: skip
     return _judged(reader.card, question, table, has_truth=truth is not None)
 
 
@@ -118,6 +227,20 @@ def _read_truth(folder: Path, path: str | os.PathLike[str], question: Question) 
                 f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
     return {row.file: str(row.group) for row in manifest}
+
+
+def _concepts_of(folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None) -> dict[str, str]:
+    """Which concept each picture was drawn for: as a manifest says, or the folder that it lies in."""
+    if path is None:
+        return {name: name.partition("/")[0] for name in names if "/" in name}
+    manifest = read_manifest(folder, Path(path))
+    for row in manifest:
+        if row.concept is None:
+            raise InvalidInputError(
+                f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
+                "for, as an open question is held against it"
+            )
+    return {row.file: str(row.concept) for row in manifest}
 
 
 def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:

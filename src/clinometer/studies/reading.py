@@ -62,6 +62,8 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
     lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
     for question, spec in run.readers.questions(reader).items():
+        if spec.kind == "open":  # its answers are no groups: see pipeline.reading.distribute
+            continue
         rows = table[table.question == question]
         names = list(spec.answers)
         column = rows.answer.map({name: k for k, name in enumerate(names)}).fillna(len(names)).astype(int)

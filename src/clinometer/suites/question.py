@@ -1,4 +1,8 @@
-"""Closed questions about pictures, as data: built-in ones by name, others from a file or written out in a suite."""
+"""Questions about pictures, as data: built-in ones by name, others from a file or written out in a suite.
+
+A closed question has answers, one a group; an open one (``kind: open``) has none and is answered in free words. A file
+holds one question, or several as a list under ``readings``, of which ``FILE#NAME`` is one.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from clinometer._messages import OTHERWISE, did_you_mean, quoted, shortened
+from clinometer._messages import OTHERWISE, did_you_mean, first_and_more, quoted, shortened
 from clinometer.errors import SuiteError
 from clinometer.suites.reading import read_text, read_yaml
 from clinometer.suites.strict import Name, Strict, Text, explain
@@ -37,11 +41,19 @@ class QuestionSpec(Strict):
     """A question, and its answers by the group that each stands for.
 
     "None of these", "several people" and "cannot tell" are always offered beside them.
+
+    Attributes
+    ----------
+    kind : closed, or open: without answers.
+    counterfactuals : of an open question, concepts of other prompts by the concept that each departs from; what is seen
+        in both is held against each other.
     """
 
     name: Name
     text: Text
-    answers: dict[Name, AnswerSpec] = Field(min_length=2, max_length=20)
+    kind: Literal["closed", "open"] = "closed"
+    answers: dict[Name, AnswerSpec] = Field(default_factory=dict, max_length=20)
+    counterfactuals: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -66,7 +78,13 @@ class QuestionSpec(Strict):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """No two answers have a name in common: who says it would mean both."""
+        """No two answers have a name in common: who says it would mean both. An open question has none."""
+        if self.kind == "open" and self.answers:
+            raise ValueError("answers: found some, and a question of kind open has none; leave them out, or kind")
+        if self.kind == "closed" and len(self.answers) < 2:
+            raise ValueError(f"answers: found {len(self.answers)}, expected at least 2; or say kind: open")
+        if self.kind == "closed" and self.counterfactuals:
+            raise ValueError("counterfactuals: only a question of kind open has them; leave them out")
         taken = dict.fromkeys(OFFERED, "")
         for group, answer in self.answers.items():
             for name in dict.fromkeys(name.casefold() for name in (*answer.labels, answer.text, group)):
@@ -113,7 +131,7 @@ def question_names() -> list[str]:
 
 
 def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSpec:
-    """Read a built-in question by name, or one from a YAML file unless it must be ``built_in``.
+    """Read a built-in question by name, or, unless it must be ``built_in``, one from a YAML file; of several FILE#NAME.
 
     Raises
     ------
@@ -123,17 +141,32 @@ def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSp
     name = str(question)
     if built_in and name not in question_names():
         raise ValueError(f"no built-in question named {quoted(name)}; they are {', '.join(question_names())}")
+    file, mark, wanted = name.rpartition("#")
+    if not mark or Path(name).exists():
+        file, wanted = name, ""
     try:
         is_name = name in question_names()
-        text = _folder().joinpath(f"{name}.yaml").read_text("utf-8") if is_name else read_text(Path(question))
+        text = _folder().joinpath(f"{name}.yaml").read_text("utf-8") if is_name else read_text(Path(file))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         hint = did_you_mean(name, question_names()) or f"built in are {', '.join(question_names())}"
         message = f"no question named {shortened(name, 200)!r}: it is neither a file nor built in; {hint}"
         raise SuiteError(message) from error
     except (OSError, ValueError) as error:
         raise SuiteError(f"{name}: cannot be read as text: {error}") from error
+    data: Any = read_yaml(text, source=file, what="question")
+    if "readings" in data:
+        several = [entry for entry in data["readings"] or () if isinstance(entry, dict)]
+        named = {str(entry.get("name")): entry for entry in several}
+        if wanted not in named and (wanted or len(several) != 1):
+            known = first_and_more([f"{file}#{each}" for each in named], 10) or "none with a name"
+            raise SuiteError(
+                f"{file}, readings: found {len(several)} questions, expected one by its name; it has {known}"
+            )
+        data = named[wanted] if wanted else several[0]
+    elif wanted:
+        raise SuiteError(f"{file}: it holds one question, not a list under readings; give it without #{wanted}")
     try:
-        return QuestionSpec.model_validate(read_yaml(text, source=name, what="question"))
+        return QuestionSpec.model_validate(data)
     except ValidationError as error:
         raise SuiteError(explain(error, name)) from error
 

@@ -1,8 +1,8 @@
-"""Readers behind chat endpoints that take images: OpenAI's own, vLLM's, OpenRouter's, and many others.
+"""Chat endpoints as readers of images and writers of questions: OpenAI's own, vLLM's, OpenRouter's, and many others.
 
-The official client does the talking. The answer is asked for as JSON of a schema whose only values are the options;
-where a server takes no schema, it is asked in words, and what it says is read strictly: it is one of the options, or
-there is no answer.
+The official client does the talking. The answer is asked for as JSON of a schema, of a closed question one whose only
+values are the options; where a server takes no schema, it is asked in words, and what it says is read strictly: it is
+one of the options, or a few words of an open question, or there is no answer.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
-from clinometer.models.openai.answers import is_refusal
+from clinometer.models.openai.answers import ErrorInAnswer, is_refusal
 from clinometer.models.openai.client import Pace, connect, error_line, raise_if_final, require_terms, server_of
 from clinometer.models.openai.guarded_http import AnswerRefusedError
-from clinometer.models.protocols import Card, Question, Reading
+from clinometer.models.protocols import ASKED_OPENLY, Card, Question, Reading, open_reading
 from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 ASKED: Final = "{question}\nAnswer with exactly one of these, in these words: {options}."
-IN_JSON: Final = ASKED + '\nAnswer in JSON, as {{"answer": "…"}}.'
+AS_JSON: Final = '\nAnswer in JSON, as {{"answer": "…"}}.'
 MOST_TOKENS: Final = 200
 """Of an answer: an essay is cut off, and is no answer."""
 
@@ -56,8 +56,8 @@ class ChatReader:
         self._pace, self._takes_schema, self._has_answered = Pace(requests_per_minute), True, False
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name every option."""
-        return tuple(question.options)
+        """Name every option; it answers open questions too."""
+        return () if question.is_open else tuple(question.options)
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
         """Read each image.
@@ -111,20 +111,23 @@ class ChatReader:
         import openai
 
         if self._takes_schema:
-            options = {"answer": {"type": "string", "enum": list(question.options.values())}}
-            schema = {"type": "object", "properties": options, "required": ["answer"], "additionalProperties": False}
-            wanted = {"type": "json_schema", "json_schema": {"name": "reading", "strict": True, "schema": schema}}
+            options: dict[str, Any] = {"answer": {"type": "string"}}
+            if not question.is_open:
+                options["answer"]["enum"] = list(question.options.values())
             try:
-                return _reading_of(self._ask(image, question, IN_JSON, response_format=wanted), question)
+                return _reading_of(
+                    self._ask(image, question, AS_JSON, response_format=wanted("reading", options)), question
+                )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
                     raise
                 self._takes_schema = False
-        return _reading_of(self._ask(image, question, ASKED), question)
+        return _reading_of(self._ask(image, question, ""), question)
 
-    def _ask(self, image: Image, question: Question, wording: str, **further: Any) -> Any:
+    def _ask(self, image: Image, question: Question, form: str, **further: Any) -> Any:
         options = "; ".join(question.options.values())
         coded = base64.b64encode(encode_png(image)).decode()
+        wording = (ASKED_OPENLY if question.is_open else ASKED) + form
         content = [
             {"type": "text", "text": wording.format(question=question.text, options=options)},
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
@@ -155,27 +158,20 @@ class ChatReader:
 
 def _reading_of(answer: Any, question: Question) -> Reading:
     """Read what a server answered: exactly one of the options, by JSON or by itself, or no answer."""
-    choices = getattr(answer, "choices", None)
-    if not choices:
-        return Reading(None, reason="failed: malformed answer: it holds no choice")
-    message, finish = choices[0].message, choices[0].finish_reason
-    if getattr(message, "refusal", None):
-        return Reading(None, reason=f"refused: {in_one_line(str(message.refusal), 300)}")
-    if finish == "content_filter":
-        return Reading(None, reason="refused: the server's filter held the answer back")
-    content = message.content
-    if isinstance(content, list):  # some servers answer in parts
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    said = str(content or "").strip()
+    said, finish, reason = said_in(answer)
+    if reason:
+        return Reading(None, reason=reason)
     words = in_one_line(said, 300)
-    told = said
-    if (fenced := re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", said, re.DOTALL)) is not None:
-        told = fenced[1]
+    told = _unfenced(said)
     try:
         held = json.loads(told)
         told = str(held["answer"]) if isinstance(held, dict) else str(held)
     except (ValueError, KeyError):
-        pass
+        if question.is_open and told.startswith("{"):
+            cut = "it was cut off" if finish == "length" else "it is no JSON of the form that was asked for"
+            return Reading(None, words=words, reason=f"unread: {cut}")
+    if question.is_open:
+        return open_reading(told, cut=finish == "length")
     meant = {text.casefold(): key for key, text in question.options.items()}
     meant |= {name: each.group for each in question.answers for name in each.names}
     key = meant.get(re.sub(r"^[\s\W]+|[\s\W]+$", "", told).casefold())
@@ -183,6 +179,40 @@ def _reading_of(answer: Any, question: Question) -> Reading:
         cut = "it was cut off" if finish == "length" else "it is none of the options"
         return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
     return Reading(key, words=words)
+
+
+def said_in(answer: Any) -> tuple[str, str, str]:
+    """Take what a server said out of its answer, why it ended, and the reason where there is nothing to take.
+
+    A gateway may say that all is well and put the model's error in place of the choices, or into one.
+    """
+    choices = getattr(answer, "choices", None)
+    body = getattr(choices[0] if choices else answer, "error", None)
+    if body:
+        error = ErrorInAnswer(body)
+        return "", "", f"{'refused' if is_refusal(error) else 'failed'}: {error_line(error)}"
+    if not choices or getattr(choices[0], "message", None) is None:
+        return "", "", "failed: malformed answer: it holds no choice"
+    message, finish = choices[0].message, str(choices[0].finish_reason or "")
+    if getattr(message, "refusal", None):
+        return "", finish, f"refused: {in_one_line(str(message.refusal), 300)}"
+    if finish in ("content_filter", "refusal", "safety"):
+        return "", finish, "refused: the server's filter held the answer back"
+    content = message.content
+    if isinstance(content, list):  # some servers answer in parts
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "").strip(), finish, ""
+
+
+def wanted(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+    """Ask for an answer in JSON of these properties and no others."""
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+
+
+def _unfenced(said: str) -> str:
+    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", said, re.DOTALL)
+    return said if fenced is None else fenced[1]
 
 
 def load(
@@ -225,7 +255,8 @@ def load(
         "server": server_of(str(client.base_url)),
         "temperature": temperature,
         "max_tokens": MOST_TOKENS,
-        "prompt_sha256": hashlib.sha256(IN_JSON.encode()).hexdigest(),
+        "prompt_sha256": hashlib.sha256((ASKED + AS_JSON).encode()).hexdigest(),
+        "open_prompt_sha256": hashlib.sha256((ASKED_OPENLY + AS_JSON).encode()).hexdigest(),
     }
     arguments = {"model": source, "max_tokens": MOST_TOKENS}
     if temperature is not None:
