@@ -361,7 +361,7 @@ def print_open_answers(title: str, told: OpenAnswers) -> None:
     lines = [
         f"No number: {overall.reason}." if overall.reason
         else f"All concepts: {_dependence(overall)} nats, p = {bare_probability(overall.p)}, over {overall.n:,} "
-        f"pictures; {overall.null:.3f} if answers did not depend on the concept.",
+        f"pictures; {overall.null:.2f} if answers did not depend on the concept.",
         f"Put together: {told.clustered_by}.",
     ]  # fmt: skip
     lines += [
@@ -375,7 +375,7 @@ def print_open_answers(title: str, told: OpenAnswers) -> None:
 
 
 def _dependence(each: Dependence) -> str:
-    return "–" if each.reason else f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"
+    return "–" if each.reason else f"{each.value:.2f} [{each.low:.2f}, {each.high:.2f}]"
 
 
 def print_readings(found: FolderReadings) -> None:
