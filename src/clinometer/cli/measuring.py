@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from clinometer.metrics.open_answers import Dependence
     from clinometer.pipeline.reading import FolderReadings, OpenAnswers
 
 
@@ -374,7 +373,7 @@ def print_open_answers(title: str, told: OpenAnswers) -> None:
         console.print(plain_text(line))
 
 
-def _dependence(each: Dependence) -> str:
+def _dependence(each: Any) -> str:
     return "–" if each.reason else f"{each.value:.2f} [{each.low:.2f}, {each.high:.2f}]"
 
 
