@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from clinometer.metrics.skin import monk_self_test
 from clinometer.models.diffusers.denoiser import TOLERANCES
+from clinometer.stats.skin import monk_self_test
 from clinometer.studies.classification.scoring import SCHEMA
 from clinometer.studies.editing.design import EditingDesign, Faces, PortraitGroup
 from clinometer.studies.editing.faces import Alignment, average_faces

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skimage.transform import SimilarityTransform, resize, warp
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.skin import EYES_AT, FIRST_EYE, SECOND_EYE, mean_shape, warp_face
+from clinometer.stats.skin import EYES_AT, FIRST_EYE, SECOND_EYE, mean_shape, warp_face
 
 
 def a_face(seed: int = 0, width: float = 100.0) -> np.ndarray:

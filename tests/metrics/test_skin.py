@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.skin import (
+from clinometer.stats.skin import (
     CB_RANGE,
     CR_RANGE,
     MONK_SWATCHES,

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+import skimage
 from PIL import Image
 
 from clinometer._messages import OTHERWISE
@@ -16,6 +17,9 @@ from clinometer.models import load_encoder, load_reader
 from clinometer.models.protocols import Answer, Question
 from clinometer.models.readers import chat, checkpoints
 from clinometer.models.readers.encoders import EncoderReader
+from clinometer.runs.answers import question_of
+from clinometer.stats.skin import MONK_SWATCHES, skin_mask
+from clinometer.suites.question import load_question
 from tests.models import reader_checkpoints
 from tests.models.image_server import ImageServer
 
@@ -142,6 +146,40 @@ def test_of_more_groups_an_encoder_reads_the_nearest():
         nearest.append((images @ (words / np.linalg.norm(words, axis=1, keepdims=True)).T).mean(axis=1))
     expected = [third.groups[index] for index in np.argmax(nearest, axis=0)]
     assert [reading.answer for reading in reader.read(PICTURES, third)] == expected
+
+
+MONK = question_of(load_question("monk"))
+
+
+def test_each_tone_of_the_scale_is_read_as_itself_but_for_the_darkest_which_is_no_skin():
+    swatches = [Image.new("RGB", (9, 9), colour) for colour in MONK_SWATCHES]
+    found = [reading.answer for reading in load_reader("monk").read(swatches, MONK)]
+    assert found == [f"monk {number}" for number in range(1, 10)] + ["unclear"]
+
+
+def test_a_tone_is_the_nearest_to_the_mean_of_the_skin_alone():
+    rng = np.random.default_rng(1)
+    reader = load_reader("monk")
+    swatches = skimage.color.rgb2lab(np.array([[list(bytes.fromhex(colour[1:]))] for colour in MONK_SWATCHES]) / 255)
+    for _ in range(20):
+        pixels = rng.integers(40, 256, (12, 12, 3)).astype(np.uint8)
+        pixels[:6] = (rng.uniform(0.4, 1) * np.array([190, 150, 115]) + rng.normal(0, 4, (6, 12, 3))).clip(0, 255)
+        mask = skin_mask(pixels)
+        mean = np.mean([skimage.color.rgb2lab(pixel / 255) for pixel in pixels[mask]], axis=0)
+        apart = [float(skimage.color.deltaE_ciede2000(mean[None], swatch)[0]) for swatch in swatches]
+        (reading,) = reader.read([Image.fromarray(pixels)], MONK)
+        assert reading.answer == f"monk {int(np.argmin(apart)) + 1}"
+
+
+def test_tones_are_put_together_by_the_labels_of_answers():
+    light = Answer("light", "light skin", ("monk 1", "monk 2"))
+    dark = Answer("dark", "dark skin", ("monk 8", "monk 9"))
+    question, reader = Question("tone", "Which?", (light, dark)), load_reader("monk")
+    pictures = [Image.new("RGB", (9, 9), MONK_SWATCHES[tone]) for tone in (0, 8, 4)]
+    assert [reading.answer for reading in reader.read(pictures, question)] == ["light", "dark", "none"]
+    assert reader.offers(question) == ("light", "dark", "none", "unclear")
+    with pytest.raises(ModelError, match="question gender has no two answers with a tone among their labels"):
+        reader.offers(GENDER)
 
 
 def test_questions_have_answers_with_names_of_their_own():

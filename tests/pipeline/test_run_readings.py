@@ -16,6 +16,7 @@ from clinometer.api import verify_run
 from clinometer.errors import EngineError, ModelError, RunCorruptError, RunError, RunMismatchError, SuiteError
 from clinometer.metrics import corrected_shares
 from clinometer.models import Card, Reading
+from clinometer.models.readers.encoders import EncoderReader
 from tests import quick
 from tests.toys import Eye, Notes, Painter, toy_suite
 
@@ -402,6 +403,48 @@ def test_scores_are_those_of_the_counts(place):
             assert of.n_a["corrected_share", group] == known[k].sum()
         assert of.value["unread", ""] == counts[3] / counts.sum()
     assert cm.score_run(place)[lambda t: t.metric == "reading"].shape[0] == len(rows)
+
+
+def test_an_encoder_reads_as_the_shares_of_its_run_are_read(tmp_path):
+    words = {
+        group: {"text": group, "labels": own} for group, own in (("man", ["he", "his"]), ("woman", ["she", "hers"]))
+    }
+    suite = toy_suite(readings=[{"name": "pair", "text": "Whom?", "answers": words}])
+    run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye(), reader=EncoderReader(Eye()))
+    scores = run.scores[(run.scores.concept != "") & (run.scores.component == "share")]
+    of = {metric: scores[scores.metric == metric] for metric in ("share", "reading")}
+    by_cosines = of["share"][of["share"].encoder == "mean"].set_index("concept").value
+    by_reader = of["reading"][of["reading"].group == "man"].set_index("concept").value
+    assert dict(by_reader) == dict(by_cosines)
+
+
+def test_the_verdicts_of_the_reader_that_is_named_stand(tmp_path):
+    class Blind(Glance):
+        """Says man of whatever it sees."""
+
+        def _reading(self, image, question):
+            return Reading("man" if image.getpixel((0, 0))[0] % 9 else "woman")
+
+    readers = [Blind("blind"), Glance()]
+    with pytest.raises(RunError, match=r"verdict_reader: found 'nobody', which has not read .* one of blind, glance"):
+        quick.audit(Painter(), toy_suite(), tmp_path / "no", encoder=Eye(), reader=readers, verdict_reader="nobody")
+    run = quick.audit(Painter(), toy_suite(target=12), tmp_path / "run", encoder=Eye(), reader=readers)
+
+    def decides():
+        rows = cm.open_run(run.url).scores[lambda table: (table.metric == "reading") & (table.flag == "decides")]
+        (separation,) = rows[rows.component == "separation"].to_dict("records")
+        return set(rows.encoder), separation["reason"]
+
+    best, why = decides()
+    assert best == {"glance"}
+    assert "tells the groups apart best" in why
+    cm.score_run(run.url, verdict_reader="blind")
+    named, why = decides()
+    assert named == {"blind"}
+    assert why.startswith("the reader that was named")
+    assert cm.open_run(run.url).record["options"]["verdict_reader"] == "blind"
+    cm.score_run(run.url, verdict_reader="")
+    assert decides()[0] == {"glance"}
 
 
 def test_old_runs_open_and_have_no_rows_of_readers(place):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer.api.runs import Run
-from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
@@ -19,6 +18,7 @@ from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.sequential import Elimination
+from clinometer.stats.skin import Swatch, monk_self_test
 from clinometer.studies.classification.scoring import classify_files, denoiser_of
 from clinometer.suites import Suite, load_suite
 from clinometer.suites.question import load_question

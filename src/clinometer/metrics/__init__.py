@@ -46,7 +46,12 @@ from clinometer.metrics.mcas import (
 )
 from clinometer.metrics.readers import GroupShares, rated_group_shares, ratings_to_decide, reader_agreement
 from clinometer.metrics.records import Score
-from clinometer.metrics.skin import (
+from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
+from clinometer.metrics.verdict import verdict
+from clinometer.metrics.weat import Weat, stimulus_weat, weat
+from clinometer.stats.association import association_direction, association_scores
+from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
+from clinometer.stats.skin import (
     SkinTone,
     Swatch,
     individual_typology_angle,
@@ -55,11 +60,6 @@ from clinometer.metrics.skin import (
     skin_tone,
     tone_class,
 )
-from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
-from clinometer.metrics.verdict import verdict
-from clinometer.metrics.weat import Weat, stimulus_weat, weat
-from clinometer.stats.association import association_direction, association_scores
-from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 
 __all__ = [
     "CENTROID",

@@ -49,7 +49,9 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
     if files is None:
         return None
     ratings = {name: checksum for name, checksum in files.items() if _is_rating(name)}
-    return f"{_measured(run, files)}-{_hash(ratings=ratings, resamples=resamples, versions=versions())}"
+    decider = run.record.get("options", {}).get("verdict_reader")
+    made_by = _hash(ratings=ratings, resamples=resamples, verdict_reader=decider, versions=versions())
+    return f"{_measured(run, files)}-{made_by}"
 
 
 def _measured(run: Run, files: Mapping[str, str]) -> str:

@@ -1,16 +1,18 @@
-"""An image-text encoder as a reader: a picture reads as the group whose words it is nearest to."""
+"""Readers without a model of their own: by an image-text encoder's cosines, and by the colour of the skin."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from clinometer._messages import NONE, UNCLEAR
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card, Question, Reading, not_in_words
 from clinometer.models.registry import load_encoder
 from clinometer.stats.association import association_scores
+from clinometer.stats.skin import CB_RANGE, CR_RANGE, MINIMUM_SHARE, MONK_SWATCHES, monk_tone
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -61,3 +63,53 @@ class EncoderReader:
 def load(source: str, **options: Any) -> EncoderReader:
     """Load an encoder as a reader; ``source`` and ``options`` are those of `load_encoder`."""
     return EncoderReader(load_encoder(source or "reference", **options))
+
+
+TONES: Final = {f"monk {number}": number for number in range(1, len(MONK_SWATCHES) + 1)}
+"""The names of the ten tones, as an answer's labels have them."""
+
+
+class MonkReader:
+    """Reads the tone of the skin: the one of the Monk scale that is nearest to the mean colour of a picture's skin.
+
+    An answer is of the tones among its names, ``monk 1`` to ``monk 10``. A picture with too little skin is unclear.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.card = Card(
+            kind="reader", name=name or "monk", family="skin/monk",
+            settings={"swatches": list(MONK_SWATCHES), "difference": "CIEDE2000", "cb": list(CB_RANGE),
+                      "cr": list(CR_RANGE), "minimum_share": MINIMUM_SHARE},
+            notes={"cannot": "it tells the light in a picture as much as the person, takes wood and sand for skin, and "
+                             "never names tone 10, which is no skin to its mask"},
+        )  # fmt: skip
+        self.batch_size = 32
+
+    def _meant(self, question: Question) -> dict[int, str]:
+        """The answer of each tone that one has."""
+        meant = {TONES[name]: answer.group for answer in question.answers for name in answer.names if name in TONES}
+        if len(set(meant.values())) < 2:
+            raise ModelError(
+                f"{self.card.name}: question {question.name} has no two answers with a tone among their labels, such "
+                "as 'monk 1'; it answers the question monk"
+            )
+        return meant
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name the answers that have a tone, and "cannot tell"; where a tone is no answer's, "none of these"."""
+        meant = self._meant(question)
+        named = tuple(group for group in question.groups if group in meant.values())
+        return (*named, *([NONE] if len(meant) < len(TONES) else []), UNCLEAR)
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Read the tone of each image."""
+        meant, readings = self._meant(question), []
+        for image in images:
+            tone = monk_tone(np.asarray(image.convert("RGB")))
+            readings.append(Reading(UNCLEAR if tone is None else meant.get(tone, NONE)))
+        return readings
+
+
+def load_monk(source: str, *, device: str | None = None, name: str | None = None) -> MonkReader:
+    """Make what reads tones of skin; ``source`` and ``device`` have no meaning here."""
+    return MonkReader(name)

@@ -13,10 +13,16 @@ import numpy as np
 
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
-from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families, with_reasons
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
-from clinometer.studies.editing.scores import PIXELS, UNBOUNDED, flips, portrait_means, read_gender
+from clinometer.studies.editing.scores import (
+    PIXELS,
+    UNBOUNDED,
+    flips,
+    portrait_means,
+    read_gender,
+    without_wide_interval,
+)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from clinometer.metrics.skin import skin_tone
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate
+from clinometer.stats.skin import skin_tone
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ PORTRAITS_AT_ONCE: Final = 16
 def average_face(faces: Iterable[np.ndarray]) -> tuple[np.ndarray | None, int]:
     """Mean of faces, each (h, w, 3) in [0, 1], pixel by pixel, without those that are missing (NaN); and of how many.
 
-    None without any. The faces must lie over each other: warped (:mod:`clinometer.metrics.skin`), or roughly alike
+    None without any. The faces must lie over each other: warped (:mod:`clinometer.stats.skin`), or roughly alike
     as headshots from one prompt are. They are added up one after the other, so none need be held.
     """
     total, n = None, 0

@@ -15,13 +15,13 @@ import pandas as pd
 from PIL import Image
 
 from clinometer.errors import ModelError
-from clinometer.metrics.skin import mean_shape, skin_tone, warp_face
 from clinometer.models.faces import EXTRA, load_landmarker
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
+from clinometer.stats.skin import mean_shape, skin_tone, warp_face
 from clinometer.studies.editing.design import (
     EditingDesign,
     Faces,

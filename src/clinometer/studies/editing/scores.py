@@ -18,11 +18,11 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score, corrected, permuted
-from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.two_runs import MISSING, with_bounds, with_reasons
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
+from clinometer.stats.skin import SPAN
 from clinometer.studies.editing.design import (
     EditingDesign,
     Faces,
@@ -438,3 +438,14 @@ def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
     y = ranks - ranks.mean(axis=1, keepdims=True)
     scale = np.sqrt((x**2).sum() * (y**2).sum(axis=1))
     return np.asarray(np.divide(y @ x, scale, out=np.full(len(y), nan), where=np.isfinite(scale) & (scale > 0)))
+
+
+def without_wide_interval(row: Score) -> Score:
+    """A change or contrast of angles without an interval that spans more than skin does: it cannot tell anything.
+
+    A few portraits whose angles scatter give intervals such as [−93, 184] degrees.
+    """
+    if not row.high - row.low > SPAN:
+        return row
+    told = f"cannot tell: its interval would be wider than the {SPAN} degrees from the darkest to the lightest skin"
+    return replace(row, low=nan, high=nan, reason="; ".join(part for part in (row.reason, told) if part))

@@ -15,7 +15,7 @@ Rowland & Perrett (1995). See decision 25.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan, nan
 from typing import Final
 
@@ -24,7 +24,6 @@ import skimage
 from skimage.transform import PiecewiseAffineTransform, warp
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.records import Score
 
 CB_RANGE = (77.0, 127.0)
 CR_RANGE = (133.0, 173.0)
@@ -160,15 +159,27 @@ def skin_tone(rgb: np.ndarray, *, minimum_share: float = MINIMUM_SHARE) -> SkinT
     return SkinTone(angle, tone_class(angle), share)
 
 
-def without_wide_interval(row: Score) -> Score:
-    """A change or contrast of angles without an interval that spans more than skin does: it cannot tell anything.
+def monk_tone(rgb: np.ndarray, *, minimum_share: float = MINIMUM_SHARE) -> int | None:
+    """Find which of the ten tones of the Monk Skin Tone Scale an image's skin is nearest to; None of too little skin.
 
-    A few portraits whose angles scatter give intervals such as [−93, 184] degrees.
+    ::
+
+        argmin_t ΔE₀₀(mean Lab of the skin's pixels, Lab of swatch t)        t from 1, the lightest
+
+    with CIEDE2000 (Sharma, Wu & Dalal 2005) under D65. Like the typology angle it tells the light in the picture as
+    much as the person. The tenth tone is none to the mask (:func:`monk_self_test`), so it is never named.
+
+    Sources: Monk, *The Monk Skin Tone Scale* (2019), whose ten published sRGB colours are `MONK_SWATCHES`.
+
+    >>> monk_tone(np.full((4, 4, 3), [160, 126, 86], np.uint8)), monk_tone(np.full((4, 4, 3), [0, 0, 255], np.uint8))
+    (6, None)
     """
-    if not row.high - row.low > SPAN:
-        return row
-    told = f"cannot tell: its interval would be wider than the {SPAN} degrees from the darkest to the lightest skin"
-    return replace(row, low=nan, high=nan, reason="; ".join(part for part in (row.reason, told) if part))
+    mask = skin_mask(rgb)
+    if not mask.any() or mask.mean() < minimum_share:
+        return None
+    skin = skimage.color.rgb2lab(_validate_rgb(rgb)[mask].reshape(-1, 3)).mean(axis=0)
+    swatches = skimage.color.rgb2lab(np.array([list(bytes.fromhex(colour[1:])) for colour in MONK_SWATCHES]) / 255)
+    return int(np.argmin(skimage.color.deltaE_ciede2000(np.tile(skin, (len(swatches), 1)), swatches))) + 1
 
 
 @dataclass(frozen=True)
