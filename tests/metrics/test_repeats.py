@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clinometer.metrics.two_runs import without_bounds
+from clinometer.metrics.two_runs import REPEATS, without_bounds
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study
@@ -80,6 +80,56 @@ def test_a_difference_from_a_run_of_one_picture_has_no_more_pictures_than_it(pai
     judged = [row for row in rows if row.component == "mcas" and row.encoder == "mean"]
     assert [row.n_target for row in judged] == [1] * len(DESIGN.targets)
     assert {row.verdict for row in judged} == {"too few images"}
+
+
+def biased_cache(encoder):
+    """Each target's picture that leans most to one side is drawn thirty times more, after all others."""
+    towards = np.concatenate(encoder.group_images["man"]).mean(axis=0) - np.concatenate(
+        encoder.group_images["woman"]
+    ).mean(axis=0)  # fmt: skip
+    far = [int(np.argmax(x @ towards)) for x in encoder.target_images]
+    images = tuple(np.concatenate([x, x[[at] * 30]]) for x, at in zip(encoder.target_images, far, strict=True))
+    return replace(encoder, target_images=images)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_difference_says_what_it_owes_to_counting_each_picture_once(paired):
+    first, second = embeddings("e", seed=0, images=20), embeddings("e", seed=1, images=20)
+    cached = biased_cache(second)
+    whole = replace(first, target_images=tuple(np.tile(x, (3, 1))[:50] for x in first.target_images))
+    plain = compare_leanings([first], [second], DESIGN, paired=paired, n_resamples=50)
+    rows = compare_leanings([whole if paired else first], [cached], DESIGN, paired=paired, n_resamples=50)
+    assert without_counts(rows) == without_counts(plain)
+    for row in rows:
+        assert (row.n_repeated > 0) == (row.component != "itp")
+        if np.isfinite(row.low) and row.n_repeated:
+            assert row.bound_low <= row.low <= row.high <= row.bound_high
+            assert (row.bound_low, row.bound_high) != (row.low, row.high)
+            assert row.component == "magnitude" or row.bound_high > row.high
+    assert {row.n_repeated for row in rows if row.component == "ii"} == {30}
+    back = compare_leanings([cached], [whole if paired else first], DESIGN, paired=paired, n_resamples=50)
+    for row, other in zip(rows, back, strict=True):
+        if row.component in ("ii", "image_part") and np.isfinite(row.bound_high):
+            assert row.bound_high == pytest.approx(-other.bound_low, abs=1e-9)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_difference_that_repeats_would_undo_depends_on_them(paired):
+    lean = (0.9, 0.9, 0.9, 0.9, 0.9, 0.9)
+    first = embeddings("e", seed=0, images=30, noise=0.2, leanings=(0.0,) * 6)
+    second = replace(embeddings("e", seed=0, images=30, noise=0.2, leanings=lean), target_texts=first.target_texts)
+    other = embeddings("e", seed=0, images=1, noise=0.2, leanings=(-0.9,) * 6)
+    images = [np.concatenate([x, np.repeat(y, 400, axis=0)]) for x, y in zip(second.target_images, other.target_images,
+                                                                             strict=True)]  # fmt: skip
+    drawn = replace(second, target_images=tuple(images))
+    if paired:
+        more = [np.concatenate([x, np.repeat(x[:1], 400, axis=0)]) for x in first.target_images]
+        first = replace(first, target_images=tuple(more))
+    rows = compare_leanings([first], [drawn], DESIGN, paired=paired, n_resamples=50)
+    judged = [row for row in rows if (row.component, row.encoder) == ("image_part", "mean")]
+    assert {(row.verdict, row.depends_on) for row in judged} == {("more", REPEATS)}
+    (over_all,) = (row for row in rows if row.component == "magnitude")
+    assert over_all.n_repeated == (400 if paired else 399) * len(DESIGN.targets)
 
 
 def test_t2iat_counts_each_picture_once():

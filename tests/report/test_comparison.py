@@ -12,7 +12,13 @@ import pytest
 
 import clinometer as cm
 from clinometer.models import GenerationResult
-from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables, side_by_side
+from clinometer.pipeline.comparison_page import (
+    comparison_caution,
+    comparison_html,
+    comparison_tables,
+    pairing_in_words,
+    side_by_side,
+)
 from clinometer.report.comparison import compared, run_names
 from clinometer.studies.refusals.scoring import refusal_table
 from tests import quick
@@ -465,6 +471,34 @@ class RedFilter(Painter):
             (result,) = super().generate([request])
             too_red = "lean" in request.prompt and np.asarray(result.image)[..., 0].mean() > 255 * 0.62
             yield GenerationResult(request.id, "refused", None, "too red") if too_red else result
+
+
+class Cache(Painter):
+    """Answers every second request for a concept with one picture a prompt."""
+
+    def generate(self, requests):
+        for request in requests:
+            fixed = "lean" in request.prompt and request.seed % 2
+            (result,) = super().generate([dataclasses.replace(request, seed=7) if fixed else request])
+            yield result
+
+
+def test_pictures_that_repeat_are_named_beside_a_difference(tmp_path):
+    runs = [
+        cm.audit(model, toy_suite(target=20, attribute=8), tmp_path / model.card.name, encoder=Eye())
+        for model in (Painter(name="fresh"), Cache(name="cached"))
+    ]
+    (found,) = cm.compare(*runs, out=tmp_path / "out")
+    said = pairing_in_words(found)
+    assert " cached: " in said
+    assert "pictures are another one again, and each counts once" in said
+    assert said.endswith("A pair counts where both its pictures are new in their runs.")
+    assert " fresh: " not in said
+    assert said in unescape((tmp_path / "out/comparison.html").read_text())
+    rows = found.scores[(found.scores.component == "image_part") & (found.scores.encoder == "mean")]
+    assert (rows.n_repeated > 0).all()
+    assert (rows.n_target + rows.n_repeated == 20).all()
+    assert (rows.bound_low <= rows.low).all()
 
 
 class ManFilter(Painter):

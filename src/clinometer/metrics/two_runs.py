@@ -104,6 +104,7 @@ class Family:
     sides : to whom the second run leans more where the difference is above 0, and below; None gives no verdict.
     margin, ends, fewest : see :func:`clinometer.metrics.differences.judge_differences`.
     fillings : the same rows with the pictures filled in that are missing, once for every way to do so.
+    as_drawn : the same rows with pictures that repeat counted as often as they were drawn; none where none does.
     """
 
     rows: Sequence[Score]
@@ -113,6 +114,7 @@ class Family:
     ends: Ends = image_ends
     fewest: int = 0
     fillings: Sequence[Sequence[Score]] = ()
+    as_drawn: Sequence[Score] = ()
 
     def corrected(self) -> list[Score]:
         """Rows with their q-values and Holm's p."""
@@ -120,12 +122,16 @@ class Family:
 
     def judged(self) -> list[Score]:
         """The same with verdicts, where the quantity has sides, and with what fillings do to them."""
-        fillings = [replace(self, rows=rows, fillings=()).judged() for rows in self.fillings]
+        ways = {MISSING: self.fillings, REPEATS: [self.as_drawn] if self.as_drawn else []}
+        fillings = {
+            kind: [replace(self, rows=rows, fillings=(), as_drawn=()).judged() for rows in some]
+            for kind, some in ways.items()
+        }
         rows = self.corrected()
         if self.sides is not None:
             a, b = self.sides
             rows = judge_differences(rows, a=a, b=b, margin=self.margin, ends=self.ends, fewest=self.fewest)
-        return with_bounds(rows, {MISSING: fillings}, self.ends)
+        return with_bounds(rows, fillings, self.ends)
 
 
 def judged_families(families: Iterable[Family]) -> list[Score]:

@@ -24,13 +24,13 @@ from clinometer.report.comparison import (
 from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, policy
-from clinometer.report.inputs import Curve, report_input
+from clinometer.report.inputs import Curve, repeats_in_words, report_input
 from clinometer.report.page import View, digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs import Run
 from clinometer.runs.storage import Directory
-from clinometer.runs.together import Comparison, shared_encoders
+from clinometer.runs.together import Comparison, PooledRun, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words
 from clinometer.suites import Suite
@@ -233,15 +233,24 @@ def _common_reason(rows: Sequence[Row]) -> str:
 
 
 def pairing_in_words(comparison: Comparison) -> str:
-    """Say how many pairs of images were compared, or what keeps the runs from being paired."""
+    """Say how many pairs of images were compared, or what keeps the runs from being paired, and what repeats."""
+    repeats = _repeats_in_words(comparison)
     if not comparison.paired:
-        return f"Not paired: {comparison.unpaired}."
+        return f"Not paired: {comparison.unpaired}.{repeats}"
     sentence = wording.count(comparison.pairs, "pair of images", "pairs of images")
     sentence += ", each drawn from one prompt and one noise"
     if comparison.dropped:
         alone = wording.count(comparison.dropped, "image without a partner is", "images without a partner are")
         sentence += f"; {alone} left out"
-    return f"{sentence}.{_sameness(comparison)}"
+    once = " A pair counts where both its pictures are new in their runs." if repeats else ""
+    return f"{sentence}.{_sameness(comparison)}{repeats}{once}"
+
+
+def _repeats_in_words(comparison: Comparison) -> str:
+    """Say of either run which of its pictures are another one again, as its own report does."""
+    runs = zip(pair_names([comparison])[0], (comparison.first, comparison.second), strict=True)
+    each = [(name, one) for name, run in runs for one in (run.runs if isinstance(run, PooledRun) else (run,))]
+    return "".join(f" {name}: {said}" for name, run in each for said in repeats_in_words(run))
 
 
 def _sameness(comparison: Comparison) -> str:

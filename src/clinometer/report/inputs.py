@@ -225,7 +225,7 @@ def pictures_in_words(run: Run) -> list[str]:
         for concept, group, prompt, status in run.drawn.each(["concept", "group", "prompt", "status"])
         if status == "ok"
     )
-    return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *_repeats(run)]
+    return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *repeats_in_words(run)]
 
 
 def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
@@ -277,7 +277,8 @@ def _between(run: Run) -> Iterator[str]:
         )
 
 
-def _repeats(run: Run) -> Iterator[str]:
+def repeats_in_words(run: Run) -> Iterator[str]:
+    """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
     scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)

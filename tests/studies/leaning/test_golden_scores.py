@@ -40,8 +40,8 @@ OF_P = ("p", "q", "p_holm", "p_equivalence", "q_equivalence")
 """Gaffke's p is found by a root and a sum, and moves in the tenth digit where its argument moves in the last."""
 WORDED = ("test", "p_error")
 """Columns that say since then of axes what they say of pairs."""
-FILLED = ("bound_low", "bound_high", "depends_on", "n_missing", "reason")
-"""Columns of comparisons that say what the pictures that are not there might change."""
+FILLED = ("bound_low", "bound_high", "depends_on", "n_missing", "n_repeated", "reason")
+"""Columns of comparisons that say what pictures that are not there, or twice, might change."""
 
 LEAN = (0.9, -0.9, 0.0, 0.5, -0.3, 0.0, 0.7, 0.1, -0.6)
 

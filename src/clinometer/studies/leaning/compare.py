@@ -15,7 +15,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN, Score
-from clinometer.metrics.two_runs import MISSING, Family, magnitude_row, with_bounds, with_reasons
+from clinometer.metrics.two_runs import MISSING, REPEATS, Family, magnitude_row, with_bounds, with_reasons
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
 from clinometer.studies.leaning.scores.contrasts import pair_weights
@@ -80,7 +80,8 @@ def compare_leanings(
     and verdicts of the image part and MCAS, by bets on the pairs
     (:mod:`~clinometer.studies.leaning.scores.stopping`).
     ``missing`` : what either run was asked for and did not draw. What is missing of the second is taken to be of group
-    b, and of the first of group a, and then the other way round; a verdict that does not hold over both says so.
+    b, and of the first of group a, and then the other way round; a verdict that does not hold over both says so. So
+    does one that rests on counting once what was drawn several times.
     ``store`` : makes what replicates wait in, memory by default.
 
     Returns
@@ -98,12 +99,13 @@ def compare_leanings(
     """
     if until_decided and not paired:
         raise InvalidInputError("until_decided: images drawn until decided are compared in pairs only")
+    pairs = (first, second) if paired else None
     first, second, lost = make_comparable(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence, store=store)
     measured = measured_runs(first, second, design, settings, paired)
-    absent = absent_pictures(missing, (first, second), design, settings)
+    absent = absent_pictures(missing, (first, second), design, settings, pairs)
     rows = [
         row
         for encoder in measured[0][1]
@@ -201,7 +203,7 @@ def _magnitude(
     """Report which run leans more, over all targets that both measure.
 
     What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
-    difference is moved, and is as uncertain as it was.
+    difference is moved, and is as uncertain as it was; so it is to where all pictures count as often as drawn.
     """
     points = [_scores(design, run.point, IMAGE_PART) for run in both]
     is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
@@ -227,6 +229,9 @@ def _magnitude(
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
     of_images, of_stimuli = excess("images"), excess("stimulus")
 
+    layouts = [study.layout for study, _ in (measured[:1] if paired else measured)]
+    repeated = [layout.repeated(t) for layout in layouts for t in np.flatnonzero(is_measured).tolist()]
+
     def row(shift: float = 0.0) -> Score:
         moved = float(value + shift)
         surely = np.sign(moved) * max(0.0, abs(moved) - of_images[int(moved > 0)])
@@ -237,7 +242,7 @@ def _magnitude(
             stimulus_high=float(outer.high + shift), p=p,
             test=MAGNITUDE_TEST.format("paired" if paired else "unpaired") if isfinite(p) else "",
             n_target=int(is_measured.sum()), n_missing=sum(absent.pictures.of_targets) if absent else 0,
-            n_missing_attributes=sum(absent.pictures.of_groups.values()) if absent else 0,
+            n_missing_attributes=sum(absent.pictures.of_groups.values()) if absent else 0, n_repeated=sum(repeated),
             reason=left_out if isfinite(p) else NO_INTERVAL,
         )  # fmt: skip
         return magnitude_row(found, of_images, of_stimuli)
@@ -245,10 +250,14 @@ def _magnitude(
     if absent is None:
         return row()
     least, most = np.stack([absent.magnitudes(i, measured[i], points[i]) for i in (0, 1)], axis=1)
-    own = np.abs(points)
+    own, weights = np.abs(points), pair_weights(measured[0][0], COMPONENTS[IMAGE_PART], *measured[0][0].pair)
+    drawn = [np.abs(x + absent.drawn_shift(i, measured[i], MEAN, weights)) for i, x in enumerate(points)]
     shifts = [(second - own[1]) - (first - own[0]) for first, second in ((most[0], least[1]), (least[0], most[1]))]
-    fillings = [[row(float(shift[is_measured].mean()))] for shift in shifts if np.isfinite(shift[is_measured]).all()]
-    return with_bounds([row()], {MISSING: fillings})[0]
+    fillings = {
+        kind: [[row(float(x[is_measured].mean()))] for x in some if np.isfinite(x[is_measured]).all()]
+        for kind, some in ((MISSING, shifts), (REPEATS, [drawn[1] - own[1] - drawn[0] + own[0]]))
+    }
+    return with_bounds([row()], fillings)[0]
 
 
 def _with_interval(

@@ -128,10 +128,29 @@ class MissingPictures:
 
 @dataclass(frozen=True)
 class Absent:
-    """Missing pictures, with the views by encoder of those that have no partner, of either run; none of no pairs."""
+    """What may make a difference and takes no part in it.
+
+    Attributes
+    ----------
+    pictures : what is missing.
+    alone : views by encoder of what has no partner, of either run; empty where runs are not compared in pairs.
+    drawn : the same of all pairs, each as often as it was drawn; empty where none is there twice.
+    """
 
     pictures: MissingPictures
     alone: Sequence[Mapping[str, EncoderView]]
+    drawn: Sequence[Mapping[str, EncoderView]]
+
+    def drawn_shift(self, which: int, run: Run, encoder: str, weights: np.ndarray) -> np.ndarray:
+        """Measure how far the mean over all of a run's pictures, as drawn, lies from that over different ones: (T,)."""
+        study, views = run
+        scores = [image_scores(cosines, weights) for cosines in views[encoder].image_cosines]
+        if not weights[[II, ITA]].any():
+            return np.zeros(len(scores))
+        if not self.drawn:
+            return np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
+        drawn = [image_scores(cosines, weights) for cosines in self.drawn[which][encoder].image_cosines]
+        return np.array([y.mean() - x.mean() if len(x) else 0.0 for x, y in zip(scores, drawn, strict=True)])
 
     def fillings(
         self, studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
@@ -173,16 +192,28 @@ def absent_pictures(
     runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
     design: Design,
     settings: DrawSettings,
+    pairs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None,
 ) -> Absent | None:
-    """Show what is missing to the encoders; None where nothing is."""
-    if missing is None or not (any(missing.of_targets) or any(missing.of_groups.values())):
+    """Show what is missing, or there twice, to the encoders; None where nothing is.
+
+    ``runs`` count each picture once, or each pair; ``pairs`` are these as they were drawn, None of no pairs.
+    """
+    missing = missing or MissingPictures(((0,) * len(design.targets),) * 2)
+    repeated = any(x.sum() > len(x) for run in runs for x in run[0].target_copies or ())
+    if not (repeated or any(missing.of_targets) or any(missing.of_groups.values())):
         return None
-    if missing.alone is None:
-        return Absent(missing, ())
-    without = [missing.alone_in(run, which) for which, run in enumerate(runs)]
-    studies = [LeaningStudy(design, layout_of(run, design), settings) for run in without]
-    views = [linear_views(run, study) for run, study in zip(without, studies, strict=True)]
-    return Absent(missing, [{view.encoder: view for view in of_run} for of_run in views])
+
+    def seen(runs: Sequence[Sequence[EncoderEmbeddings]]) -> list[dict[str, EncoderView]]:
+        studies = [LeaningStudy(design, layout_of(run, design), settings) for run in runs]
+        views = [linear_views(run, study) for run, study in zip(runs, studies, strict=True)]
+        return [{view.encoder: view for view in of_run} for of_run in views]
+
+    alone = [] if missing.alone is None else seen([missing.alone_in(run, which) for which, run in enumerate(runs)])
+    drawn = seen([
+        [replace(once, target_images=all_.target_images, target_copies=None) for once, all_ in zip(*both, strict=True)]
+        for both in zip(runs, pairs, strict=True)
+    ]) if repeated and pairs is not None else []  # fmt: skip
+    return Absent(missing, alone, drawn)
 
 
 def make_comparable(
@@ -272,6 +303,8 @@ def contrast_differences(
         absent.fillings((study, other), (first, second), contrast.weights) if absent else [] for contrast in contrasts
     ]
     ways = min(map(len, fillings))
+    layouts = [study.layout] if paired else [study.layout, other.layout]  # of pairs both tell of the pairs
+    repeated = [sum(layout.repeated(t) for layout in layouts) for t in study.target_numbers]
     of_groups = absent.pictures.of_groups if absent and ways else Counter[str]()
 
     def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ()), shift: ArrayLike = 0.0) -> list[Score]:
@@ -284,17 +317,23 @@ def contrast_differences(
         missing = absent.pictures.of_targets if absent and ways and imaged else [0] * len(sizes)
         groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
         n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
+        again = repeated if imaged else [0] * len(sizes)
         columns = zip(
-            study.design.targets, sizes, missing, _row_fields(study, tests, margin, paired, shift), strict=True
+            study.design.targets, sizes, missing, again, _row_fields(study, tests, margin, paired, shift), strict=True
         )
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
-                n_target=n, n_missing=n_missing, n_missing_attributes=n_attributes, **fields,
+                n_target=n, n_repeated=n_repeated, n_missing=n_missing, n_missing_attributes=n_attributes, **fields,
                 reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=paired),
             )
-            for target, n, n_missing, fields in columns
+            for target, n, n_missing, n_repeated, fields in columns
         ]  # fmt: skip
+
+    def as_drawn(contrast: Contrast) -> list[Score]:
+        assert absent is not None
+        one, two = (absent.drawn_shift(i, measured[i], encoder, contrast.weights) for i in (0, 1))
+        return rows(contrast, shift=two - one)
 
     by_contrast = [rows(contrast) for contrast in contrasts]
     a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
@@ -305,6 +344,7 @@ def contrast_differences(
             [row for c, filled in zip(contrasts, fillings, strict=True) for row in rows(c, *filled[way])]
             for way in range(ways)
         ],
+        as_drawn=[row for contrast in contrasts for row in as_drawn(contrast)] if any(repeated) else (),
     )  # fmt: skip
 
 
@@ -379,9 +419,10 @@ def compare_intersections(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
+    pairs = (first, second) if paired else None
     first, second, lost = make_comparable(first, second, design, paired=paired)
     settings = DrawSettings(1, 0, 0, confidence)
-    absent = absent_pictures(missing, (first, second), design, settings)
+    absent = absent_pictures(missing, (first, second), design, settings, pairs)
     measured = measured_runs(first, second, design, settings, paired)
     families = []
     for encoder in measured[0][1]:
