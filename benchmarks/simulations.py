@@ -5,7 +5,8 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture, open) runs what stands in that file alone; ``--write`` puts the tables and figures into docs/simulations.md.
+picture, open, protocol) runs what stands in that file alone; ``--write`` puts the tables and figures into
+docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks import (
     intersection_simulations,
     open_answers_simulations,
     picture_simulations,
+    protocol_simulations,
     ratings_simulations,
     reader_simulations,
     small_suites_simulations,
@@ -440,6 +442,7 @@ MODULES = (
     ratings_simulations,
     picture_simulations,
     open_answers_simulations,
+    protocol_simulations,
 )
 """Where further experiments stand."""
 

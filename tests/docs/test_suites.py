@@ -41,7 +41,7 @@ def test_the_example_of_a_t2iat_study_is_a_suite():
 
 def test_the_table_of_t2iat_keys_is_whole():
     rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of a T2IAT suite")}
-    common = {"study", "name", "title", "description", "source", "margin", "protocol"}
+    common = {"study", "name", "title", "description", "source", "language", "margin", "protocol"}
     common |= {f"protocol.{key}" for key in keys(Protocol)}
     common |= {key for key in keys(T2iatSuite) if key.startswith("readings")}
     assert set(rows) == keys(T2iatSuite) - common

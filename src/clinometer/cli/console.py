@@ -238,6 +238,8 @@ def print_suite(suite: Suite) -> None:
     console.print(f"[bold]{plain_text(suite.title)}[/]\n{plain_text(suite.description)}")
     if suite.source:
         console.print(f"[dim]{plain_text(suite.source)}[/]")
+    if suite.language:
+        console.print(f"Language of its prompts: {plain_text(suite.language)}")
     sheets = suite.sheets() if suite.protocol is None else (*suite.sheets(), *protocol_sheets(suite.protocol))
     for sheet in sheets:
         table = Table(*map(plain_text, sheet.columns), title=plain_text(sheet.title))

@@ -308,7 +308,7 @@ def build_plan(
                     role=question.role,
                     group=question.group,
                     category=question.category,
-                    seed=noise_seed("noise", *key),
+                    seed=noise_seed("noise", question.noise or source, *key[1:]),
                     file=question.file,
                 )
 

@@ -16,7 +16,7 @@ from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
 from clinometer.suites.protocol import Protocol
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.strict import Name, Strict, Text, explain
+from clinometer.suites.strict import Language, Name, Strict, Text, explain
 
 MOST_IMAGES: Final = 1_000_000
 MOST_TEXTS: Final = 50_000
@@ -33,6 +33,7 @@ class PromptSpec:
         have more.
     concept, category, group : the suite's names; empty where they do not apply.
     file : for imported images, the file's place in its folder; else empty.
+    noise : what its noises are drawn by, where another prompt is to start from the same; empty for the prompt itself.
     """
 
     prompt: str
@@ -42,6 +43,7 @@ class PromptSpec:
     group: str = ""
     images: int = 1
     file: str = ""
+    noise: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ class Suite(Strict, ABC):
     title: Text
     description: Text
     source: Text | None = None
+    language: Language | None = None
     protocol: Protocol | None = None
     readings: tuple[QuestionSpec, ...] = ()
 
-    optional: ClassVar[frozenset[str]] = frozenset({"readings"})
+    optional: ClassVar[frozenset[str]] = frozenset({"readings", "language"})
     """Keys that are left out where nothing is there: the fingerprint is then what it was before there were any."""
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
@@ -179,7 +182,7 @@ class Suite(Strict, ABC):
     @property
     def content(self) -> dict[str, Any]:
         """Everything it asks, whatever the number of images and whatever it is called."""
-        return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol"})
+        return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol", "language"})
 
     def as_in_the_paper(self) -> Self:
         """The same suite with the numbers of images and the text targets of its protocol.
@@ -217,7 +220,7 @@ class Suite(Strict, ABC):
         return self.checked(self._changed(**changes), source=f"suite {self.name}")
 
 
-UNASKED: Final = ("study", "protocol")
+UNASKED: Final = ("study", "protocol", "language")
 """Keys of a suite that its fingerprint leaves out."""
 
 

@@ -59,12 +59,48 @@ class Axis(Strict):
 
 
 class Target(Strict):
-    """A concept under test: the neutral prompt that draws it."""
+    """A concept under test: the neutral prompt that draws it, or several wordings of it by their names.
+
+    With ``wordings`` each is measured as a target of its own, ``nurse (photo)``, and the images of all start from the
+    same noises; ``prompt`` is then the first of them.
+    """
 
     name: Name
     prompt: Text
     keyword: Text | None = None
     stereotype: Name | None = None
+    wordings: dict[Name, Text] | None = Field(None, min_length=2, max_length=20)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _prompt_of_wordings(cls, data: Any) -> Any:
+        """Take the first wording for the prompt."""
+        worded = data.get("wordings") if isinstance(data, dict) else None
+        if not isinstance(worded, dict) or not worded:
+            return data
+        first = next(iter(worded.values()))
+        if data.get("prompt", first) != first:
+            raise ValueError("prompt: it stands beside wordings; make it one of them, the first")
+        return {**data, "prompt": first}
+
+    @model_serializer(mode="wrap")
+    def _without_no_wordings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not there: the fingerprint of a suite without wordings is what it was before."""
+        return {name: value for name, value in handler(self).items() if name != "wordings" or value is not None}
+
+    def worded(self) -> tuple[Target, ...]:
+        """A target for each wording; itself, where it has none."""
+        if self.wordings is None:
+            return (self,)
+        return tuple(
+            Target(name=wording_name(self.name, name), prompt=text, keyword=self.keyword, stereotype=self.stereotype)
+            for name, text in self.wordings.items()
+        )
+
+
+def wording_name(concept: str, wording: str) -> str:
+    """Name the target that a wording of a concept is."""
+    return f"{concept} ({wording})"
 
 
 class Category(Strict):
@@ -133,6 +169,7 @@ class LeaningSuite(Suite):
             refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
             refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
+        self._check_wordings()
         if self.axis is None:
             first, *others = self.groups
             for other in others:
@@ -140,6 +177,20 @@ class LeaningSuite(Suite):
         else:
             self._check_pairs(self.axis.a, self.axis.b)
         return self
+
+    def _check_wordings(self) -> None:
+        """Wordings go by the same names in every concept that has them, and no text is two of a concept's."""
+        concepts = [target for category in self.categories.values() for target in category.targets if target.wordings]
+        for target in concepts:
+            texts, names = target.wordings or {}, concepts[0].wordings or {}
+            refuse_duplicates(texts.values(), f"categories: {target.name}: text of two wordings")
+            if texts.keys() != names.keys():
+                raise ValueError(
+                    f"categories: {target.name} has the wordings {', '.join(texts)}, and {concepts[0].name} has "
+                    f"{', '.join(names)}; give all the same, so that they can be compared"
+                )
+        if concepts and self.axes:
+            raise ValueError("axes: concepts have wordings, which are measured along one pair of groups; leave one out")
 
     def _check_groups_compared(self) -> None:
         """The pair of groups, or the axes and the cell of every group."""
@@ -209,7 +260,22 @@ class LeaningSuite(Suite):
 
     def categorised_targets(self) -> tuple[tuple[str, Target], ...]:
         """All (category name, target) pairs in order."""
-        return tuple((name, target) for name, cat in self.categories.items() for target in cat.targets)
+        return tuple(
+            (name, worded)
+            for name, cat in self.categories.items()
+            for target in cat.targets
+            for worded in target.worded()
+        )
+
+    @property
+    def wordings(self) -> dict[str, dict[str, str]]:
+        """The target of each wording, by concept; empty in a suite without wordings."""
+        return {
+            target.name: {wording: wording_name(target.name, wording) for wording in target.wordings}
+            for category in self.categories.values()
+            for target in category.targets
+            if target.wordings is not None
+        }
 
     def text_of(self, target: Target) -> str:
         """The text that stands for a target: its prompt, or its keyword verbatim."""
@@ -239,8 +305,13 @@ class LeaningSuite(Suite):
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """The targets' prompts, then the groups' prompts."""
-        for category, target in self.categorised_targets():
-            yield PromptSpec(target.prompt, "target", target.name, category, images=self.images.target)
+        for category, entry in self.categories.items():
+            for concept in entry.targets:
+                for target in concept.worded():
+                    noise = concept.prompt if concept.wordings else ""
+                    yield PromptSpec(
+                        target.prompt, "target", target.name, category, images=self.images.target, noise=noise
+                    )
         for name, group in self.groups.items():
             for attribute in group.prompts:
                 yield PromptSpec(attribute.prompt, "attribute", group=name, images=self.images.attribute)
@@ -289,7 +360,8 @@ class LeaningSuite(Suite):
         if isinstance(concepts, int):
             kept = {target.name for category in self.categories.values() for target in category.targets[:concepts]}
         else:
-            kept, known = set(concepts), [target.name for target in self.targets]
+            kept = set(concepts)
+            known = [target.name for category in self.categories.values() for target in category.targets]
             for name in concepts:
                 if name not in known:
                     way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"

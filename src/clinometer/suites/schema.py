@@ -20,6 +20,7 @@ from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.counts import CountsSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
+from clinometer.suites.lists import suite_from_list
 from clinometer.suites.reading import read_text, read_yaml
 from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.weat import WeatSuite
@@ -61,7 +62,7 @@ def _data_names(folder: Traversable, prefix: str = "") -> Iterator[str]:
 
 
 def load_suite(suite: str | Path | Suite) -> Suite:
-    """Read a built-in suite by name, or a suite file by path.
+    """Read a built-in suite by name, or a suite file by path; or a list of FairPro's or MAGBIG's, a CSV file.
 
     Raises
     ------
@@ -75,6 +76,10 @@ def load_suite(suite: str | Path | Suite) -> Suite:
         return suite_from_text(text, source=f"suite {suite}")
     path = Path(suite)
     try:
+        if path.suffix.lower() == ".csv":
+            asked = load_suite("mcas").model_dump()
+            groups = {key: asked[key] for key in ("groups", "axis")}
+            return suite_from_mapping(suite_from_list(path, groups), source=str(path))
         return suite_from_text(read_text(path), source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise SuiteError(_no_such_suite(str(suite))) from error

@@ -22,6 +22,11 @@ Name = Annotated[
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT)]
 
+Language = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=35, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")
+]
+"""A language by its BCP 47 tag: ``en``, ``de-AT``, ``zh-Hant``."""
+
 
 def _no_truth(entry: Any) -> Any:
     """Refuse ``yes`` and ``true``, which would pass for the number 1."""

@@ -49,6 +49,7 @@ from clinometer.studies.leaning.figures import (
 )
 from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.wordings import wordings
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
@@ -572,6 +573,7 @@ LEANING: Final = Page(
         Section("masthead", "", lead, "masthead"),
         Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
         Section("categories", "MCAS", categories, "categories"),
+        Section("wordings", "Wordings", wordings, "wordings"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
         Section("people", "People", people, "people"),

@@ -34,6 +34,7 @@ from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.shared import measured_by
+from clinometer.studies.leaning.wordings import rows_of_wordings
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import LeaningSuite
 
@@ -50,6 +51,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         scores = crossed_study(embeddings, design, measured=measured)
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
+    scores += rows_of_wordings(run, suite, embeddings, design, resamples)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
         stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}

@@ -1,0 +1,202 @@
+"""Where the variance of a crossed design comes from: units × treatments, each with blocks that all treatments share.
+
+A concept is a unit, a wording of its prompt a treatment, and a noise a block: one image is drawn from each wording with
+each noise. The model of a reading is
+
+::
+
+    y_uts = μ + α_u + β_t + γ_ut + δ_us + ε_uts
+
+γ, by which treatments change units differently, is what makes a verdict on a unit hang on the treatment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, nan
+
+import numpy as np
+import scipy
+
+from clinometer.errors import InvalidInputError
+
+SOURCES = ("unit", "treatment", "unit_treatment", "block", "residual")
+CHUNK = 2**21
+"""Permuted readings that are held at once."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A variance component, its interval, and the p of the permutation test that it is 0; NaN where it has none.
+
+    An estimate below 0 is as much as to say 0; what is stored is the estimate, as it has no bias.
+    """
+
+    value: float
+    low: float = nan
+    high: float = nan
+    p_value: float = nan
+
+
+@dataclass(frozen=True)
+class CrossedVariance:
+    """The variance of a crossed design by its source, and of each unit whether treatments change it.
+
+    Attributes
+    ----------
+    components : by the names of ``SOURCES``.
+    unit_p : (U,) p of each unit, NaN of one with fewer than two blocks.
+    unit_variance : (U,) variance of the treatments of a unit, without what chance adds.
+    blocks : (U,) complete blocks of each unit.
+    n_permutations : how many were drawn.
+    reason : why there are no components; the units may still have their tests.
+    """
+
+    components: dict[str, Component]
+    unit_p: np.ndarray
+    unit_variance: np.ndarray
+    blocks: np.ndarray
+    n_permutations: int
+    reason: str = ""
+
+
+def crossed_variance(
+    readings: Sequence[np.ndarray], *, n_permutations: int = 9_999, seed: int = 0, confidence: float = 0.95
+) -> CrossedVariance:
+    """Split the variance of readings, and test what treatments do by permuting them within each unit and block.
+
+    ``readings`` : of each unit (T × blocks); a block that lacks a reading (NaN) is left out of its unit.
+
+    Components are those of the analysis of variance, with unweighted means and the harmonic mean S of the units'
+    numbers of blocks where these differ:
+
+    ::
+
+        σ²_γ = (MS_γ − MS_ε) / S         σ²_β = (MS_β − MS_γ) / (U S)         σ²_δ = (MS_δ − MS_ε) / T
+        σ²_α = (MS_α − MS_δ − MS_γ + MS_ε) / (T S)
+
+    Intervals: of γ, β and δ from Fisher's F of their ratio, of α Satterthwaite's, of ε from χ².
+
+    Tests: labels of treatments are exchanged within each unit and block (a shared noise, or a number where there is
+    none). Where treatments do nothing these are exchangeable, however the readings are spread, so p errs no more often
+    than it says. Statistics are the sums of squares of γ and β; for γ what all units have in common is taken out of
+    the readings first, so that a treatment which moves all units alike does not count. A unit's own statistic is
+    the spread of its treatments' means. p = (1 + #{≥}) / (1 + N).
+
+    Raises
+    ------
+    InvalidInputError
+        No units, or readings of different numbers of treatments, or of one.
+    """
+    units = [np.asarray(each, np.float64) for each in readings]
+    counts = {len(each) for each in units if each.ndim == 2}
+    if not units or any(each.ndim != 2 for each in units) or len(counts) != 1 or min(counts) < 2:
+        raise InvalidInputError("readings: expected (treatments × blocks) of each unit, two treatments or more")
+    units = [each[:, np.isfinite(each).all(axis=0)] for each in units]
+    blocks = np.array([each.shape[1] for each in units])
+    usable = [u for u in range(len(units)) if blocks[u] >= 2]
+    variance = np.full(len(units), nan)
+    for u in usable:
+        effects = units[u].mean(axis=1)
+        within = _residual(units[u])
+        freedom = (len(effects) - 1) * (blocks[u] - 1)
+        variance[u] = effects.var(ddof=1) - (within**2).sum() / freedom / blocks[u]
+    unit_p, p_both, p_treatment = _permuted(units, usable, n_permutations, seed)
+    reason = "" if len(usable) > 1 else "it takes two units or more with two complete blocks each"
+    components = dict.fromkeys(SOURCES, Component(nan))
+    if not reason:
+        components = _components([units[u] for u in usable], confidence, p_both, p_treatment)
+    return CrossedVariance(components, unit_p, variance, blocks, n_permutations, reason)
+
+
+def _residual(y: np.ndarray) -> np.ndarray:
+    """What neither treatment nor block explains of a unit."""
+    return np.asarray(y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean())
+
+
+def _components(
+    units: Sequence[np.ndarray], confidence: float, p_both: float, p_treatment: float
+) -> dict[str, Component]:
+    n_units, n = len(units), len(units[0])
+    sizes = np.array([each.shape[1] for each in units])
+    s = len(sizes) / (1 / sizes).sum()
+    means = np.stack([each.mean(axis=1) for each in units])
+    by_treatment, by_unit, over_all = means.mean(axis=0), means.mean(axis=1), means.mean()
+    free = {
+        "residual": int((n - 1) * (sizes - 1).sum()), "block": int((sizes - 1).sum()),
+        "unit_treatment": (n_units - 1) * (n - 1), "treatment": n - 1, "unit": n_units - 1,
+    }  # fmt: skip
+    both = means - by_unit[:, None] - by_treatment + over_all
+    square = {
+        "residual": sum(float((_residual(each) ** 2).sum()) for each in units),
+        "block": sum(n * float(((each.mean(axis=0) - each.mean()) ** 2).sum()) for each in units),
+        "unit_treatment": s * float((both**2).sum()),
+        "treatment": s * n_units * float(((by_treatment - over_all) ** 2).sum()),
+        "unit": s * n * float(((by_unit - over_all) ** 2).sum()),
+    }
+    mean = {name: square[name] / free[name] for name in square}
+    tails = (1 - confidence) / 2, (1 + confidence) / 2
+
+    def ratio(name: str, below: str, times: float, p: float = nan) -> Component:
+        f = mean[name] / mean[below] if mean[below] > 0 else inf
+        quantiles = scipy.stats.f.ppf(tails[::-1], free[name], free[below])
+        ends = [max(0.0, mean[below] * (f / q - 1) / times) if f < inf else nan for q in quantiles]
+        return Component((mean[name] - mean[below]) / times, *ends, p)
+
+    parts = {"unit": 1, "block": -1, "unit_treatment": -1, "residual": 1}
+    value = sum(sign * mean[name] for name, sign in parts.items()) / (n * s)
+    spread = sum(mean[name] ** 2 / free[name] for name in parts) / (n * s) ** 2
+    freedom = value**2 / spread if spread > 0 and value > 0 else 0.0
+    unit_ends = [nan, nan]
+    if freedom >= 1:  # below, the estimate is all but lost in what it is a difference of
+        unit_ends = [freedom * value / q for q in scipy.stats.chi2.ppf(tails[::-1], freedom)]
+    residual = [square["residual"] / q for q in scipy.stats.chi2.ppf(tails[::-1], free["residual"])]
+    return {
+        "unit": Component(value, *unit_ends),
+        "treatment": ratio("treatment", "unit_treatment", n_units * s, p_treatment),
+        "unit_treatment": ratio("unit_treatment", "residual", s, p_both),
+        "block": ratio("block", "residual", n),
+        "residual": Component(mean["residual"], *residual),
+    }
+
+
+def _permuted(
+    units: Sequence[np.ndarray], usable: Sequence[int], n_permutations: int, seed: int
+) -> tuple[np.ndarray, float, float]:
+    """Find p of each unit, of γ and of β; a unit draws from its own generator, so its p does not hang on the others."""
+    unit_p = np.full(len(units), nan)
+    if not usable:
+        return unit_p, nan, nan
+    n = len(units[0])
+    seen = np.stack([units[u].mean(axis=1) for u in usable])
+    common = seen.mean(axis=0) - seen.mean()
+    plain, taken_out = (np.zeros((n_permutations, n)) for _ in range(2))
+    squares = np.zeros(n_permutations)
+    for u in usable:
+        y = units[u] - units[u].mean(axis=0)
+        rest = y - common[:, None]
+        step = max(1, CHUNK // y.size)
+        rng, own = np.random.default_rng([seed, u]), np.zeros(n_permutations)
+        for first in range(0, n_permutations, step):
+            stop = min(first + step, n_permutations)
+            orders = rng.permuted(np.broadcast_to(np.arange(n), (stop - first, y.shape[1], n)), axis=2)
+            means, residuals = (np.take_along_axis(each.T[None], orders, axis=2).mean(axis=1) for each in (y, rest))
+            own[first:stop] = (means**2).sum(axis=1)
+            plain[first:stop] += means
+            taken_out[first:stop] += residuals
+            squares[first:stop] += (residuals**2).sum(axis=1)
+        observed = float((y.mean(axis=1) ** 2).sum())
+        unit_p[u] = _p(own, observed)
+    if len(usable) < 2:
+        return unit_p, nan, nan
+    centred = seen - seen.mean(axis=1, keepdims=True)
+    both = centred - centred.mean(axis=0)
+    total = sum(units[u].shape[1] for u in usable)  # what is taken out takes a degree of freedom of each treatment
+    statistic = (squares - (taken_out**2).sum(axis=1) / len(usable)) * total / (total - 1)
+    p_both = _p(statistic, float((both**2).sum()))
+    return unit_p, p_both, _p((plain**2).sum(axis=1), float((centred.sum(axis=0) ** 2).sum()))
+
+
+def _p(drawn: np.ndarray, observed: float) -> float:
+    return float((1 + (drawn >= observed * (1 - 1e-12) - 1e-15).sum()) / (1 + len(drawn)))

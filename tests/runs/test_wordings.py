@@ -1,0 +1,61 @@
+"""Wordings from end to end: drawn from the same noises, split by source, told on the page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clinometer.studies.leaning.wordings import _readings
+from tests import quick
+from tests.toys import Eye, Painter, toy_suite
+
+pytestmark = [pytest.mark.pages]
+
+
+def two_wordings(n: int = 12) -> object:
+    asked = toy_suite(target=n, concepts=3).model_dump()
+    for category in asked["categories"].values():
+        for target in category["targets"]:
+            target["wordings"] = {"plain": target["prompt"], "longer": f"{target['prompt']}, seen from afar"}
+    return type(toy_suite()).checked(asked, source="test")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return quick.audit(Painter(), two_wordings(), out=tmp_path_factory.mktemp("wordings") / "run", encoder=Eye())
+
+
+def test_every_wording_has_its_verdict_and_every_concept_its_test(finished):
+    scores = finished.scores
+    parts = scores[(scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "mean")]
+    assert parts.concept.str.endswith((" (plain)", " (longer)")).all()
+    rows = scores[(scores.metric == "wording") & (scores.encoder == "mean")]
+    assert set(rows.component) == {"concept", "wording", "concept_wording", "noise", "image", "by_wording"}
+    tested = rows[rows.component == "by_wording"]
+    assert np.isfinite(tested.q).all()
+    assert (tested.n_target == 24).all()
+
+
+def test_the_readings_are_the_image_parts(finished):
+    scores, suite = finished.scores, finished.suite
+    from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
+    from clinometer.studies.leaning.scores.wordings import image_part_direction
+
+    direction = image_part_direction(encoder_embeddings(finished, suite, "eye"), study_design(suite))
+    readings = _readings(finished, suite, "eye", direction)
+    rows = scores[(scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "eye")]
+    values = rows.set_index("concept").value
+    for concept, by_wording in suite.wordings.items():
+        for order, target in enumerate(by_wording.values()):
+            assert readings[concept][order].mean() == pytest.approx(values[target], abs=1e-6)
+
+
+def test_the_page_tells_where_the_variance_comes_from(finished):
+    page = finished.directory.read_bytes("report.html").decode()
+    assert "Concept × wording" in page
+    assert "depends on its wording" in page
+
+
+def test_a_suite_without_wordings_has_no_such_rows(tmp_path):
+    run = quick.audit(Painter(), toy_suite(target=4), out=tmp_path / "run", encoder=Eye())
+    assert "wording" not in set(run.scores.metric)
