@@ -141,8 +141,8 @@ def _components(
     def ratio(name: str, below: str, times: float, p: float = nan) -> Component:
         f = mean[name] / mean[below] if mean[below] > 0 else inf
         quantiles = scipy.stats.f.ppf(tails[::-1], free[name], free[below])
-        ends = [max(0.0, mean[below] * (f / q - 1) / times) if f < inf else nan for q in quantiles]
-        return Component((mean[name] - mean[below]) / times, *ends, p)
+        low, high = (max(0.0, mean[below] * (f / q - 1) / times) if f < inf else nan for q in quantiles)
+        return Component((mean[name] - mean[below]) / times, low, high, p)
 
     parts = {"unit": 1, "block": -1, "unit_treatment": -1, "residual": 1}
     value = sum(sign * mean[name] for name, sign in parts.items()) / (n * s)
