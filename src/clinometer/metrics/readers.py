@@ -6,8 +6,8 @@ readable), which is an answer like any other. NaN is no answer: not asked, faile
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, inf, isfinite, nan, sqrt
 from typing import Final
@@ -32,6 +32,8 @@ PEOPLE: Final = "people"
 
 CANNOT_TELL: Final = "cannot tell"
 """The answer that is none of the groups, as the setting of a row names it."""
+
+UNDECIDABLE: Final = "a rating of every image would not decide: more images are needed"
 
 RESAMPLES: Final = 1_999
 
@@ -252,6 +254,41 @@ def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score
     ]  # fmt: skip
 
 
+def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
+    """``ratings_to_decide`` of each concept without any: planned from its corrected share and the reader's errors.
+
+    Of the group that is furthest from 1/K, if its share is what it was corrected to (:func:`ratings_to_decide`).
+    ``rows`` : those of :func:`clinometer.metrics.reading.reading_rows`.
+    """
+    k, planned = len(each.groups), []
+    mine = [
+        row
+        for row in rows
+        if (row.component, row.encoder, row.setting) == ("corrected_share", each.reader, each.question)
+    ]
+    for concept in each.concepts:
+        own = [row for row in mine if row.concept == concept.concept and 0 < row.value < 1]
+        images = int(concept.counts.sum())
+        about = Score(
+            metric=READING, component="ratings_to_decide", concept=concept.concept, category=concept.category,
+            encoder=each.reader, setting=each.question, n_target=images,
+        )  # fmt: skip
+        if not own:
+            planned.append(replace(about, reason="no corrected share between 0 and 1 to plan from"))
+            continue
+        furthest = max(own, key=lambda row: abs(row.value - 1 / k))
+        group, shares = each.groups.index(furthest.group), {row.group: row.value for row in own}
+        rates = each.known[:, group] / np.maximum(each.known.sum(axis=1), 1)
+        others = np.array([0.0 if name == furthest.group else shares.get(name, 0.0) for name in each.groups])
+        read_so = float(others @ rates / others.sum()) if others.sum() else float(np.delete(rates, group).mean())
+        needed = ratings_to_decide(
+            furthest.value, groups=k, images=images, recall=float(rates[group]), others_read_so=read_so
+        )
+        reason = "" if isfinite(needed) else UNDECIDABLE
+        planned.append(replace(about, group=furthest.group, value=needed, reason=reason))
+    return planned
+
+
 def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
     """``alpha`` of all readers (and people, by what most saw) together, and of each pair: ``encoder`` and ``group``."""
     people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
@@ -287,6 +324,6 @@ def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
                       null=1 / k, reason=share.reason, **about)  # type: ignore[arg-type]
                 for group, share in zip(read.groups, found.shares, strict=True)
             ]  # fmt: skip
-            why = "" if isfinite(found.more) else "a rating of every image would not decide: more images are needed"
+            why = "" if isfinite(found.more) else UNDECIDABLE
             rows.append(Score(component="ratings_to_decide", value=found.more, reason=why, **about))  # type: ignore[arg-type]
     return rows

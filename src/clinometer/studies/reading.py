@@ -9,7 +9,7 @@ import pandas as pd
 
 from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunNotFoundError
-from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, rated_rows
+from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.ratings.store import has_ratings, ratings_of
@@ -32,10 +32,15 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     require_reader(run, decider)
     tables = {reader: run.readings(reader) for reader in readers}
     answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table)]
+    judged = reading_rows(answered, decider=decider)
+    together = [row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)]
+    rated = {(row.encoder, row.setting, row.concept) for row in together if row.component == "ratings_to_decide"}
     rows = scores_table([
-        *reading_rows(answered, decider=decider),
+        *judged,
         *(row for each in answered for make in (confusion_rows, peer_rows) for row in make(each)),
-        *(row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)),
+        *together,
+        *(row for each in answered for row in planned_rows(each, judged)
+          if (row.encoder, row.setting, row.concept) not in rated),
     ])  # fmt: skip
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
 

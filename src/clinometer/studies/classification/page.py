@@ -18,6 +18,7 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.readers import readers
 from clinometer.report.rows import Row
 from clinometer.report.sections import masthead, measured_how, nothing_judged, protocol, table
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
@@ -247,6 +248,7 @@ CLASSIFICATION: Final = Page(
         Section("noise", "Noise samples", noise, "noise"),
         Section("pairs", "Pairs", pairs, "pairs"),
         Section("choices", "All classes", choices, "choices"),
+        Section("readers", "Readers", readers, "readers"),
         Section("gallery", "Portraits", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),

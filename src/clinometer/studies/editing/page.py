@@ -12,6 +12,7 @@ from clinometer.report.comparison import by_label
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
 from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.readers import readers
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead, measured_how, people, protocol, table
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
@@ -278,6 +279,7 @@ EDITING: Final = Page(
         Section("planted", "Planted", planted, "planted"),
         Section("skin", "Skin", skin, "skin"),
         Section("strips", "Before and after", strips, "strips"),
+        Section("readers", "Readers", readers, "readers"),
         Section("people", "People", people, "people"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),

@@ -15,6 +15,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.page import SHOWN, Page, Section, Summary, Verdicts, unmeasured
+from clinometer.report.readers import readers
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import masthead, measured_how, nothing_judged, nothing_told, table
 from clinometer.report.wording import (
@@ -388,6 +389,7 @@ CELLS: Final = Page(
         Section("masthead", "", lead, "masthead"),
         Section("verdicts", "Verdicts", verdict_list, "cells_verdicts"),
         Section("reader", "Reading", reader, "cells_reader"),
+        Section("readers", "Readers", readers, "readers"),
         Section("planted", "Planted truth", planted, "cells_planted"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),

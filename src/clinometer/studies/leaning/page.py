@@ -24,6 +24,7 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts, digits_of
+from clinometer.report.readers import readers
 from clinometer.report.rows import OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     masthead,
@@ -576,6 +577,7 @@ LEANING: Final = Page(
         Section("wordings", "Wordings", wordings, "wordings"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
+        Section("readers", "Readers", readers, "readers"),
         Section("people", "People", people, "people"),
         Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
         Section("own-text", "Own text encoder", own_text, "own_text"),

@@ -18,6 +18,7 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.readers import readers
 from clinometer.report.rows import Row
 from clinometer.report.sections import (
     masthead,
@@ -301,6 +302,7 @@ PAGE: Final = Page(
         Section("tests", "Tests", tests, "tests"),
         Section("distributions", "Prompt by prompt", distributions, "distributions"),
         Section("amplification", "From text to images", amplification, "amplification"),
+        Section("readers", "Readers", readers, "readers"),
         Section("people", "People", people, "people"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),

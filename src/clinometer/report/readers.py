@@ -1,0 +1,134 @@
+"""The section on readers: how each errs, what the concepts' shares are with and without its errors, who agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.metrics.bounds import READER
+from clinometer.metrics.reading import DECIDES, READING
+from clinometer.report import wording
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
+from clinometer.report.figures.marks import draw_cell, drawable, place
+from clinometer.report.page import View
+from clinometer.report.rows import Row
+
+CELL: Final = 92
+LABEL: Final = 170
+
+READ_AS: Final = ": read as "
+"""What stands between the question and the answer in the setting of a row of errors."""
+
+PEER_NAMES: Final[Mapping[str, tuple[str, str]]] = {
+    "parity_gap": ("T2I-BiasBench", "parity difference"),
+    "total_variation": ("HEIM", "total variation"),
+    "mean_absolute_deviation": ("DALL-Eval", "MAD"),
+    "standard_deviation": ("DALL-Eval", "STD"),
+    "entropy_bias": ("OpenBias", "1 − H / ln K"),
+    "bias_amplification": ("T2I-BiasBench", "amplification"),
+    "entropy": ("T2I-BiasBench", "entropy, bits"),
+    "kl_divergence": ("T2I-BiasBench", "KL divergence"),
+    "composite_bias": ("T2I-BiasBench", "composite"),
+}
+
+
+def readers(view: View) -> dict[str, Any] | None:
+    """Gather what readers say, question by question; None where none was asked."""
+    rows = view.scores.select(READING, encoder="*")
+    separations = [row for row in rows if row.component == "separation"]
+    if not separations:
+        return None
+    names = list(dict.fromkeys(row.setting for row in separations))
+    return {
+        "questions": [_question(view, place, name, rows) for place, name in enumerate(names)],
+        "peers": list(PEER_NAMES.items()),
+        "label": view.label,
+    }
+
+
+def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
+    own = [row for row in rows if row.setting == name or row.setting.startswith(name + READ_AS)]
+    separations = [row for row in own if row.component == "separation"]
+    decider = next((row for row in separations if row.flag == DECIDES), separations[0])
+    shares = [row for row in own if row.component == "corrected_share"]
+    decided = [row for row in shares if row.encoder == decider.encoder]
+    judged = [row for row in decided if row.verdict] or decided
+    keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
+    others = [row.encoder for row in separations if row.encoder != decider.encoder]
+    return {
+        "name": name,
+        "readers": [
+            {
+                "name": row.encoder,
+                "separation": row,
+                "recall": [each for each in own if (each.component, each.encoder) == ("recall", row.encoder)],
+                "figure": confusion_figure(view, row.encoder, own, f"errors{serial}-{place}"),
+            }
+            for place, row in enumerate(separations)
+        ],
+        "decider": decider,
+        "why": decider.reason,
+        "others": others,
+        "concepts": [
+            {
+                "row": row,
+                "raw": keys.get((row.encoder, "share", row.concept, row.group)),
+                "unread": keys.get((row.encoder, "unread", row.concept, "")),
+                "bounds": wording.interval(row.bound_low, row.bound_high) if row.has_bounds else "",
+                "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
+                "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
+                "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
+                "changes": READER in row.depends_on.split(),
+                "verdict": wording.verdict_in_full(row, view.label),
+            }
+            for row in judged
+        ],
+        "changing": sorted({row.concept for row in judged if READER in row.depends_on.split()}),
+        "has_rated": any(row.component == "rated_share" for row in own),
+        "agreement": [row for row in own if row.component == "alpha"],
+        "peer_rows": [
+            (concept, [keys.get((decider.encoder, peer, concept, "")) for peer in PEER_NAMES])
+            for concept in dict.fromkeys(row.concept for row in judged)
+        ],
+        "groups": list(dict.fromkeys(row.group for row in shares)),
+    }
+
+
+def confusion_figure(view: View, reader: str, rows: Sequence[Row], name: str) -> Figure | None:
+    """Draw what a reader answers to pictures of known groups: a row a group, a column an answer, counts in the cells.
+
+    On the diagonal stands the interval of the share that is read right.
+    """
+    cells = [row for row in rows if (row.component, row.encoder) == ("confusion", reader)]
+    if not any(row.n_target for row in cells):
+        return None
+    groups = list(dict.fromkeys(row.group for row in cells))
+    answers = list(dict.fromkeys(row.setting.partition(READ_AS)[2] for row in cells))
+    with canvas(LABEL + CELL * len(answers) + 10, 62 + CELL * 0.62 * len(groups)) as figure:
+        axes = place(figure, LABEL, 8, 10, 54)
+        for row in cells:
+            x, y = answers.index(row.setting.partition(READ_AS)[2]), groups.index(row.group)
+            if not isfinite(row.value):
+                axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+                continue
+            right = answers[x] == row.group
+            ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f} %" if right else wording.percent(row.value)
+            draw_cell(axes, x, y, Ink.ACCENT if right else Ink.B, row.value, f"{row.n_a:,}", ends, bold=right)
+        axes.set_xlim(-0.5, len(answers) - 0.5)
+        axes.set_ylim(len(groups) - 0.5, -0.5)
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(answers)), [drawable(view.label(answer), 13) for answer in answers])
+        axes.set_yticks(range(len(groups)), [drawable(wording.capitalised(view.label(g)), 22) for g in groups])
+        tidy(axes)
+        axes.grid(visible=False)
+        return finish(
+            figure,
+            name=name,
+            title=f"What {reader} answers to pictures of known groups",
+            description="One row a group that a picture is known to show, one column an answer. "
+            + "; ".join(
+                f"{row.n_a} of {row.n_target} {view.label(row.group)} {row.setting.partition(': ')[2]}" for row in cells
+            )
+            + ".",
+        )
