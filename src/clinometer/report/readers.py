@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from clinometer.metrics.bounds import READER
 from clinometer.metrics.reading import DECIDES, READING
+from clinometer.metrics.two_runs import READER
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import draw_cell, drawable, place
