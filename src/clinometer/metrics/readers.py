@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil, inf, isfinite, nan, sqrt
+from math import ceil, inf, isfinite, nan
 from typing import Final
 
 import numpy as np
@@ -21,9 +21,9 @@ from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
 from clinometer.metrics.reading import READING, AnsweredQuestion
 from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
-from clinometer.stats.multiplicity import images_to_detect
 from clinometer.stats.prediction_powered import RatedShare, rated_share, wilson_at
 from clinometer.stats.proportion import wilson_interval
 
@@ -168,24 +168,27 @@ def ratings_to_decide(
         1/n_eff = (1 − ρ²) (1/n − 1/N) + 1/N          ρ² = (π r − π f)² / (π (1 − π) f (1 − f)),  f = π r + (1 − π) q
 
     with π the share, r = ``recall`` and q = ``others_read_so`` how often the reader reads the group, and another group,
-    as this group. n_eff is what a test of one share of K at ``alpha / K`` needs for ``power``.
+    as this group. n_eff is what a score test of 1/K at ``alpha / K`` needs for ``power``.
 
     Returns
     -------
-    Whole images, at most ``images``; NaN where the share is 1/K, or where a rating of every image would not do.
+    Whole images, ten at least and ``images`` at most; NaN where the share is 1/K, or where a rating of every image
+    would not do.
 
     Examples
     --------
     Of 400 images, a share of .65 instead of ½; alone, and beside a reader that errs in a tenth:
 
     >>> ratings_to_decide(0.65, images=400), ratings_to_decide(0.65, images=400, recall=0.9, others_read_so=0.1)
-    (97.0, 44.0)
+    (103.0, 47.0)
     """
     if groups < 2 or not 0 < share < 1:
         raise InvalidInputError(f"expected a share between 0 and 1 of two groups or more, found {share} of {groups}")
     if share == 1 / groups:
         return nan
-    needed = images_to_detect(share - 1 / groups, sqrt(share * (1 - share)), power=power, alpha=alpha / groups)
+    parity, z = 1 / groups, scipy.stats.norm.ppf([1 - alpha / groups / 2, power])
+    reach = float(z @ np.sqrt([parity * (1 - parity), share * (1 - share)]))
+    needed = (reach / (share - parity)) ** 2
     of_all = 0.0 if images is None else 1 / images
     read = share * recall + (1 - share) * others_read_so
     explained = share * (recall - read) ** 2 / ((1 - share) * read * (1 - read)) if 0 < read < 1 else 0.0
@@ -193,7 +196,8 @@ def ratings_to_decide(
     if room < -1e-12:
         return nan
     left = max(1 - explained, 1e-12)
-    return float(ceil(1 / (max(room, 0.0) / left + of_all) - 1e-9))
+    rated = max(ceil(1 / (max(room, 0.0) / left + of_all) - 1e-9), FEWEST_IMAGES)
+    return float(rated if images is None else min(rated, images))
 
 
 def reader_agreement(
@@ -285,7 +289,7 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
             furthest.value, groups=k, images=images, recall=float(rates[group]), others_read_so=read_so
         )
         reason = "" if isfinite(needed) else UNDECIDABLE
-        planned.append(replace(about, group=furthest.group, value=needed, reason=reason))
+        planned.append(replace(about, value=needed, reason=reason))
     return planned
 
 

@@ -53,7 +53,10 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     decider = next((row for row in separations if row.flag == DECIDES), separations[0])
     shares = [row for row in own if row.component == "corrected_share"]
     decided = [row for row in shares if row.encoder == decider.encoder]
-    judged = [row for row in decided if row.verdict] or decided
+    judged = [
+        min((row for row in decided if row.concept == concept), key=_telling)
+        for concept in dict.fromkeys(row.concept for row in decided)
+    ]
     keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
     others = [row.encoder for row in separations if row.encoder != decider.encoder]
     return {
@@ -79,20 +82,25 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
                 "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
                 "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
-                "changes": READER in row.depends_on.split(),
+                "changes": any(READER in other.depends_on.split() for other in decided if other.concept == row.concept),
                 "verdict": wording.verdict_in_full(row, view.label),
             }
             for row in judged
         ],
-        "changing": sorted({row.concept for row in judged if READER in row.depends_on.split()}),
+        "changing": list(dict.fromkeys(row.concept for row in decided if READER in row.depends_on.split())),
         "has_rated": any(row.component == "rated_share" for row in own),
         "agreement": [row for row in own if row.component == "alpha"],
         "peer_rows": [
             (concept, [keys.get((decider.encoder, peer, concept, "")) for peer in PEER_NAMES])
-            for concept in dict.fromkeys(row.concept for row in judged)
+            for concept in dict.fromkeys(row.concept for row in decided)
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
     }
+
+
+def _telling(row: Row) -> tuple[bool, bool, float]:
+    """Sort the shares of a concept: the group that it leans to first, then by how far one stands out."""
+    return (not row.verdict, not (row.side and row.side == row.group), row.p if isfinite(row.p) else 1.0)
 
 
 def confusion_figure(view: View, reader: str, rows: Sequence[Row], name: str) -> Figure | None:

@@ -1,0 +1,71 @@
+"""The section on readers, made of rows as a run has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clinometer.metrics.readers import (
+    ReadImages,
+    agreement_rows,
+    confusion_rows,
+    peer_rows,
+    planned_rows,
+)
+from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
+from clinometer.report.page import View
+from clinometer.report.readers import PEER_NAMES, readers
+from clinometer.studies.common import scores_table
+from clinometer.suites import load_suite
+
+GROUPS = ("man", "woman")
+GOOD, POOR = np.array([[60, 2, 2], [3, 61, 0]]), np.array([[40, 20, 4], [15, 40, 9]])
+
+
+def answered(reader, known, *counts):
+    concepts = tuple(
+        ConceptAnswers(name, "jobs", np.array(own)) for name, own in zip(("doctor", "nurse"), counts, strict=True)
+    )
+    return AnsweredQuestion(reader, "gender", GROUPS, concepts, known, "labels")
+
+
+@pytest.fixture
+def view():
+    """Two readers that differ on nurses, and agree on doctors."""
+    each = [answered("good", GOOD, (38, 2, 0), (4, 36, 0)), answered("poor", POOR, (28, 10, 2), (30, 7, 3))]
+    rows = reading_rows(each)
+    said = {name: np.random.default_rng(k).integers(0, 3, 80).astype(float) for k, name in enumerate(("good", "poor"))}
+    concepts = (("doctor", "jobs", np.arange(40)), ("nurse", "jobs", np.arange(40, 80)))
+    rows += agreement_rows(ReadImages("gender", GROUPS, concepts, said, np.zeros((0, 80))))
+    rows += [
+        row for own in each for made in (confusion_rows(own), peer_rows(own), planned_rows(own, rows)) for row in made
+    ]
+    return View.of_scores(load_suite("reference"), scores_table(rows))
+
+
+def test_the_verdict_follows_the_better_reader_and_what_another_changes_is_marked(view):
+    (question,) = readers(view)["questions"]
+    assert question["decider"].encoder == "good"
+    assert question["why"].startswith("it tells the groups apart best")
+    assert question["changing"] == ["nurse"]
+    assert [(c["row"].concept, c["changes"]) for c in question["concepts"]] == [("doctor", False), ("nurse", True)]
+    assert question["others"] == ["poor"]
+    assert [row.encoder for row in question["agreement"]] == ["good"]
+    assert len(question["peer_rows"][0][1]) == len(PEER_NAMES)
+    assert all(row is not None for _, rows in question["peer_rows"] for row in rows)
+    assert all(c["more"].value >= 10 for c in question["concepts"])
+
+
+def test_errors_are_drawn_with_every_count(view):
+    for each, table in zip(readers(view)["questions"][0]["readers"], (GOOD, POOR), strict=True):
+        for count in table.ravel():
+            assert f"{count}" in each["figure"].svg
+    assert "60 of 64" in readers(view)["questions"][0]["readers"][0]["figure"].svg
+
+
+def test_a_run_that_nobody_read_has_no_section():
+    assert readers(View.of_scores(load_suite("reference"), scores_table([]))) is None
+
+
+def test_readers_are_no_encoders(view):
+    assert view.encoders == []
