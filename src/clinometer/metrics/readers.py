@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
-from clinometer.metrics.reading import READING, AnsweredQuestion
-from clinometer.metrics.records import Score
+from clinometer.metrics.reading import AnsweredQuestion
+from clinometer.metrics.records import READING, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence

@@ -19,15 +19,11 @@ from typing import Final
 
 import numpy as np
 
-from clinometer.metrics.records import Score, corrected
+from clinometer.metrics.records import DECIDES, READING, Score, corrected
 from clinometer.metrics.two_runs import MISSING, READER, UNREAD, bears_out
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, OTHERS, ReasonCode, Verdict, judge_family
 from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
 from clinometer.stats.proportion import wilson_interval
-
-READING: Final = "reading"
-DECIDES: Final = "decides"
-"""The flag of the reader whose verdicts stand."""
 
 BEST: Final = "it tells the groups apart best of the readers, by the smallest singular value of its errors"
 NAMED: Final = "the reader that was named"

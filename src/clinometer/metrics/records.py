@@ -18,6 +18,12 @@ OWN_TEXT: Final = "own_text"
 PRIOR: Final = "prior"
 """The metric of numbers that rest on the image embeddings that the audited model's prior draws."""
 
+READING: Final = "reading"
+"""The metric of numbers that rest on readers' answers."""
+
+DECIDES: Final = "decides"
+"""The flag of the reader whose verdicts stand."""
+
 OF_THE_MODEL: Final = (OWN_TEXT, PRIOR)
 """Metrics that rest on no encoder of the audit."""
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from clinometer.metrics.reading import READING
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
-from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, Row, Scores
+from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, READING_METRIC, Row, Scores
 from clinometer.report.wording import HEADINGS, NOTES, VERDICT_GROUPS, Label, VerdictGroup, verdict_group_of
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class View:
     @cached_property
     def encoders(self) -> list[str]:
         """Names of the single encoders, in stored order; rows that no encoder made, as those of refusals, name none."""
-        rows = (row for row in self.scores if row.metric not in (*METRICS_OF_THE_MODEL, READING))
+        rows = (row for row in self.scores if row.metric not in (*METRICS_OF_THE_MODEL, READING_METRIC))
         return list(dict.fromkeys(row.encoder for row in rows if row.encoder not in (MEAN, "")))
 
 

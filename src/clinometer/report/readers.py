@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from clinometer.metrics.reading import DECIDES, READING
-from clinometer.metrics.two_runs import READER
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import draw_cell, drawable, place
 from clinometer.report.page import View
-from clinometer.report.rows import Row
+from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, Row
 
 CELL: Final = 92
 LABEL: Final = 170
@@ -35,7 +33,7 @@ PEER_NAMES: Final[Mapping[str, tuple[str, str]]] = {
 
 def readers(view: View) -> dict[str, Any] | None:
     """Gather what readers say, question by question; None where none was asked."""
-    rows = view.scores.select(READING, encoder="*")
+    rows = view.scores.select(READING_METRIC, encoder="*")
     separations = [row for row in rows if row.component == "separation"]
     if not separations:
         return None
@@ -50,7 +48,7 @@ def readers(view: View) -> dict[str, Any] | None:
 def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
     own = [row for row in rows if row.setting == name or row.setting.startswith(name + READ_AS)]
     separations = [row for row in own if row.component == "separation"]
-    decider = next((row for row in separations if row.flag == DECIDES), separations[0])
+    decider = next((row for row in separations if row.flag == DECIDING_FLAG), separations[0])
     shares = [row for row in own if row.component == "corrected_share"]
     decided = [row for row in shares if row.encoder == decider.encoder]
     judged = [
@@ -58,6 +56,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         for concept in dict.fromkeys(row.concept for row in decided)
     ]
     keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
+    changing = list(dict.fromkeys(row.concept for row in decided if wording.changes_with_reader(row)))
     others = [row.encoder for row in separations if row.encoder != decider.encoder]
     return {
         "name": name,
@@ -82,12 +81,14 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
                 "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
                 "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
-                "changes": any(READER in other.depends_on.split() for other in decided if other.concept == row.concept),
+                "changes": any(
+                    BY_READER in other.depends_on.split() for other in decided if other.concept == row.concept
+                ),
                 "verdict": wording.verdict_in_full(row, view.label),
             }
             for row in judged
         ],
-        "changing": list(dict.fromkeys(row.concept for row in decided if READER in row.depends_on.split())),
+        "changing": changing,
         "has_rated": any(row.component == "rated_share" for row in own),
         "agreement": [row for row in own if row.component == "alpha"],
         "peer_rows": [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from clinometer.metrics.records import OF_THE_MODEL, OWN_TEXT, PRIOR, Score
+from clinometer.metrics.records import DECIDES, OF_THE_MODEL, OWN_TEXT, PRIOR, READING, Score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +16,8 @@ MEAN = "mean"
 OWN_TEXT_METRIC = OWN_TEXT
 PRIOR_METRIC = PRIOR
 METRICS_OF_THE_MODEL = OF_THE_MODEL
+READING_METRIC = READING
+DECIDING_FLAG = DECIDES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -339,6 +339,11 @@ def assumption(row: Row) -> str:
     return f", if {' and '.join(held)}" if held and not not_measured(row) else ""
 
 
+def changes_with_reader(row: Row) -> bool:
+    """Tell whether another reader does not bear the verdict out."""
+    return BY_READER in row.depends_on.split()
+
+
 def said_of(row: Row, label: Label = str) -> str:
     """Say a verdict after its subject: ``leans to men``, ``is undecided``, ``has no verdict``."""
     if not row.defined:
