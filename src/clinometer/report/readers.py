@@ -81,9 +81,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
                 "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
                 "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
-                "changes": any(
-                    BY_READER in other.depends_on.split() for other in decided if other.concept == row.concept
-                ),
+                "changes": row.concept in changing,
                 "verdict": wording.verdict_in_full(row, view.label),
             }
             for row in judged
