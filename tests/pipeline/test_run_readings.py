@@ -13,12 +13,20 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import EngineError, ModelError, RunCorruptError, RunError, RunMismatchError, SuiteError
+from clinometer.errors import (
+    EngineError,
+    InvalidInputError,
+    ModelError,
+    RunCorruptError,
+    RunError,
+    RunMismatchError,
+    SuiteError,
+)
 from clinometer.metrics import corrected_shares
 from clinometer.models import Card, Reading
 from clinometer.models.readers.encoders import EncoderReader
 from tests import quick
-from tests.toys import Eye, Notes, Painter, toy_suite
+from tests.toys import Eye, Notes, Painter, paint, toy_suite
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
@@ -445,6 +453,31 @@ def test_the_verdicts_of_the_reader_that_is_named_stand(tmp_path):
     assert cm.open_run(run.url).record["options"]["verdict_reader"] == "blind"
     cm.score_run(run.url, verdict_reader="")
     assert decides()[0] == {"glance"}
+
+
+def test_labelled_pictures_of_a_folder_show_how_a_reader_errs(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder, labels = tmp_path / "labelled", ["file,group"]
+    folder.mkdir()
+    for number in range(30):
+        group, word = (("man", "men"), ("woman", "women"), ("other", "others"))[number % 3]
+        paint(f"old {word}", number).save(folder / f"{number}.png")
+        labels.append(f"{number}.png,{group}")
+    (folder / "labels.csv").write_text("\n".join(labels) + "\n")
+    cm.read_run(place, reader=Glance(), truth=folder / "labels.csv")
+    run = cm.open_run(place)
+    rows = run.scores[lambda table: (table.metric == "reading") & (table.component == "corrected_share")]
+    assert set(rows.test) == {"labelled pictures of a folder, which need not be misread as these are"}
+    assert set(rows.n_a) == {10}
+    assert verify_run(place) > 0
+    idle = Glance()
+    cm.read_run(place, reader=idle, truth=folder / "labels.csv")
+    assert idle.asked == 0
+    with pytest.raises(InvalidInputError, match="truth: found 2 questions, expected the one that the labels answer"):
+        cm.read_run(place, reader=Glance(), question=["gender", "age"], truth=folder / "labels.csv")
+    (place / "readings/glance/known.parquet").unlink()
+    with pytest.raises(RunCorruptError, match=r"known\.parquet"):
+        verify_run(place)
 
 
 def test_old_runs_open_and_have_no_rows_of_readers(place):

@@ -131,7 +131,22 @@ def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
     assert "--budget" in shown.output
 
 
+def test_readings_are_counted_and_priced(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04, answer_price=0.001)
+    assert plan.answers == len(pilot.plan)
+    assert plan.answers_cost == pytest.approx(0.001 * plan.answers, abs=0.01)
+    assert plan.cost_needed == pytest.approx(0.041 * plan.images_needed, abs=0.01)
+    twice = toy_suite(readings=["gender", "age"])
+    assert cm.plan(twice, answer_price=1).answers_cost == 2 * twice.image_count
+    asked = ["plan", "--suite", "reference", "--answer-price", "0.5"]
+    shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
+    images = load_suite("reference").image_count
+    assert f"A reader of them gives {images:,} answers. At 0.5 each they cost {images / 2:,.2f}." in shown
+
+
 def test_bad_input_is_named(pilot):
+    with pytest.raises(InvalidInputError, match="answer_price: expected 0 or more, found -1"):
+        cm.plan(pilot=pilot.url, answer_price=-1)
     with pytest.raises(InvalidInputError, match="price: expected 0 or more, found -1"):
         cm.plan("reference", price=-1)
     with pytest.raises(InvalidInputError, match="effect: expected a positive number, found -1"):

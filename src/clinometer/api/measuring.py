@@ -38,6 +38,7 @@ def plan(
     power: float = 0.8,
     alpha: float = 0.05,
     price: float = 0.0,
+    answer_price: float = 0.0,
     images: int | None = None,
     concepts: int | str | Sequence[str] | None = None,
 ) -> Plan:
@@ -48,7 +49,7 @@ def plan(
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
     images, concepts : as of :func:`audit`: the suite whose images and cost are told has so many.
-    effect, margin, power, alpha, price : see :func:`clinometer.pipeline.planning.plan_audit`.
+    effect, margin, power, alpha, price, answer_price : see :func:`clinometer.pipeline.planning.plan_audit`.
 
     Raises
     ------
@@ -63,7 +64,10 @@ def plan(
     )
     asked = ask(images=images, concepts=concepts)
     audited_suite = audited_suite.with_options(images=asked.images, concepts=asked.concepts)
-    return plan_audit(audited_suite, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
+    return plan_audit(
+        audited_suite, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price,
+        answer_price=answer_price,
+    )  # fmt: skip
 
 
 def association_test(
@@ -206,7 +210,7 @@ def read_images(
     ----------
     folder : image files, at any depth.
     reader : as of :func:`clinometer.models.load_reader`, or an object that reads.
-    question : a built-in question (gender, age) or a YAML file.
+    question : a built-in question (gender, age, monk) or a YAML file.
     truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all. The shares of the
         groups among the others are corrected by the reader's errors on these. Of an open question ``file`` and
         ``concept``; without it the concept of a picture is the folder within ``folder`` that it lies in.

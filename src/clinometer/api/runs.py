@@ -23,7 +23,7 @@ from clinometer.pipeline.export import export_run, metric_latex
 from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
-from clinometer.pipeline.reading import OpenAnswers, distribute
+from clinometer.pipeline.reading import OpenAnswers, distribute, read_known
 from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
@@ -136,6 +136,7 @@ def read_run(
     *,
     reader: str | Reader | Sequence[str | Reader] = "reference",
     question: str | Path | Sequence[str | Path] = (),
+    truth: str | os.PathLike[str] | None = None,
     budget: float | None = None,
     device: str = "auto",
     engine: str | Engine = "local",
@@ -150,7 +151,9 @@ def read_run(
     reader : as of :func:`clinometer.models.load_reader`, objects that read, or several of either.
     question : names of the suite's questions, built-in ones, or YAML files; by default all that the suite asks, or to
         which of its groups a person belongs. The run keeps what it was asked.
-    budget : what the missing answers may cost, of readers with a price.
+    truth : a CSV file with the columns ``file`` and ``group`` (an answer to the question), beside pictures of a folder:
+        how each reader errs is measured on them, in place of the attribute images. It takes one question.
+    budget : what the missing answers may cost, of readers with a price; those about a folder's pictures have their own.
     engine, workers : who reads, as of :func:`audit`.
     **options : ``price`` and ``base_url`` of readers behind an endpoint.
 
@@ -166,6 +169,11 @@ def read_run(
     """
     progress, opened_run = progress or NoProgress(), Run(run)
     asked = questions_of(opened_run.suite, reader, question)
+    if truth is not None and len(asked) != 1:
+        raise InvalidInputError(
+            f"found {len(asked)} questions, expected the one that the labels answer; name it as the question",
+            field="truth",
+        )
     models = Models()
     with opened_run.directory.locked():
         opened_run.ledger.forget_missing()
@@ -179,6 +187,8 @@ def read_run(
         with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
             executor = executor_of(engine_at_work, None, {}, recipes)
             read_all(opened_run, readers, asked, progress, executor)
+            if truth is not None:
+                read_known(opened_run, readers, asked[0], truth, progress, budget=budget)
             if opened_run.is_scored:
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)

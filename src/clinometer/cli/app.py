@@ -63,6 +63,7 @@ def plan(
     power: Annotated[float, typer.Option(help="Probability of deciding.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Level of the tests, of a concept by itself.")] = 0.05,
     price: Annotated[float, typer.Option(help="What an image costs, of a model behind an API.")] = 0.0,
+    answer_price: Annotated[float, typer.Option(help="What an answer costs, of a reader behind an API.")] = 0.0,
 ) -> None:
     """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
     from clinometer import api
@@ -75,6 +76,7 @@ def plan(
         power=power,
         alpha=alpha,
         price=price,
+        answer_price=answer_price,
         images=images,
         concepts=concepts,
     )
@@ -132,6 +134,8 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
     costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
     suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
     console.print(f"{suite} draws {plan.images:,} images.{costs}")
+    asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
+    console.print(f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}")
     if not plan.pilot:
         console.print(
             "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
@@ -154,7 +158,7 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
             f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
             + (" one after another" if plan.by_server else "")
             + f", {plan.gigabytes:.2g} GB"
-            + (f"; at {plan.price:g} each, --budget {plan.cost_needed:.2f}." if plan.price else ".")
+            + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
         )
     if plan.alpha > plan.alpha_for_verdicts:
         console.print(

@@ -240,8 +240,8 @@ def read(
         typer.Option(
             "--question",
             "-q",
-            help="gender, age, a YAML file with a question, or one of the suite's by its name. Of a run repeatable. "
-            "[default: gender, of a run what its suite asks]",
+            help="gender, age, monk, a YAML file with a question, or one of the suite's by its name. Of a run "
+            "repeatable. [default: gender, of a run what its suite asks]",
         ),
     ] = None,
     truth: Annotated[
@@ -288,7 +288,7 @@ def read(
         with LiveProgress() as progress:
             answers = api.read_run(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                engine=engine, workers=workers, progress=progress, **server,
+                truth=truth, engine=engine, workers=workers, progress=progress, **server,
             )  # fmt: skip
         run = api.open_run(folder)
         for name, said in answers.items():

@@ -41,6 +41,8 @@ class Plan:
         attribute images grown alike; NaN without a pilot.
     seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
     price : what an image costs, of a model that has a price.
+    answers : those of one reader to the suite's questions, of every image as it stands.
+    answer_price : what an answer costs, of a reader that has a price.
     by_server : the pilot's images came from a server, which draws several at once: ``seconds_per_image`` is what each
         of them took.
     pilot : the pilot's place, or empty.
@@ -56,6 +58,8 @@ class Plan:
     seconds_per_image: float = nan
     bytes_per_image: float = nan
     price: float = 0.0
+    answers: int = 0
+    answer_price: float = 0.0
     by_server: bool = False
     pilot: str = ""
 
@@ -87,9 +91,15 @@ class Plan:
         return cost(self.images, self.price)
 
     @property
+    def answers_cost(self) -> float:
+        """What one reader's answers cost for the suite as it stands."""
+        return cost(self.answers, self.answer_price)
+
+    @property
     def cost_needed(self) -> float:
-        """What ``images_needed`` cost; what ``--budget`` then has to be."""
-        return cost(self.images_needed, self.price)
+        """What ``images_needed`` and one reader's answers to them cost; what ``--budget`` then has to be."""
+        a_picture = self.answers / self.images if self.images else 0.0
+        return cost(self.images_needed, self.price) + cost(self.images_needed * a_picture, self.answer_price)
 
     @property
     def gigabytes(self) -> float:
@@ -106,6 +116,7 @@ def plan_audit(
     power: float = 0.8,
     alpha: float = 0.05,
     price: float = 0.0,
+    answer_price: float = 0.0,
 ) -> Plan:
     """Plan an audit of a leaning suite.
 
@@ -115,7 +126,7 @@ def plan_audit(
         taken to grow alike, so the standard error falls as 1/√n.
     effect : the size of the image part that is to be detected; by default each concept's own estimate in the pilot.
     margin : within which balance is to be shown; by default the suite's.
-    price : what an image costs.
+    price, answer_price : what an image costs, and what an answer of a reader costs.
 
     Raises
     ------
@@ -127,8 +138,9 @@ def plan_audit(
     for name, value in (("effect", effect), ("margin", margin)):
         if value is not None and not value > 0:
             raise InvalidInputError(f"expected a positive number, found {value}", field=name)
-    if not price >= 0:
-        raise InvalidInputError(f"expected 0 or more, found {price}", field="price")
+    for name, value in (("price", price), ("answer_price", answer_price)):
+        if not value >= 0:
+            raise InvalidInputError(f"expected 0 or more, found {value}", field=name)
     if not isinstance(suite, LeaningSuite):
         raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
     suite.pair_for("plan")
@@ -140,6 +152,8 @@ def plan_audit(
         "alpha": alpha,
         "images": suite.image_count,
         "price": price,
+        "answers": suite.image_count * len(suite.questions()),
+        "answer_price": answer_price,
     }
     if pilot is None:
         shares = pd.DataFrame(

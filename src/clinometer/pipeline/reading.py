@@ -29,8 +29,8 @@ from clinometer.models.files.folder import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
 from clinometer.models.weights import file_hash
-from clinometer.runs import Directory, Progress
-from clinometer.runs.answers import ANSWERED, FAILED, question_of
+from clinometer.runs import Directory, Progress, Run
+from clinometer.runs.answers import ANSWERED, FAILED, KNOWN_SCHEMA, question_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.suites.question import QuestionSpec
 
@@ -282,3 +282,28 @@ def _judged(card: Card, question: Question, table: pd.DataFrame, *, has_truth: b
     matrix = confusion_matrix(table["truth"][known].map(column).to_numpy(int), answered[known], len(groups))
     shares = corrected_shares(answers, matrix.counts) if answers.sum() else None
     return FolderReadings(card, question, table, matrix, answers, shares)
+
+
+def read_known(
+    run: Run,
+    readers: Sequence[Reader],
+    spec: QuestionSpec,
+    truth: str | os.PathLike[str],
+    progress: Progress,
+    *,
+    budget: float | None = None,
+) -> None:
+    """Have a run's readers read the labelled pictures beside ``truth``, and keep in the run how each errs.
+
+    Raises
+    ------
+    InvalidInputError, ImportManifestError, ModelError, RunError
+        As :func:`read_folder`.
+    """
+    folder = Path(truth).parent
+    out = Path("readings") / folder.resolve().name
+    for reader in readers:
+        found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget)
+        labelled = found.table[found.table.truth.notna()].assign(question=spec.name)
+        run.answers.write_known(reader.card, spec.name, labelled[KNOWN_SCHEMA.names].to_dict("records"))
+    run.end_stage()

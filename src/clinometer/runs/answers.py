@@ -34,6 +34,7 @@ ANSWERED: Final = {
     "reason": pa.string(),
 }  # fmt: skip
 READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
+KNOWN_SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string()})
 _SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason"))
 
 SHOWN_ROLES: Final = ("attribute", "portrait")
@@ -47,6 +48,11 @@ def question_of(spec: QuestionSpec) -> Question:
     """Turn a question of a suite or a file into one that readers take."""
     answers = tuple(Answer(group, answer.text, answer.labels) for group, answer in spec.answers.items())
     return Question(spec.name, spec.text, answers)
+
+
+def known_name(reader: str) -> str:
+    """Where a reader's answers about labelled pictures lie."""
+    return f"{readings_name(reader)}/known.parquet"
 
 
 class ReaderCards(ModelCards):
@@ -146,6 +152,24 @@ class Answers:
         metadata = {"reader": card.fingerprint, "card": json.dumps(asdict(card))}
         self._ledger.write_table(
             readings_name(card.name, part), pa.Table.from_pylist(list(rows), READINGS_SCHEMA.with_metadata(metadata))
+        )
+
+    def write_known(self, card: Card, question: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write what a reader answered about labelled pictures of a folder, beside what it did to other questions."""
+        record = {"name": card.name, "fingerprint": card.fingerprint}
+        others = [row for row in self.known(record) if row["question"] != question]
+        table = pa.Table.from_pylist([*others, *rows], KNOWN_SCHEMA.with_metadata({"reader": card.fingerprint}))
+        self._ledger.write_table(known_name(card.name), table)
+
+    def known(self, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a reader answered about labelled pictures, each with its ``truth``; nothing where none were given."""
+        name = known_name(reader["name"])
+        if not self._directory.exists(name):
+            self._ledger.require_there([name])
+            return []
+        table = self._ledger.read_table(name, way_out=READ_AGAIN)
+        return (
+            table.to_pylist() if (table.schema.metadata or {}).get(b"reader") == reader["fingerprint"].encode() else []
         )
 
     def table(self, reader: Mapping[str, Any], questions: Mapping[str, QuestionSpec], suite: Suite) -> pd.DataFrame:

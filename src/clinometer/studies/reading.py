@@ -11,11 +11,13 @@ from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
+from clinometer.runs.answers import KNOWN_SCHEMA
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.ratings.store import has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table
 
+LABELLED = "labelled pictures of a folder, which need not be misread as these are"
 ATTRIBUTE_IMAGES = "attribute images, which need not show what they were drawn for"
 
 
@@ -66,13 +68,14 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
     """Count a reader's answers to each question, by concept and by known group; a picture counts once."""
     lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
+    labelled = pd.DataFrame(run.answers.known(run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
     for question, spec in run.readers.questions(reader).items():
         if spec.kind == "open":  # its answers are no groups: see pipeline.reading.distribute
             continue
-        rows = table[table.question == question]
         names = list(spec.answers)
-        column = rows.answer.map({name: k for k, name in enumerate(names)}).fillna(len(names)).astype(int)
-        rows = rows.assign(column=column)
+        numbers = {name: k for k, name in enumerate(names)}
+        rows = table[table.question == question]
+        rows = rows.assign(column=rows.answer.map(numbers).fillna(len(names)).astype(int))
         targets = rows[rows.role == "target"]
         once = targets.drop_duplicates(["concept", "sha256"])
         concepts = tuple(
@@ -86,11 +89,15 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
             )
             for concept, own in once.groupby("concept", sort=False)
         )
-        shown = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"])
+        shown, source = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"]), ATTRIBUTE_IMAGES
+        of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
+        if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
+            column = of_folder.answer.map(numbers).fillna(len(names)).astype(int)
+            shown, source = of_folder.assign(column=column), LABELLED
         known = np.zeros((len(names), len(names) + 1), int)
-        np.add.at(known, (shown.truth.map({name: k for k, name in enumerate(names)}).to_numpy(int), shown.column), 1)
+        np.add.at(known, (shown.truth.map(numbers).to_numpy(int), shown.column.to_numpy(int)), 1)
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
-        yield AnsweredQuestion(reader, question, groups, concepts, known, ATTRIBUTE_IMAGES)
+        yield AnsweredQuestion(reader, question, groups, concepts, known, source)
 
 
 def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadImages]:
