@@ -144,6 +144,33 @@ def test_a_variant_that_the_hub_does_not_have_is_named(outcomes):
     assert message.startswith("variant: ")
 
 
+AUDIT = "import json, sys; import clinometer; clinometer.audit(**json.loads(sys.argv[1]))"
+WITHOUT_TORCH = f"import sys; sys.modules['torch'] = None; {AUDIT}"
+
+
+@pytest.mark.slow
+def test_a_finished_audit_of_hub_ids_is_repeated_without_torch_until_the_branch_moves(hub, tmp_path):
+    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(few))
+    asked = {
+        "model": "maker/pipeline", "encoder": "maker/clip", "suite": str(tmp_path / "toy.yaml"),
+        "out": str(tmp_path / "run"), "steps": 1, "device": "cpu", "resamples": 999, "report": False,
+    }  # fmt: skip
+
+    def audit(code, **environment):
+        return run(hub, tmp_path / "home", "-c", code, json.dumps(asked), **environment)
+
+    assert (done := audit(AUDIT)).returncode == 0, done.stderr
+    assert (done := audit(WITHOUT_TORCH)).returncode == 0, done.stderr
+    assert (done := audit(WITHOUT_TORCH, HF_HUB_OFFLINE="1")).returncode == 0, done.stderr
+    repository = hub.repositories["maker/pipeline"]
+    repository.commit = "d00d" + "0" * 36
+    try:
+        assert "torch" in audit(WITHOUT_TORCH).stderr
+    finally:
+        repository.commit = COMMIT
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_an_audit_by_hub_ids_opens_with_the_token_and_keeps_the_commits_alone(hub, tmp_path):

@@ -171,3 +171,34 @@ def test_a_hub_id_that_is_none_may_be_a_misspelt_architecture(spec, hint):
     assert said.startswith(f"{spec}: it is not in the local cache")
     assert ("did you mean" in said) == (hint is not None)
     assert hint is None or said.endswith(f"did you mean {hint}?")
+
+
+def test_a_plug_in_is_stamped_by_its_package_where_its_source_is_none_or_a_path(tmp_path, monkeypatch):
+    package, info = tmp_path / "some_maker", tmp_path / "some_maker-1.0.dist-info"
+    package.mkdir()
+    info.mkdir()
+    (package / "__init__.py").write_text("def load(source): ...")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-maker\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[clinometer.generators]\nsome-maker = some_maker:load\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    stamps = registry.stamps_of("some-maker")
+    assert stamps
+    assert registry.stamps_of("some-maker:a-model-on-a-server") is None
+    assert registry.stamps_of(f"some-maker:{info}") not in (None, stamps)
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "x.pyc").write_bytes(b"compiled")
+    assert registry.stamps_of("some-maker") == stamps
+    (package / "__init__.py").write_text("def load(source): return 1")
+    assert registry.stamps_of("some-maker") != stamps
+
+
+def test_a_lora_is_stamped_by_its_file_and_a_model_in_one_file_is_not(tmp_path):
+    file = tmp_path / "lora.safetensors"
+    file.write_bytes(b"one")
+    assert registry.stamps_of(str(file)) is None
+    stamps = registry.stamps_of(str(file), of_lora=True)
+    assert stamps
+    file.write_bytes(b"another")
+    assert registry.stamps_of(str(file), of_lora=True) not in (None, stamps)
+    assert registry.stamps_of("RN50/openai") is None
+    assert registry.stamps_of(["reference"]) is None

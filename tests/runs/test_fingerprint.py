@@ -15,12 +15,15 @@ import yaml
 import clinometer as cm
 from clinometer import api
 from clinometer.errors import RunCorruptError
+from clinometer.pipeline.audits import _hash_asked
 from clinometer.pipeline.reporting import refresh_report, write_report
+from clinometer.pipeline.request import AuditRequest
 from clinometer.runs import NoProgress, fingerprint
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.samples import Samples
 from clinometer.runs.store import Run
+from clinometer.suites import load_suite
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.old_runs import as_of_format_1
@@ -291,6 +294,22 @@ def test_a_model_is_loaded_where_an_audit_asks_for_something_else(folders, loads
     for other in ({"retry_failed": True}, {"until": "decided"}, {"encoder": [folders["encoder"], Eye()]}):
         assert loads(**folders | other), other
     assert not loads(**folders)
+
+
+def test_a_lora_is_among_what_is_asked(folders, tmp_path):
+    file = tmp_path / "lora.safetensors"
+    suite = load_suite(folders["suite"])
+
+    def asked(**options):
+        fields = {name: value for name, value in folders.items() if name in AuditRequest.model_fields}
+        return _hash_asked(AuditRequest(**fields | {"model_options": options}), suite)
+
+    assert asked(lora=str(file)) is None
+    file.write_bytes(b"one")
+    first, scaled = asked(lora=str(file)), asked(lora=str(file), lora_scale=0.5)
+    assert len({None, asked(), first, scaled}) == 4
+    file.write_bytes(b"other")
+    assert asked(lora=str(file)) not in (None, first)
 
 
 @pytest.mark.parametrize("kind", ["model", "encoder"])

@@ -204,26 +204,89 @@ def _usage(kind: str, name: str) -> str:
     return USAGES.get(f"{kind} {name}") or USAGES.get(name, f"{name}[:SOURCE]")
 
 
-def stamps_of(spec: object) -> list[str] | None:
-    """Stamp the files of a model in a folder, so that who has its card need not load it while they stay the same.
+def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> list[str] | None:
+    """Stamp the files of a model, so that who has its card need not load it while they stay the same.
 
-    None of anything else: what is on the hub may change there, and an object or a plug-in may be anything. What else a
-    card follows from, the libraries that read the files and the devices that are there, is among the stamps.
+    ``spec`` : a directory, a hub id of which the local cache holds the snapshot that it stands for now, the file of a
+    LoRA, or a plug-in whose source is empty or a path, which is stamped by the files of its package. None of anything
+    else: an object may be anything, as may what a plug-in finds under a name of its own, such as a server's model;
+    where weights of open_clip lie, only open_clip knows; and a model in one file takes its configuration from
+    elsewhere. What else a card follows from, the libraries that read the files and the devices that are there, is among
+    the stamps.
     """
     if not isinstance(spec, str):
         return None
+    plug_in = None if spec == "reference" else _split(GENERATORS, spec) or _split(ENCODERS, spec)
+    marks: list[str] = []
     if spec == "reference":
-        folder = Path(reference.__file__).parent
-    elif _is_directory(spec) and _split(GENERATORS, spec) is None and _split(ENCODERS, spec) is None:
-        folder = user_path(spec).resolve()
+        places: list[Path] | None = [Path(reference.__file__).parent]
+    elif plug_in is not None:
+        places, marks = _files_of_plug_in(*plug_in), [spec]
+    elif _is_directory(spec) or (of_lora and user_path(spec).is_file()):
+        places = [user_path(spec).resolve()]
+    elif HUB_ID.fullmatch(spec) and spec.partition("/")[0] not in open_clip_architectures():
+        snapshot = _cached_snapshot(spec, offline)
+        places = None if snapshot is None or _is_connected(snapshot) else [snapshot]
     else:
+        places = None
+    if not places:
         return None
-    found = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file())
+    paths = [path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("*")))]
+    found = ((path, path.stat()) for path in paths if path.is_file() and "__pycache__" not in path.parts)
     files = [f"{path} {each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for path, each in found]
     libraries = [f"{each.metadata['Name']} {each.version}" for name in _LIBRARIES for each in distributions(name=name)]
     devices = [str(path) for path in sorted(Path("/dev").glob("nvidia[0-9]*"))]
     visible = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")]
-    return [*files, *libraries, *devices, *visible]
+    return [*marks, *files, *libraries, *devices, *visible]
+
+
+def _cached_snapshot(spec: str, offline: bool) -> Path | None:
+    """Find the snapshot in the local cache that a hub id stands for; None where only a download would tell.
+
+    A branch may have moved on, so the hub is asked for its commit, as loading does; where it cannot be reached, the
+    cache's own is taken, as loading does.
+    """
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.file_download import repo_folder_name
+
+    repository, _, revision = spec.partition("@")
+    folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repository, repo_type="model")
+    if not folder.is_dir():
+        return None
+    commit = revision if re.fullmatch("[0-9a-f]{40}", revision) else ""
+    if not (commit or offline or constants.HF_HUB_OFFLINE):
+        try:
+            commit = HfApi().model_info(repository, revision=revision or None, timeout=10).sha or ""
+        except HfHubHTTPError:  # gone, gated, or out of order: loading says which
+            return None
+        except Exception:  # not reached; the client raises those of its HTTP library
+            commit = ""
+    named = folder / "refs" / (revision or "main")
+    if not commit and named.is_file():
+        commit = named.read_text(encoding="utf-8").strip()
+    snapshot = folder / "snapshots" / commit
+    return snapshot if commit and snapshot.is_dir() else None
+
+
+def _is_connected(snapshot: Path) -> bool:
+    """Tell whether a pipeline may need another repository, which its README names: Kandinsky's decoder its prior."""
+    readme = snapshot / "README.md"
+    return readme.is_file() and re.search(r"^prior:", readme.read_text("utf-8", "replace"), re.MULTILINE) is not None
+
+
+def _files_of_plug_in(point: EntryPoint, source: str) -> list[Path] | None:
+    """List what a plug-in's package consists of, and its source's files; None where these do not tell what it makes."""
+    if source and not user_path(source).exists():
+        return None
+    module = importlib.util.find_spec(point.module.partition(".")[0])
+    if module is None or module.origin is None or point.dist is None:
+        return None
+    own = Path(module.origin)
+    places = [own.parent if own.name == "__init__.py" else own]
+    return [*places, *([user_path(source).resolve()] if source else [])]
 
 
 def _is_directory(spec: str) -> bool:

@@ -153,7 +153,8 @@ def audit(
     seed = request.seed
     suite, rounds = _suite_and_rounds(request)
     questions_asked = questions_of(suite, request.reader)
-    asked = _hash_asked(request, suite) if steering is None else None
+    ask = partial(_hash_asked, request, suite) if steering is None else lambda: None
+    asked = ask()
     if asked is not None and (place := _kept(request.out, suite, asked, progress)):
         return place
     if steering is not None and rounds is not None:
@@ -190,7 +191,7 @@ def audit(
         suite, generator, planned if plan is None else lambda: plan, seed,
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
-        asked=asked, questions=questions_asked, options=request.kept,
+        asked=ask if asked is None else lambda: asked, questions=questions_asked, options=request.kept,
     )  # fmt: skip
     encoder = request.encoder
     if encoder is None:
@@ -280,7 +281,7 @@ def finish(
         if is_finished(job, out, encoders):
             score(run := store.Run(out), progress)  # which says so
             refresh_report(run)
-            remember(run, asked=job.asked)
+            remember(run, asked=job.asked())
             return directory.url
         is_shared = all(isinstance(stage, PartStage | WholeStage) for stage in study_of(job.suite).stages)
         make_room = partial(models.release, generator=is_shared and not price_of(job.generator))
@@ -345,8 +346,12 @@ def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
     plain = (request.protocol, request.until, request.portraits, request.expression) == (None, None, None, "N")
     specs = [request.model, *named_encoders("reference" if request.encoder is None else request.encoder)]
     options = {name: value for name, value in request.adapter_options.items() if value not in (None, "auto")}
-    known = all(isinstance(each, int | float) or key == "dtype" for key, each in options.items())
-    stamps = [stamps_of(spec) for spec in specs] if plain and known and not request.retry_failed else [None]
+    known = all(isinstance(each, int | float) or key in ("dtype", "lora") for key, each in options.items())
+    if not (plain and known) or request.retry_failed:
+        return None
+    offline = bool(options.get("offline"))
+    stamps = [stamps_of(spec, offline=offline) for spec in specs]
+    stamps += [stamps_of(options["lora"], offline=offline, of_lora=True)] if "lora" in options else []
     if not all(stamps):
         return None
     asked = [suite.model_dump(mode="json"), request.seed, options, request.kept, request.device, stamps]

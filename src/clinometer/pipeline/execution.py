@@ -98,7 +98,7 @@ class Job:
     retry_failed : draw images anew that failed earlier.
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
-    asked : the hash of what was asked and of the files that it names; None where only the loaded models tell.
+    asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     """
@@ -113,7 +113,7 @@ class Job:
     retry_failed: bool = False
     protocol: Sequence[Departure] | None = None
     unscored: bool = False
-    asked: str | None = None
+    asked: Callable[[], str | None] = lambda: None
     readers: Sequence[Reader] = ()
     questions: Sequence[QuestionSpec] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def execute(
     read_all(run, job.readers, job.questions, progress, executor)
     score(run, progress, pool=executor.pool(progress))
     refresh_protocol(run)
-    _remember_finished(run, job.asked)
+    _remember_finished(run, job.asked())
     return run
 
 
