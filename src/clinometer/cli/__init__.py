@@ -66,7 +66,7 @@ class _Pipe(io.FileIO):
 
 
 def _with_any_reader(stream: TextIO) -> TextIO:
-    """The stream of a process, written so that nothing is lost but what nobody reads."""
+    """Return the stream of a process, written so that nothing is lost but what nobody reads."""
     stream.flush()
     raw = _Pipe(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
@@ -86,7 +86,7 @@ def _end(error: Exception, message: str, status: int, *, with_traceback: bool) -
 
 
 def _in_a_line() -> Callable[..., None]:
-    """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
+    """Return what shows warnings: clinometer's own in a line, each once; others as Python shows them."""
     from clinometer._messages import printable
     from clinometer.errors import DamagedRunWarning, UncheckedRunWarning
 

@@ -285,12 +285,12 @@ RESUMED: Final = ("audit", "import", "score", "sweep")
 
 
 def is_wanted(words: list[str]) -> bool:
-    """Whether tracebacks are to be shown."""
+    """Tell whether tracebacks are to be shown."""
     return "--debug" in words or os.environ.get(VARIABLE, "") not in ("", "0")
 
 
 def crash_message(error: BaseException, words: list[str]) -> str:
-    """The message about an exception: where it arose, what is kept, where its traceback is and whom to tell.
+    """Return the message about an exception: where it arose, what is kept, where its traceback is and whom to tell.
 
     Parameters
     ----------
@@ -306,13 +306,13 @@ def crash_message(error: BaseException, words: list[str]) -> str:
 
 
 def _in_short(error: BaseException) -> str:
-    """An exception's kind and the start of its message, on one line."""
+    """Return an exception's kind and the start of its message, on one line."""
     message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _written(error: BaseException, words: list[str]) -> str:
-    """Where the traceback was written; empty where it could not be.
+    """Say where the traceback was written; empty where it could not be.
 
     In the run directory where there is a run, hidden, as it names the machine's paths; else in the temporary folder.
     """

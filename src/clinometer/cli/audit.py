@@ -132,7 +132,7 @@ def end_sweep(swept: Sweep) -> None:
 
 
 def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> list[Number]:
-    """The numbers of an option that takes several, by commas or again: ``--seed 0,1 --seed 2``.
+    """Return the numbers of an option that takes several, by commas or again: ``--seed 0,1 --seed 2``.
 
     Raises
     ------

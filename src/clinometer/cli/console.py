@@ -249,7 +249,7 @@ def print_suite(suite: Suite) -> None:
 
 
 def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
-    """What the suite's paper prescribes, and what it leaves open."""
+    """Return what the suite's paper prescribes, and what it leaves open."""
     yield SuiteTable("--protocol paper", ("option", "the paper"), tuple(protocol.lines()))
     if protocol.unsaid:
         open_ones = tuple((choice.option, choice.taken) for choice in protocol.unsaid)
@@ -400,7 +400,7 @@ class MovingRate:
         return (done - before) / (last - first) if done > before and last > first else None
 
     def seconds_left(self, items: int) -> float | None:
-        """How long so many items will take, from now on; None before the first."""
+        """Say how long so many items will take, from now on; None before the first."""
         rate = self.per_second
         if rate is None:
             return None

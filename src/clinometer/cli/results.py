@@ -174,7 +174,7 @@ def _counted(rule: RuleOutcome) -> str:
 
 
 def _shared_reason(rows: pd.DataFrame) -> str:
-    """The reason after a colon, where all numbers that do not hold have the same."""
+    """Return the reason after a colon, where all numbers that do not hold have the same."""
     reasons = rows.reason.unique()
     return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
 
@@ -184,7 +184,7 @@ def _are(n: int) -> str:
 
 
 def _numbers(rows: pd.DataFrame) -> Table:
-    """The numbers that are broken, the farthest first, then those that are undecided."""
+    """Return the numbers that are broken, the farthest first, then those that are undecided."""
     rows = rows.sort_values(["outcome", "p"], kind="stable")
     caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
     table = Table(caption=caption)

@@ -125,7 +125,7 @@ class Gate:
 
 
 def _described(run: Run) -> dict[str, Any]:
-    """A run as a verdict about it names it; the checksum stands for every file of it."""
+    """Return a run as a verdict about it names it; the checksum stands for every file of it."""
     record = run.record
     return {
         "place": run.directory.shown,
@@ -223,7 +223,7 @@ def _worst(outcomes: Any) -> Outcome:
 
 
 def _name(rule: Rule) -> str:
-    """A rule's own name, or what it says."""
+    """Return a rule's own name, or what it says."""
     if rule.name is not None:
         return rule.name
     number = f"difference of {rule.difference}" if rule.difference is not None else rule.component or rule.metric
@@ -256,7 +256,7 @@ class _Numbers:
 
     @classmethod
     def of_run(cls, run: Run, policy: Policy) -> _Numbers:
-        """The scores of a run; where a rule is about refusals, also those of a model that refused nothing."""
+        """Return the scores of a run; where a rule is about refusals, also those of a model that refused nothing."""
         scores, judged = run.scores, _judged_over_prompts(run.suite)
         about_refusals = any(rule.metric == REFUSAL for rule in policy.rules)
         if about_refusals and REFUSAL not in set(scores.metric):
@@ -267,7 +267,7 @@ class _Numbers:
 
     @classmethod
     def of_difference(cls, baseline: Run, run: Run) -> _Numbers:
-        """The differences of a run from its baseline."""
+        """Return the differences of a run from its baseline."""
         compared, over_stimuli = compare_runs(baseline, run), _judged_over_prompts(run.suite)
         if study_of(run.suite).comparison(run.suite).magnitude_over_prompts:
             over_stimuli.add("magnitude")
@@ -362,7 +362,7 @@ def _judged_over_prompts(suite: Suite) -> set[str]:
 
 
 def _is_students(rows: pd.DataFrame) -> pd.Series:
-    """Whether the interval over images is that of a t test over as many images.
+    """Tell whether the interval over images is that of a t test over as many images.
 
     Of another interval, such as a bootstrapped one, the tail may be as long as that of one degree of freedom.
     """
@@ -380,7 +380,7 @@ def _unfit(run: Run) -> set[str]:
 
 
 def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None, place: str) -> pd.DataFrame:
-    """The rows of which the column matches any pattern; refuse a pattern that matches none."""
+    """Return the rows of which the column matches any pattern; refuse a pattern that matches none."""
     if patterns is None:
         return rows
     values = tuple(rows[column].unique())
@@ -391,7 +391,7 @@ def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None,
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Whether a name is the pattern, brackets and all, or matches it; of a number without a name, ``none``."""
+    """Tell whether a name is the pattern, brackets and all, or matches it; of a number without a name, ``none``."""
     return value == pattern or fnmatchcase(value, pattern) or (value or NONE) == pattern
 
 

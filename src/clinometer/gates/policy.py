@@ -149,7 +149,7 @@ def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> P
 
 
 def _keys_at(place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys of a rule, or of the policy itself."""
+    """Return the keys of a rule, or of the policy itself."""
     return tuple((Rule if place else Policy).model_fields)
 
 
@@ -199,7 +199,7 @@ ALL: Final = "all"
 
 
 def unread(scores: pd.DataFrame) -> pd.DataFrame:
-    """The rows of encoders that cannot read."""
+    """Return the rows of encoders that cannot read."""
     return scores[(scores.metric == READER) & (scores.flag == CANNOT_READ)]
 
 
@@ -247,7 +247,7 @@ class Withheld:
         self._enough = set(measured.concept[~few])
 
     def reason(self, row: Mapping[Any, Any]) -> GateReason:
-        """Why a row is not judged at all."""
+        """Say why a row is not judged at all."""
         if np.isnan(row["value"]):
             return GateReason.NO_ESTIMATE
         if (unread := self._unread(row)) != GateReason.NONE:
@@ -259,7 +259,7 @@ class Withheld:
         return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
 
     def _unread(self, row: Mapping[Any, Any]) -> GateReason:
-        """Why its encoder says nothing of a row."""
+        """Say why its encoder says nothing of a row."""
         encoder = row["encoder"]
         if own := self._encoders.get(encoder) or UNREAD.get(row["reason_code"]):
             return own
@@ -277,7 +277,7 @@ class Withheld:
 
 
 def _rests_on(row: Mapping[Any, Any], axis: str, level: str) -> bool:
-    """Whether a number needs the reading of an axis, or of one of its levels; what is along no axis needs all."""
+    """Tell whether a number needs the reading of an axis, or of one of its levels; what is along no axis needs all."""
     if not axis or not row["component"].startswith(AXIS):
         return True
     return axis == row["component"] or (axis == f"{row['component']} {level}" and row["group"] in ("", level))

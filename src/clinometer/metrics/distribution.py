@@ -277,7 +277,7 @@ def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups
 
 
 def _scored(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confidence: float) -> DistributionScore:
-    """A score of counts: its range over the shares that the counts cannot refuse, and its null."""
+    """Return a score of counts: its range over the shares that the counts cannot refuse, and its null."""
     return _scored_counts(score, tuple(_counts("counts", counts).tolist()), confidence)
 
 
@@ -345,7 +345,7 @@ def _overlap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _compositions(n: int, parts: int) -> np.ndarray:
-    """All ways to write n as an ordered sum of ``parts`` numbers ≥ 0: (outcomes × parts)."""
+    """Return all ways to write n as an ordered sum of ``parts`` numbers ≥ 0: (outcomes × parts)."""
     if parts == 1:
         return np.array([[n]])
     tails = [_compositions(n - head, parts - 1) for head in range(n + 1)]

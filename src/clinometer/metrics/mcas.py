@@ -246,7 +246,7 @@ def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -
 
 
 def _rows(x: Array) -> Array:
-    """All rows of a batch of sets (… × rows × dim), one after another; a set as it is."""
+    """Return all rows of a batch of sets (… × rows × dim), one after another; a set as it is."""
     x = x if is_of_another_library(x) else as_numpy(x)
     return array_namespace(x).reshape(x, (-1, x.shape[-1])) if len(x.shape) > 2 else x
 

@@ -49,7 +49,7 @@ class PortraitPair:
         return PortraitPair(first, second, self.paired, left_out)
 
     def lacking(self, groups: Collection[str]) -> str:
-        """The names of what the numbers of these groups leave out."""
+        """Return the names of what the numbers of these groups leave out."""
         lists = [names for group in groups for names in self.left_out.get(group, ())]
         return ", ".join(dict.fromkeys(name for names in lists for name in names))
 
@@ -97,7 +97,7 @@ def portrait_magnitude(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> Score:
-    """Which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
+    """Say which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
 
     ``weights`` has a number a column for each group. Portraits that miss a column count in none. The interval holds the
     signs of the estimates; the test does not. The ends are moved outwards by what either run's magnitude may owe to

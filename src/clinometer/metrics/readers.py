@@ -243,7 +243,7 @@ def confusion_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[
 
 
 def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
-    """What other audits would report by a reader: a row a concept and number, ``null`` its value under parity.
+    """Return what other audits would report by a reader: a row a concept and number, ``null`` its value under parity.
 
     ``n_target`` are the images that are read as a group; the others, ``n_a``, are dropped as those audits do.
     """

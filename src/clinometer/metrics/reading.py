@@ -176,7 +176,7 @@ def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, co
 
 
 def _filled(low: float, high: float, share: float) -> tuple[float, float]:
-    """The ends with this share of pictures of another group, and of this one."""
+    """Return the ends with this share of pictures of another group, and of this one."""
     return (1 - share) * low, (1 - share) * high + share
 
 

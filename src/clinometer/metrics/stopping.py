@@ -79,14 +79,14 @@ class Evidence:
         return self.q_balance <= LEVEL
 
     def stops(self, rule: StoppingRule) -> bool:
-        """Whether more images are not needed."""
+        """Tell whether more images are not needed."""
         if rule.precision is not None:
             return (self.high - self.low) / 2 <= rule.precision
         return self.leans or self.balanced
 
 
 def in_family(stands: Sequence[Evidence]) -> list[Evidence]:
-    """The same with the q-values of one family, what the attribute images may be wrong in included."""
+    """Return the same with the q-values of one family, what the attribute images may be wrong in included."""
     q = _q_values([stand.e for stand in stands])
     q_balance = _q_values([stand.e_balance for stand in stands])
     return [

@@ -61,7 +61,7 @@ def with_bounds(
 
 
 def without_bounds(row: Score) -> Score:
-    """The row without what was said of fillings."""
+    """Return the row without what was said of fillings."""
     return replace(row, bound_low=nan, bound_high=nan, depends_on="")
 
 
@@ -121,7 +121,7 @@ class Family:
         return corrected(self.rows, f"{METRIC}: {self.name}") if self.name else list(self.rows)
 
     def judged(self) -> list[Score]:
-        """The same with verdicts, where the quantity has sides, and with what fillings do to them."""
+        """Return the same with verdicts, where the quantity has sides, and with what fillings do to them."""
         ways = {MISSING: self.fillings, REPEATS: [self.as_drawn] if self.as_drawn else []}
         fillings = {
             kind: [replace(self, rows=rows, fillings=(), as_drawn=()).judged() for rows in some]
@@ -135,7 +135,7 @@ class Family:
 
 
 def judged_families(families: Iterable[Family]) -> list[Score]:
-    """The rows of all families, corrected and judged."""
+    """Return the rows of all families, corrected and judged."""
     return [row for family in families for row in family.judged()]
 
 
@@ -168,7 +168,7 @@ def magnitude_row(
     ends: Ends = image_ends,
     containing: bool = False,
 ) -> Score:
-    """Which run leans more over all, ``mean |θ(second)| − mean |θ(first)|``: a family by itself, judged.
+    """Say which run leans more over all, ``mean |θ(second)| − mean |θ(first)|``: a family by itself, judged.
 
     ``row`` has the estimate, its p and its intervals with the signs of the estimates held. Their ends are moved
     outwards by what the first's and the second's magnitude may owe to chance: ``excess`` over images,
@@ -205,7 +205,7 @@ def bounded_magnitude(
 
 
 def alone(row: Score) -> Score:
-    """A row that is a family by itself: there is nothing to correct for."""
+    """Return a row that is a family by itself: there is nothing to correct for."""
     return replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: {row.component.replace('_', ' ')}")
 
 

@@ -132,12 +132,12 @@ Judge = Callable[[Score, tuple[float, float], float, str, str], Judgement]
 
 
 def image_ends(row: Score) -> tuple[float, float]:
-    """The interval over images."""
+    """Return the interval over images."""
     return row.low, row.high
 
 
 def stimulus_ends(row: Score) -> tuple[float, float]:
-    """The interval that resamples stimuli too."""
+    """Return the interval that resamples stimuli too."""
     return row.stimulus_low, row.stimulus_high
 
 
@@ -177,7 +177,7 @@ def verdict(
 
 
 def _obstacle(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
-    """What prevents any verdict; None where nothing does."""
+    """Return what prevents any verdict; None where nothing does."""
     if isnan(value):
         return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
     if not enough:

@@ -202,7 +202,7 @@ def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
-    """The embeddings of each stimulus of a set, (items × dim), of one width."""
+    """Return the embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
         raise InvalidInputError("expected at least one stimulus", field=name)
     vectors = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
@@ -270,7 +270,7 @@ def _of_scores(
     spread: Spread,
     rounding: float,
 ) -> Weat:
-    """The test of fixed association scores; those that differ by ``rounding`` at most are the same."""
+    """Return the test of fixed association scores; those that differ by ``rounding`` at most are the same."""
     pool, in_x = np.concatenate([s_x, s_y]), np.arange(len(s_x) + len(s_y)) < len(s_x)
     test = fixed_values_test(
         pool,
@@ -305,7 +305,7 @@ def _of_scores(
 
 
 def _scale(s_x: np.ndarray, s_y: np.ndarray, ddof: int, spread: Spread) -> float:
-    """What the effect size divides by; NaN where too few targets leave no degree of freedom."""
+    """Return what the effect size divides by; NaN where too few targets leave no degree of freedom."""
     if spread not in get_args(Spread):
         raise InvalidInputError(f"expected one of {', '.join(get_args(Spread))}, found {spread!r}", field="spread")
     if ddof not in (0, 1):

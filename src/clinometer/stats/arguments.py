@@ -25,7 +25,7 @@ def require_confidence(confidence: Any) -> None:
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """The random generator that a seed, a generator or None stands for."""
+    """Return the random generator that a seed, a generator or None stands for."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):

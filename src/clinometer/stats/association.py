@@ -242,7 +242,7 @@ def numbers_together(**numbers: Array) -> tuple[Any, list[Array]]:
 
 
 def _together(**sets: Array) -> list[Array]:
-    """The sets, of one library and on one device."""
+    """Return the sets, of one library and on one device."""
     arrays = [as_vectors(name, x) for name, x in sets.items()]
     places = {f"{array_namespace(x).__name__.removeprefix('array_api_compat.')} on {device(x)}" for x in arrays}
     if len(places) > 1:

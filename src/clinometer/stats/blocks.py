@@ -50,7 +50,7 @@ class Blocks(Sequence[np.ndarray]):
         return map(self._make, range(len(self.sizes)))
 
     def pieces(self, position: int, rows: int) -> Iterator[np.ndarray]:
-        """The array at a position, so many rows at a time; one piece of an array without rows."""
+        """Yield the array at a position, so many rows at a time; one piece of an array without rows."""
         if self._cut is None:
             yield from pieces_of((self[position],), 0, rows)
             return
@@ -60,7 +60,7 @@ class Blocks(Sequence[np.ndarray]):
 
 
 def pieces_of(arrays: Sequence[np.ndarray], position: int, rows: int) -> Iterator[np.ndarray]:
-    """The array at a position, so many rows at a time; one piece of an array without rows."""
+    """Return the array at a position, so many rows at a time; one piece of an array without rows."""
     if isinstance(arrays, Blocks):
         return arrays.pieces(position, rows)
     array = arrays[position]

@@ -50,7 +50,7 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
 
 
 def rao_wu_chunks(sizes: Sequence[int], n_resamples: int, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
-    """The rows of :func:`rao_wu_weights`, the same, ``chunk`` of them at a time: for many items."""
+    """Yield the rows of :func:`rao_wu_weights`, the same, ``chunk`` of them at a time: for many items."""
     require_count("n_resamples", n_resamples)
     total, children = sum(sizes), rng.spawn(len(sizes))
     for first in range(0, n_resamples, chunk):

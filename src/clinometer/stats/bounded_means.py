@@ -96,7 +96,7 @@ class BoundedMeans:
         return np.asarray(np.maximum(self._p_below(edge), self._p_above(-edge)))
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """All θ that the test does not reject."""
+        """Return all θ that the test does not reject."""
         require_confidence(confidence)
         reach = float(scipy.special.ndtri((1 + confidence) / 2))
         ends = np.full((2, len(self.samples)), np.nan)
@@ -108,12 +108,12 @@ class BoundedMeans:
         return Interval(*ends)
 
     def with_other(self, variance: np.ndarray, freedom: ArrayLike) -> BoundedMeans:
-        """The same with one more source of variance, (T,), of so many degrees of freedom."""
+        """Return the same with one more source of variance, (T,), of so many degrees of freedom."""
         joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
         return replace(self, other=self.other + variance, other_freedom=joint)
 
     def filled(self, counts: Sequence[int], side: int) -> BoundedMeans:
-        """The same with so many items more in each sample, all at the lower (``side`` 0) or at the upper bound.
+        """Return the same with so many items more in each sample, all at the lower (``side`` 0) or at the upper bound.
 
         A sample without items stays so.
         """
@@ -125,7 +125,7 @@ class BoundedMeans:
         return replace(self, samples=samples)
 
     def moved(self, shift: np.ndarray) -> BoundedMeans:
-        """The same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
+        """Return the same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
         return replace(self, offset=self.offset + shift)
 
     def _p_below(self, theta: np.ndarray) -> np.ndarray:
@@ -210,7 +210,7 @@ def _normal_score(items: np.ndarray, there: np.ndarray, noise: np.ndarray, theta
 
 
 def _saddlepoint(c: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """The root ŝ of K'(s) = Σ c/(1 − s c) + s·spread of each row, by Newton's steps held within a bracket.
+    """Return the root ŝ of K'(s) = Σ c/(1 − s c) + s·spread of each row, by Newton's steps held within a bracket.
 
     K' rises between 1/min c and 1/max c, and by at least ``spread`` a unit of s: the root lies between 0 and −K'(0) /
     spread.

@@ -94,7 +94,7 @@ def certified_split_test(
 
 
 def is_certifiable(values: np.ndarray, size: int, table: int = _TABLE) -> bool:
-    """Whether a grid for sets of ``size`` of the values (n,) is fine enough for a useful bracket.
+    """Tell whether a grid for sets of ``size`` of the values (n,) is fine enough for a useful bracket.
 
     ::
 
@@ -166,7 +166,7 @@ def _bracket(
 
 
 def _counts_by_sum(cells: np.ndarray, size: int) -> np.ndarray:
-    """How many sets of ``size`` items have each sum of cells 0, 1, …: (largest sum + 1,) float64."""
+    """Count how many sets of ``size`` items have each sum of cells 0, 1, …: (largest sum + 1,) float64."""
     cells = np.sort(cells)[::-1]
     reach = np.concatenate([[0], np.cumsum(cells[:size])]) + 1  # sums that j items can have
     table = np.zeros((size + 1, int(reach[-1])))

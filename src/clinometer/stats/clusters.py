@@ -226,7 +226,7 @@ def moderated(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple
 
 
 def _inverse_trigamma(value: float) -> float:
-    """The x at which trigamma is ``value``; trigamma falls from infinity to 0."""
+    """Return the x at which trigamma is ``value``; trigamma falls from infinity to 0."""
     if value > 1e6:
         return float(value**-0.5)
     return float(scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - value, 1e-4, 2 / value + 2))

@@ -354,7 +354,7 @@ class ReadingCounts:
                 raise InvalidInputError(f"right_{group}: expected 0 to n_{group} = {n}, found {right}")
 
     def swapped(self) -> ReadingCounts:
-        """The same with A and B exchanged."""
+        """Return the same with A and B exchanged."""
         return ReadingCounts(self.right_b, self.n_b, self.right_a, self.n_a)
 
 

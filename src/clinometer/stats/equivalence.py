@@ -97,7 +97,7 @@ def factors_to_decide(
 
 
 def factors_in_family(alone: np.ndarray) -> np.ndarray:
-    """How many times the data bring each test of a family to q ≤ α, all data growing alike.
+    """Count how many times the data bring each test of a family to q ≤ α, all data growing alike.
 
     ``alone`` : (m tests, m steps), the factors f_ik that bring test i to the level αk/m. Benjamini–Hochberg calls it
     where for any k it is at that level and k tests are, ::
@@ -240,7 +240,7 @@ def hold_to_limits(
 def _beyond(
     value: np.ndarray, low: np.ndarray, high: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How far each estimate is beyond the limit next to it, negative where it keeps it; and the half that faces it.
+    """Say how far each estimate is beyond the limit next to it, negative where it keeps it; and the half that faces it.
 
     An estimate that lies outside of its own interval, on the side of the limit, is stood for by the interval's middle.
     """

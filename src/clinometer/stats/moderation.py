@@ -83,7 +83,7 @@ class SampleMoments:
 
 
 def moments_of(samples: Sequence[np.ndarray]) -> SampleMoments:
-    """The moments of T samples (n_t,), which may be empty."""
+    """Return the moments of T samples (n_t,), which may be empty."""
     moments = np.full((4, len(samples)), np.nan)
     for i, sample in enumerate(samples):
         values = np.asarray(sample, np.float64)
@@ -174,12 +174,12 @@ class MeanTests:
         return Interval(low, high)
 
     def with_other(self, variance: np.ndarray, freedom: ArrayLike) -> MeanTests:
-        """The same with one more source of variance, (T,), of so many degrees of freedom."""
+        """Return the same with one more source of variance, (T,), of so many degrees of freedom."""
         joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
         return replace(self, other=self.other + variance, other_freedom=joint)
 
     def moved(self, shift: ArrayLike) -> MeanTests:
-        """The same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
+        """Return the same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
         return replace(self, offset=self.offset + shift)
 
     def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
@@ -193,7 +193,7 @@ class MeanTests:
         return np.asarray(self._under(np.zeros_like(self.value)) / self.moments.count + self.other > NO_SPREAD)
 
     def _under(self, hypothesis: np.ndarray) -> np.ndarray:
-        """The variance of an item that judges θ = ``hypothesis``."""
+        """Return the variance of an item that judges θ = ``hypothesis``."""
         implied = _quadratic(self._coefficients, hypothesis - self.offset)
         return np.asarray((1 - self._shrinkage) * np.maximum(implied, 0.0) + self._shrinkage * self._own)
 
@@ -250,7 +250,7 @@ class DifferenceTests:
         return np.asarray(scipy.stats.t.sf(np.where(self._varies, inside, np.inf * np.sign(margin)), self.freedom))
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """All differences that the test does not reject."""
+        """Return all differences that the test does not reject."""
         require_confidence(confidence)
         half = scipy.special.stdtrit(self.freedom, (1 + confidence) / 2) * self.standard_error
         return Interval(self.value - half, self.value + half)

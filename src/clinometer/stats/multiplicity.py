@@ -71,7 +71,7 @@ def e_benjamini_hochberg(e_values: np.ndarray) -> np.ndarray:
 
 
 def _family(name: str, values: np.ndarray, most: float) -> np.ndarray:
-    """The numbers of a family of tests (m,), each from 0 to ``most`` or NaN."""
+    """Return the numbers of a family of tests (m,), each from 0 to ``most`` or NaN."""
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
         raise InvalidInputError(f"{name}: expected one dimension (m,), found shape {values.shape}")

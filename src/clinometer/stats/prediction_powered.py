@@ -238,7 +238,7 @@ def wilson_at(share: float, effective: float, quantile: float) -> tuple[float, f
 
 
 def _reason(sample: _Sample) -> str:
-    """Why there is no share."""
+    """Say why there is no share."""
     if not len(sample.readings):
         return "nothing was rated"
     if not sample.counts.all():
@@ -296,7 +296,7 @@ def _smoothed_scale(sample: _Sample) -> float:
 
 
 def _ends(sample: _Sample, stratum: int) -> np.ndarray:
-    """The smallest and the largest reading of a stratum; one where it has but one."""
+    """Return the smallest and the largest reading of a stratum; one where it has but one."""
     f = sample.readings[sample.strata == stratum]
     return np.unique([f.min(), f.max()])
 
@@ -358,13 +358,13 @@ def _quantile(confidence: float) -> float:
 
 
 def _reach(share: RatedShare, n: int, quantile: float) -> float:
-    """The longer arm of the interval with n rated items."""
+    """Return the longer arm of the interval with n rated items."""
     low, high = wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), quantile)
     return max(share.value - low, high - share.value)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least whole number of [low, high] at which a condition holds that stays true."""
+    """Return the least whole number of [low, high] at which a condition holds that stays true."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)

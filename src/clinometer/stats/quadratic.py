@@ -136,13 +136,13 @@ def quadratic_permutation_test(
 
 
 def _centred(gram: np.ndarray, rounding: float) -> np.ndarray:
-    """The symmetric part of gram less its mean, which changes no S and leaves less to cancel."""
+    """Return the symmetric part of gram less its mean, which changes no S and leaves less to cancel."""
     symmetric = (gram + gram.T) / 2
     return _unless_rounding(symmetric - symmetric.mean(), rounding)
 
 
 def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:
-    """The same numbers, or zeros where all of them are rounding."""
+    """Return the same numbers, or zeros where all of them are rounding."""
     return centred if float(np.abs(centred).max()) > rounding else np.zeros_like(centred)
 
 

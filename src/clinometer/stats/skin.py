@@ -299,7 +299,7 @@ def _points(landmarks: np.ndarray) -> np.ndarray:
 
 
 def _to_frame(points: np.ndarray) -> tuple[complex, complex]:
-    """The similarity ``scale · z + shift`` that takes the eyes' centres to their places."""
+    """Return the similarity ``scale · z + shift`` that takes the eyes' centres to their places."""
     first, second = points[FIRST_EYE].mean(), points[SECOND_EYE].mean()
     if first == second:
         raise InvalidInputError("landmarks: the eyes lie in one place; expected two")

@@ -42,7 +42,7 @@ class MembershipStatistic:
 def at_least_as_extreme(
     drawn: np.ndarray, observed: np.ndarray, tolerance: np.ndarray, alternative: Alternative
 ) -> np.ndarray:
-    """Whether each drawn statistic is at least as extreme as the observed one; ties count."""
+    """Tell whether each drawn statistic is at least as extreme as the observed one; ties count."""
     if alternative == "two-sided":
         return np.asarray(np.abs(drawn) >= np.abs(observed) - tolerance)
     if alternative == "greater":
@@ -51,12 +51,12 @@ def at_least_as_extreme(
 
 
 def count_splits(labels: np.ndarray, strata: np.ndarray) -> int:
-    """How many relabellings there are: the product over strata of C(n_h, n_h,A)."""
+    """Count how many relabellings there are: the product over strata of C(n_h, n_h,A)."""
     return math.prod(math.comb(int(np.sum(strata == h)), int(np.sum(labels[strata == h]))) for h in np.unique(strata))
 
 
 def enumerate_memberships(labels: np.ndarray, strata: np.ndarray) -> Iterator[np.ndarray]:
-    """Every relabelling once, as (chunk × n) 0/1 memberships of A."""
+    """Yield every relabelling once, as (chunk × n) 0/1 memberships of A."""
     positions = [np.flatnonzero(strata == h) for h in np.unique(strata)]
     choices = [_subsets(len(where), int(labels[where].sum())) for where in positions]
     sizes = tuple(len(choice) for choice in choices)
@@ -134,7 +134,7 @@ def _sums_of_strata(y: np.ndarray, labels: np.ndarray, strata: np.ndarray, names
 
 
 def _subsets(n: int, size: int) -> np.ndarray:
-    """All subsets of the given size, as (C(n, size) × n) 0/1 rows."""
+    """Return all subsets of the given size, as (C(n, size) × n) 0/1 rows."""
     chosen = np.array(list(combinations(range(n), size)), int).reshape(math.comb(n, size), size)
     members = np.zeros((len(chosen), n), bool)
     np.put_along_axis(members, chosen, True, axis=1)

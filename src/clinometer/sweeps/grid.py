@@ -59,7 +59,7 @@ class Cell:
 
     @classmethod
     def of(cls, **values: Value) -> Cell:
-        """A cell by its values; those that are left out are the model's own, or the reference's."""
+        """Return a cell by its values; those that are left out are the model's own, or the reference's."""
         by_axis = {**DEFAULTS, **values}
         return cls(tuple((axis, by_axis.get(axis)) for axis in AXES))
 
@@ -67,7 +67,7 @@ class Cell:
         return dict(self.values)[axis]
 
     def at(self, **values: Value) -> Cell:
-        """The cell that has other values on some axes."""
+        """Return the cell that has other values on some axes."""
         return Cell(tuple((axis, values.get(axis, value)) for axis, value in self.values))
 
     @property
@@ -97,13 +97,13 @@ class Cell:
         return tuple(self[axis] for axis in WEIGHTS)
 
     def words(self, axes: tuple[str, ...]) -> str:
-        """Its values on some axes, for people."""
+        """Return its values on some axes, for people."""
         phrases = [in_words(axis, self[axis]) for axis in axes]
         return ", ".join(phrases) or in_words("model", self["model"])
 
 
 def in_words(axis: str, value: Value) -> str:
-    """A value of an axis, for people: ``guidance 7.5``; of a model or a suite its name alone."""
+    """Return a value of an axis, for people: ``guidance 7.5``; of a model or a suite its name alone."""
     if axis in ("model", "suite"):
         return str(value)
     label = axis.replace("_", " ")
@@ -111,7 +111,7 @@ def in_words(axis: str, value: Value) -> str:
 
 
 def value_in_words(axis: str, value: Value) -> str:
-    """A value as it is typed; of one that was not given, that it is the model's own."""
+    """Return a value as it is typed; of one that was not given, that it is the model's own."""
     if value is None:
         return "none" if axis in ("lora", "checkpoint") else "of the model"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -170,7 +170,7 @@ class Grid:
                 )
 
     def values(self, axis: str) -> tuple[Value, ...]:
-        """The values of an axis; of one that is left out, its default."""
+        """Return the values of an axis; of one that is left out, its default."""
         return self.axes.get(axis) or (DEFAULTS.get(axis),)
 
     @property
@@ -191,15 +191,15 @@ class Grid:
         return tuple(dict.fromkeys(cell if cell["lora"] else cell.at(lora_scale=None) for cell in combinations))
 
     def settings(self, suite: Value) -> list[Cell]:
-        """The settings of a suite, seeds taken together, in the order of the grid."""
+        """Return the settings of a suite, seeds taken together, in the order of the grid."""
         return list(dict.fromkeys(cell.setting for cell in self if cell["suite"] == suite))
 
     def cells_of(self, setting: Cell) -> list[Cell]:
-        """The cells of a setting, a seed each."""
+        """Return the cells of a setting, a seed each."""
         return [setting.at(seed=seed) for seed in self.values("seed")]
 
     def baseline_of(self, cell: Cell) -> Cell:
-        """What a cell, or a setting, is held against: the same suite and seed."""
+        """Return what a cell, or a setting, is held against: the same suite and seed."""
         values = {axis: self.baseline.get(axis, self.values(axis)[0]) for axis in AXES if axis not in REPLICATES}
         baseline = cell.at(**values)
         return baseline if baseline["lora"] else baseline.at(lora_scale=None)

@@ -82,11 +82,11 @@ class SweepOutcome:
         return self.record.grid
 
     def of_suite(self, suite: Value) -> list[Setting]:
-        """The settings of a suite."""
+        """Return the settings of a suite."""
         return [setting for setting in self.settings if setting.cell["suite"] == suite]
 
     def is_baseline(self, setting: Setting) -> bool:
-        """Whether all others are held against it."""
+        """Tell whether all others are held against it."""
         return self.grid.baseline_of(setting.cell) == setting.cell
 
 
@@ -118,7 +118,7 @@ def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
 
 
 def _compared(directory: Directory, setting: Setting, baseline: Setting) -> Setting:
-    """The same with its numbers, and its differences from the baseline."""
+    """Return the same with its numbers, and its differences from the baseline."""
     if not setting.runs:
         return replace(setting, undone="no run of it has finished")
     try:
@@ -193,7 +193,7 @@ def _over_grid(settings: Sequence[Setting], *, until_decided: bool) -> list[Sett
 
 
 def _sides(setting: Setting) -> tuple[str, str]:
-    """The groups that positive and negative differences lean to."""
+    """Return the groups that positive and negative differences lean to."""
     assert setting.comparison is not None
     suite = setting.comparison.first.suite
     groups = study_of(suite).compared_groups(suite)[0]
@@ -299,7 +299,7 @@ class SweepRecord(BaseModel):
         return Grid({axis: tuple(values) for axis, values in self.axes.items()}, self.baseline)
 
     def status(self, cell: Cell) -> CellRecord:
-        """What became of a cell."""
+        """Return what became of a cell."""
         return self.cells.get(cell.name) or CellRecord(values=dict(cell.values))
 
 
@@ -355,7 +355,7 @@ def write_record(directory: Directory, record: SweepRecord) -> None:
 
 
 def cell_place(directory: Directory, cell: Cell) -> str:
-    """Where the run of a cell lies."""
+    """Say where the run of a cell lies."""
     return f"{directory.url.rstrip('/')}/{CELLS}/{cell.name}"
 
 

@@ -60,14 +60,14 @@ def numbers_of(setting: Setting) -> list[Row]:
 
 
 def magnitude_of(setting: Setting) -> Row | None:
-    """Whether it leans more or less than the baseline over all, where one number says so."""
+    """Tell whether it leans more or less than the baseline over all, where one number says so."""
     if setting.comparison is None:
         return None
     return Scores.from_frame(setting.comparison.scores).first("comparison", "magnitude")
 
 
 def concepts_of(setting: Setting) -> list[Row]:
-    """The differences of each concept, test or prompt that are judged."""
+    """Return the differences of each concept, test or prompt that are judged."""
     if setting.comparison is None:
         return []
     rows = Scores.from_frame(setting.comparison.scores)
@@ -86,7 +86,7 @@ def image_count(setting: Setting) -> int:
 
 
 def table_of(outcome: SweepOutcome) -> pd.DataFrame:
-    """The table; a setting of which nothing is known has a row that says why."""
+    """Return the table; a setting of which nothing is known has a row that says why."""
     return pd.DataFrame(
         [line for setting in outcome.settings for line in _table_lines(outcome, setting)], columns=COLUMNS
     )
@@ -108,13 +108,13 @@ def _table_lines(outcome: SweepOutcome, setting: Setting) -> Iterator[dict[str, 
 
 
 def undone_of(setting: Setting) -> Sequence[str]:
-    """What is missing of a setting, and why."""
+    """Return what is missing of a setting, and why."""
     lost = [f"seed {seed}: {reason}" for seed, reason in setting.missing.items()]
     return [*lost, *([setting.undone] if setting.undone and setting.runs else [])]
 
 
 def differences_of(outcome: SweepOutcome) -> pd.DataFrame:
-    """Every row of every comparison with the baseline, led by the values of the axes."""
+    """Return every row of every comparison with the baseline, led by the values of the axes."""
     tables = []
     for setting in outcome.settings:
         if setting.comparison is not None:
@@ -191,7 +191,7 @@ def _axis(outcome: SweepOutcome, axis: str) -> dict[str, Any]:
 
 
 def _setting_name(outcome: SweepOutcome, cell: Cell) -> str:
-    """A setting by its values on the axes that are varied."""
+    """Return a setting by its values on the axes that are varied."""
     return cell.words(tuple(axis for axis in outcome.grid.varied if axis != "seed"))
 
 
@@ -335,7 +335,7 @@ def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:
 def _figures(
     outcome: SweepOutcome, settings: Sequence[Setting], axis: str, numbers: Sequence[tuple[str, str]]
 ) -> Iterator[Figure]:
-    """The difference from the baseline along an axis, and each number."""
+    """Return the difference from the baseline along an axis, and each number."""
     lines = _lines(outcome, settings, axis)
     place = f"{settings[0].cell['suite']}-{axis}"
     label = axis.replace("_", " ")

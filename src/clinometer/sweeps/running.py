@@ -183,7 +183,7 @@ class _Cells:
 
 
 def _by_weights(grid: Grid) -> list[Cell]:
-    """The cells in the order of the grid, but all of one model together: it is loaded once."""
+    """Return the cells in the order of the grid, but all of one model together: it is loaded once."""
     by_weights: dict[Any, list[Cell]] = {}
     for cell in grid:
         by_weights.setdefault(cell.weights, []).append(cell)
@@ -191,7 +191,7 @@ def _by_weights(grid: Grid) -> list[Cell]:
 
 
 def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: str) -> AuditRequest:
-    """The audit that a cell is."""
+    """Return the audit that a cell is."""
     own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
     options = {name: value for name, value in sweep_file.options.items() if name != "lora_scale" or cell["lora"]}
     return ask(
@@ -305,7 +305,7 @@ class SweepRounds:
         return cls(directory, record.grid, rule, rounds | suites)
 
     def targets(self, cell: Cell) -> dict[str, int]:
-        """How many images each concept of a cell is to have by now."""
+        """Count how many images each concept of a cell is to have by now."""
         rounds = self.suites[str(cell["suite"])]
         return {**rounds.level, **rounds.stopped.get(cell.setting.name, {})}
 
@@ -338,7 +338,7 @@ class SweepRounds:
         return grown
 
     def _looked(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Evidence]]]:
-        """What the pairs of each setting tell, over the seeds that it and the baseline are ready at."""
+        """Return what the pairs of each setting tell, over the seeds that it and the baseline are ready at."""
         for setting in self.grid.settings(suite):
             baseline = self.grid.baseline_of(setting)
             if setting == baseline:
@@ -358,7 +358,7 @@ class SweepRounds:
         return Run(cell_place(self.directory, cell))
 
     def _family(self, looked: Mapping[Value, Sequence[tuple[Cell, dict[str, Evidence]]]]) -> dict[Difference, Evidence]:
-        """All differences of the grid; one of which nothing is known is one of the family all the same."""
+        """Return all differences of the grid; one of which nothing is known is one of the family all the same."""
         family: dict[Difference, Evidence] = {}
         for suite, settings in looked.items():
             by_setting = {setting.name: stands for setting, stands in settings}
@@ -397,5 +397,5 @@ class SweepRounds:
 
 
 def _nothing(like: Evidence) -> Evidence:
-    """The evidence of no image."""
+    """Return the evidence of no image."""
     return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if isnan(like.e_balance) else 1.0)

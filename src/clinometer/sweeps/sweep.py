@@ -69,14 +69,14 @@ class Sweep:
 
 
 def read_sweep(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:
-    """A sweep as it was asked for: a file, or what one would say."""
+    """Return a sweep as it was asked for: a file, or what one would say."""
     if isinstance(source, SweepFile):
         return source
     return sweep_from_mapping(source) if isinstance(source, Mapping) else load_sweep(source)
 
 
 def default_out(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, sweep_file: SweepFile) -> str:
-    """Where a sweep lies of which nobody said where: it has the name of its file, or of its first cell."""
+    """Say where a sweep lies of which nobody said where: it has the name of its file, or of its first cell."""
     if sweep_file.out is not None:
         return sweep_file.out
     if isinstance(source, str | os.PathLike):

@@ -107,7 +107,7 @@ def _run_problem(request: Request, error: Exception) -> Response:
 
 
 def _still_reading(request: Request, building: Exception) -> Response:
-    """A page that asks again in a second: the run is read for the first time."""
+    """Return a page that asks again in a second: the run is read for the first time."""
     assert isinstance(building, Building)
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     page = render(request, "building.html", 202, share=building.share, address=address)

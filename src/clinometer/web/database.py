@@ -55,12 +55,12 @@ _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
 def database_url(url: str, folder: Path) -> str:
-    """The URL that was given, or that of a file in a folder."""
+    """Return the URL that was given, or that of a file in a folder."""
     return url or f"sqlite:///{folder / FILE}"
 
 
 def file_of(url: str) -> Path | None:
-    """The file of an SQLite database; None of another, and of one in memory."""
+    """Return the file of an SQLite database; None of another, and of one in memory."""
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -70,7 +70,7 @@ def file_of(url: str) -> Path | None:
 
 
 def is_kept(url: str) -> bool:
-    """Whether there is a database, or was one that must be missed: none is made by looking for it."""
+    """Tell whether there is a database, or was one that must be missed: none is made by looking for it."""
     place = file_of(url)
     return place is None or place.exists() or tables.seal_file(place).exists()
 
@@ -220,7 +220,7 @@ def repair_database(url: str) -> str:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
-    """A transaction that writes: kept when the block ends, undone when it raises."""
+    """Open a transaction that writes: kept when the block ends, undone when it raises."""
     place = file_of(str(engine.url))
     with _answering(engine), _turn_of(engine):
         with Session(engine, expire_on_commit=False) as session, session.begin():
@@ -297,7 +297,7 @@ class _Work(Generic[Output]):
             self.error = error
 
     def outcome(self) -> Output:
-        """What it returned; raises what it raised."""
+        """Return what it returned; raises what it raised."""
         if self.error is not None:
             raise self.error
         return cast("Output", self.output)
@@ -305,7 +305,7 @@ class _Work(Generic[Output]):
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Session]:
-    """A transaction that reads."""
+    """Open a transaction that reads."""
     with _answering(engine), Session(engine.execution_options(clinometer_reads=True)) as session:
         yield session
 
@@ -374,7 +374,7 @@ def _config(connection: Connection) -> Config:
 
 
 def _is_outdated(connection: Connection) -> bool:
-    """Whether migrations are to be run, or were by a newer version: running them says so."""
+    """Tell whether migrations are to be run, or were by a newer version: running them says so."""
     current = MigrationContext.configure(connection).get_current_revision()
     return current != ScriptDirectory.from_config(_config(connection)).get_current_head()
 

@@ -62,7 +62,7 @@ class Finding:
 
 
 def findings_of(entry: RunEntry) -> Mapping[str, Finding]:
-    """The finding of each concept of a run; none of a run without scores."""
+    """Return the finding of each concept of a run; none of a run without scores."""
     assert entry.run is not None
     return _findings(entry.run, entry.stamp) if entry.listed.is_scored else {}
 
@@ -75,7 +75,7 @@ def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
 
 
 def furthest(entry: RunEntry) -> list[str]:
-    """The concept that leans furthest to either side, where any does."""
+    """Return the concept that leans furthest to either side, where any does."""
     assert entry.run is not None
     rows = judged(Scores.from_frame(entry.run.scores)).values() if entry.listed.is_scored else []
     sides = ([row for row in rows if verdict_group_of(row) == side] for side in ("a", "b"))
@@ -93,7 +93,7 @@ def _finding(run: api.Run, row: Row, digits: int) -> Finding:
 
 
 def judged(rows: Iterable[Row]) -> dict[str, Row]:
-    """The first row of each concept that bears a verdict of its own: that of the study's main score."""
+    """Return the first row of each concept that bears a verdict of its own: that of the study's main score."""
     by_concept: dict[str, Row] = {}
     for row in rows:
         if row.concept and row.verdict and not row.group:
@@ -144,7 +144,7 @@ class ExplorerQuery(BaseModel):
         return int(value) if isinstance(value, str) and value.isdigit() else value
 
     def address(self, **changes: Any) -> str:
-        """The address of this view, or of one that differs by some fields."""
+        """Return the address of this view, or of one that differs by some fields."""
         fields = self.model_copy(update=changes).model_dump(exclude_defaults=True)
         return f"/explore?{urlencode(fields, doseq=True)}"
 
@@ -171,16 +171,16 @@ class Column:
         return self.entry.run
 
     def label(self, group: str) -> str:
-        """A group's label for people."""
+        """Return a group's label for people."""
         return self.run.suite.label_of(group)
 
     def differs(self, sample: IndexedSample) -> bool:
-        """Whether most people say another thing of a picture than the encoder reads."""
+        """Tell whether most people say another thing of a picture than the encoder reads."""
         vote = self.votes.get(sample.id)
         return bool(vote and vote.answer and sample.side and vote.answer != sample.side)
 
     def finding(self, owner: Owner) -> Finding | None:
-        """What the scores say of an owner; nothing of groups, for which none is asked."""
+        """Return what the scores say of an owner; nothing of groups, for which none is asked."""
         return self.findings.get(owner.name) if owner.role == "target" else None
 
 
@@ -225,14 +225,14 @@ class ExplorerPage:
 
 @router.get("/")
 def start(request: Request) -> Response:
-    """Where a visitor begins: with the pictures, where there is but one run; with the index of several or none."""
+    """Say where a visitor begins: with the pictures, where there is but one run; with the index of several or none."""
     listed = request.app.state.runs.listed()
     return _of_newest(request.app.state, listed) if len(listed) == 1 else RedirectResponse("/runs", 303)
 
 
 @router.get("/explore")
 def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Response:
-    """The pictures of some runs; for htmx the view without the form."""
+    """Show the pictures of some runs; for htmx the view without the form."""
     listed = request.app.state.runs.listed() if not query.run or not is_partial(request, "view") else []
     if not query.run:
         return _of_newest(request.app.state, listed)
@@ -262,7 +262,7 @@ def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Respo
 
 
 def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
-    """The explorer of the run that was begun last, of those that are scored if there are any.
+    """Return the explorer of the run that was begun last, of those that are scored if there are any.
 
     It begins with the concepts that lean furthest to either side: they are what there is to see.
     """
@@ -312,7 +312,7 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
 def _beside(
     path: Path, lead_samples: Sequence[IndexedSample], eye: Eye | None
 ) -> tuple[Eye | None, dict[Noise, IndexedSample]]:
-    """What another run drew from the noises of some samples, as its encoder of the same name reads it."""
+    """Return what another run drew from the noises of some samples, as its encoder of the same name reads it."""
     with Samples(path) as samples:
         own = next((candidate for candidate in samples.eyes() if eye is not None and candidate.name == eye.name), None)
         return own, samples.of_noise([sample.noise for sample in lead_samples], own.code if own else None)
@@ -321,7 +321,7 @@ def _beside(
 def _columns(
     entries: Sequence[RunEntry], eyes: Sequence[Eye | None], votes: Sequence[Mapping[str, Vote]]
 ) -> Iterator[Column]:
-    """The runs of a view, each called as on the page of a comparison."""
+    """Yield the runs of a view, each called as on the page of a comparison."""
     names = run_names([entry.run for entry in entries if entry.run is not None])
     for entry, name, eye, run_votes in zip(entries, names, eyes, votes, strict=True):
         yield Column(entry, name, eye, findings_of(entry), run_votes)
@@ -332,7 +332,7 @@ def _column(state: Any, entry: RunEntry, eye: Eye | None) -> Column:
 
 
 def choice_of(query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) -> SampleChoice:
-    """What an address asks, in the codes of the index. A name that it does not have finds nothing."""
+    """Return what an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}
     return SampleChoice(
         tuple(codes.get(key, -1) for key in query.of),
@@ -385,7 +385,7 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
 
 
 def _of_same_noise(state: Any, entry: RunEntry, sample: IndexedSample) -> Iterator[tuple[Column, IndexedSample]]:
-    """What other runs of the suite drew from a sample's noise, of those that were looked at before."""
+    """Return what other runs of the suite drew from a sample's noise, of those that were looked at before."""
     count = 0
     for listed in state.runs.listed():
         if listed.error or listed.suite != entry.listed.suite or listed.id == entry.listed.id or count == MOST_RUNS:

@@ -21,7 +21,7 @@ _KINDS = {"css": "text/css", "js": "text/javascript"}
 
 @cache
 def environment() -> Environment:
-    """The templates, with everything that is put into them escaped."""
+    """Return the templates, with everything that is put into them escaped."""
     environment = Environment(
         loader=PackageLoader("clinometer.web"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -36,7 +36,7 @@ def environment() -> Environment:
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page. ``request`` and ``gate`` are known to every template."""
+    """Return a page. ``request`` and ``gate`` are known to every template."""
     page = environment().get_template(template)
     content = page.render(request=request, gate=request.app.state.gate, **values)
     # a name of a file need not be text
@@ -44,12 +44,12 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 def is_partial(request: Request, target: str) -> bool:
-    """Whether htmx asks for the part of a page that has this id, and not for the page."""
+    """Tell whether htmx asks for the part of a page that has this id, and not for the page."""
     return request.headers.get("HX-Target") == target
 
 
 def problem(request: Request, status: int, message: str) -> Response:
-    """A page that says what went wrong, and the way out."""
+    """Return a page that says what went wrong, and the way out."""
     return render(request, "problem.html", status, title=_TITLES.get(status, "That did not work"), message=message)
 
 
@@ -92,7 +92,7 @@ def _content(name: str) -> str:
 
 @router.get("/login")
 def login_page(request: Request, next: str = "/") -> Response:
-    """The form."""
+    """Show the form."""
     return render(request, "login.html", next=local_path(next), message="")
 
 
@@ -118,7 +118,7 @@ def logout(request: Request) -> Response:
 
 
 def local_path(target: str) -> str:
-    r"""A path of this server; anything else leads to the index.
+    r"""Return a path of this server; anything else leads to the index.
 
     >>> local_path("/explore?run=a"), local_path("//evil.example"), local_path("/\\evil.example")
     ('/explore?run=a', '/', '/')

@@ -57,7 +57,7 @@ class Album:
         self._recent = _Recent()
 
     def picture(self, run: Run, sample: IndexedSample | Stored, size: Size) -> bytes | None:
-        """A sample's picture as WebP; None where there is none or it cannot be decoded.
+        """Return a sample's picture as WebP; None where there is none or it cannot be decoded.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class _Recent:
         self._lock = threading.Lock()
 
     def image(self, run: Run, sample: IndexedSample | Stored) -> bytes | None:
-        """The stored bytes of a sample's image; None where they are another's by now."""
+        """Return the stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
             batch = next((batch for key, batch in self._batches.items() if self._has(key, batch, run, sample)), None)
         if batch is None:
@@ -165,7 +165,7 @@ class _Recent:
 
 
 def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:
-    """Whether an image is the one that the index was made of: it may have been exchanged together with its hash.
+    """Tell whether an image is the one that the index was made of: it may have been exchanged together with its hash.
 
     Raises
     ------
@@ -180,12 +180,12 @@ def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:
 
 
 def _digest(key: str, content: bytes) -> bytes:
-    """What tells a picture that was kept from one that was damaged since."""
+    """Return what tells a picture that was kept from one that was damaged since."""
     return hashlib.blake2b(content, key=key.encode()[:64], digest_size=16).digest()
 
 
 def shrunk(content: bytes, side: int) -> bytes | None:
-    """An image as WebP of at most so many pixels a side; None where it is damaged or larger than is decoded."""
+    """Return an image as WebP of at most so many pixels a side; None where it is damaged or larger than is decoded."""
     decoded = decode_image(content).image
     if decoded is None:
         return None

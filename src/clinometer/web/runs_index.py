@@ -99,7 +99,7 @@ class RunsIndex:
         self._look_times: dict[str, float] = {}
 
     def listed(self) -> list[Listed]:
-        """Every run that is there now."""
+        """Return every run that is there now."""
         with self._lock:
             self._entries = self._runs_by_id()
             return [entry.listed for entry in self._entries.values()]
@@ -114,7 +114,7 @@ class RunsIndex:
         return by_id
 
     def get(self, identifier: str) -> RunEntry:
-        """A run by its id, as it is now.
+        """Return a run by its id, as it is now.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class RunsIndex:
         return entry
 
     def _has_changed(self, entry: RunEntry) -> bool:
-        """Whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
+        """Tell whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
         directory, now = Directory(entry.listed.place), time.monotonic()
         if not directory.is_local and now - self._look_times.get(entry.listed.id, -inf) < TRUST_SECONDS:
             return False
@@ -141,7 +141,7 @@ class RunsIndex:
 
 
 def id_of(directory: Directory) -> str:
-    """What a run is called in addresses: 12 hexadecimal digits of its place's SHA-256."""
+    """Return what a run is called in addresses: 12 hexadecimal digits of its place's SHA-256."""
     return hashlib.sha256(directory.place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
@@ -195,7 +195,7 @@ def index(
     sort: Sort = "date",
     order: Literal["up", "down"] = "down",
 ) -> Response:
-    """Every run, searched and sorted; for htmx the table alone."""
+    """Show every run, searched and sorted; for htmx the table alone."""
     runs = request.app.state.runs.listed()
     return render(
         request,
@@ -211,7 +211,7 @@ def index(
 
 @router.get("/runs/{run}/report")
 def report(request: Request, run: Identifier) -> Response:
-    """The report of a run, as it lies there."""
+    """Show the report of a run, as it lies there."""
     entry = request.app.state.runs.get(run)
     try:
         content = entry.run.directory.read_bytes("report.html")

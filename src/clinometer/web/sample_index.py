@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from clinometer import api
 from clinometer.errors import RunStorageError
+from clinometer.models.weights import file_hash
 from clinometer.runs.browse import Owner, Piece, Reader, part_numbers, piece_of
 from clinometer.studies import study_of
 from clinometer.web.runs_index import RunEntry
@@ -72,7 +73,7 @@ class Shelf:
         self._whole: dict[Path, tuple[int, int, int]] = {}
 
     def path(self, entry: RunEntry) -> Path:
-        """The index of a run as it is now.
+        """Return the index of a run as it is now.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class Shelf:
         return place
 
     def has(self, entry: RunEntry) -> bool:
-        """Whether a run as it is now has been read."""
+        """Tell whether a run as it is now has been read."""
         return self._is_whole(self._place(entry))
 
     def _is_whole(self, place: Path) -> bool:
@@ -103,7 +104,7 @@ class Shelf:
             info = place.stat()
             key = (info.st_mtime_ns, info.st_size, info.st_ino)
             if self._whole.get(place) != key:
-                if _checksum(place) != _checksum_file(place).read_text(encoding="ascii"):
+                if file_hash(place) != _checksum_file(place).read_text(encoding="ascii"):
                     return False
                 self._whole[place] = key
         except (OSError, ValueError):
@@ -127,7 +128,7 @@ class Shelf:
             assert entry.run is not None
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             make_index(entry.run, place, lambda share: setattr(build, "share", share))
-            _checksum_file(place).write_text(_checksum(place), encoding="ascii")
+            _checksum_file(place).write_text(file_hash(place), encoding="ascii")
         except (OSError, sqlite3.Error) as error:
             build.error = RunStorageError(
                 f"{self._folder}: no index of a run can be written there: {error}; mend that, or give another --cache"
@@ -142,13 +143,8 @@ class Shelf:
 
 
 def _checksum_file(place: Path) -> Path:
-    """The file that says an index's checksum."""
+    """Return the file that says an index's checksum."""
     return place.with_name(f"{place.name}.sha256")
-
-
-def _checksum(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(stamp: str) -> str:

@@ -147,18 +147,18 @@ class Samples:
         )
 
     def owners(self) -> list[Owner]:
-        """Every concept and group that has images, in the order of the plan."""
+        """Return every concept and group that has images, in the order of the plan."""
         return [
             Owner(*row) for row in self._all("SELECT owner, role, name, category, images FROM owners ORDER BY owner")
         ]
 
     def eyes(self) -> list[Eye]:
-        """Every encoder of the run."""
+        """Return every encoder of the run."""
         rows = self._all("SELECT encoder, name, groups FROM encoders ORDER BY encoder")
         return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
 
     def count(self, choice: SampleChoice) -> int:
-        """How many samples fit."""
+        """Count how many samples fit."""
         source, values = _source(choice)
         return int(self._all(f"SELECT COUNT(*) {source}", values)[0][0])
 
@@ -181,7 +181,7 @@ class Samples:
         return [row[0] for row in self._all(query, [*values, most, max(0, offset)])]
 
     def find(self, identifier: str, eye: int | None = None) -> IndexedSample | None:
-        """A sample by its id."""
+        """Return a sample by its id."""
         rows = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
         return self._samples([rows[0][0]], eye)[0] if rows else None
 
@@ -219,7 +219,7 @@ def _order(choice: SampleChoice) -> list[tuple[str, bool]]:
 
 
 def _source(choice: SampleChoice) -> tuple[str, list[Any]]:
-    """The tables and the conditions of a choice, and the values that stand for its question marks."""
+    """Return the tables and the conditions of a choice, and the values that stand for its question marks."""
     conditions: list[tuple[str, list[Any]]] = []
     if not choice.is_of_readings:
         tables, owner = "samples s", "s.owner"

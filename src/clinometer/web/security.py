@@ -321,7 +321,7 @@ class Gate:
         request.session.pop("csrf", None)
 
     def has_session(self, request: Request) -> bool:
-        """Whether a request belongs to a session that is open."""
+        """Tell whether a request belongs to a session that is open."""
         return self._sessions.get(str(request.session.get("organiser", "")), 0.0) > monotonic()
 
     def opens(self, password: str) -> bool:
@@ -346,11 +346,11 @@ class Gate:
         return hmac.digest(self._key, password.encode("utf-8", "replace"), hashlib.sha256)
 
     async def admits(self, request: Request) -> bool:
-        """Whether a request is the organiser's: by its session, or by the password as a bearer token."""
+        """Tell whether a request is the organiser's: by its session, or by the password as a bearer token."""
         return not self.is_closed or self.has_session(request) or await self.is_token(request)
 
     async def is_token(self, request: Request) -> bool:
-        """Whether a request bears the password itself.
+        """Tell whether a request bears the password itself.
 
         Raises
         ------
@@ -409,11 +409,11 @@ async def _field(request: Request) -> str:
 
 
 def csrf_token(request: Request) -> str:
-    """The token of a session, made when it is first needed."""
+    """Return the token of a session, made when it is first needed."""
     session: dict[str, Any] = request.session
     return str(session.setdefault("csrf", secrets.token_urlsafe(24)))
 
 
 def csrf_field(request: Request) -> Markup:
-    """The token as a hidden field, for the forms of templates."""
+    """Return the token as a hidden field, for the forms of templates."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(TOKEN_FIELD, csrf_token(request))

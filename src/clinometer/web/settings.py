@@ -23,12 +23,12 @@ LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def default_cache() -> Path:
-    """The user's own folder for caches, as XDG names it."""
+    """Return the user's own folder for caches, as XDG names it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
 
 
 def default_data() -> Path:
-    """The user's own folder for data that nothing makes again, as XDG names it."""
+    """Return the user's own folder for data that nothing makes again, as XDG names it."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "clinometer"
 
 
@@ -89,7 +89,7 @@ class ServerSettings:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Tell whether only this machine reaches what listens there."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -97,7 +97,7 @@ def is_local(host: str) -> bool:
 
 
 def password_given(file: Path | None) -> str:
-    """The organiser's password: the first line of a file, else the environment's; empty for none.
+    """Return the organiser's password: the first line of a file, else the environment's; empty for none.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _first_line(file: Path) -> str:
 
 
 def guarded(host: str, password: str) -> str:
-    """The hash of a password, or nothing where none is needed.
+    """Return the hash of a password, or nothing where none is needed.
 
     Raises
     ------

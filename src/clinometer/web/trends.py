@@ -63,7 +63,7 @@ class TrendQuantity:
 
     @classmethod
     def of(cls, row: Row) -> TrendQuantity:
-        """The quantity of a row."""
+        """Return the quantity of a row."""
         return cls(row.metric, row.component, row.group, row.setting)
 
 
@@ -93,7 +93,7 @@ class TrendsPage:
 
 @router.get("/trends")
 def trends(request: Request, query: Annotated[TrendQuery, Query()]) -> Response:
-    """The figure and its numbers."""
+    """Show the figure and its numbers."""
     listed = [run for run in request.app.state.runs.listed() if run.is_scored and not run.error]
     chosen = query.run or _of_one_suite(listed)
     entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(chosen)]
@@ -105,7 +105,7 @@ def trends(request: Request, query: Annotated[TrendQuery, Query()]) -> Response:
 
 
 def _of_one_suite(listed: Sequence[Listed]) -> list[str]:
-    """The runs of the suite that was asked last."""
+    """Return the runs of the suite that was asked last."""
     newest = max(listed, key=lambda run: run.date, default=None)
     return [run.id for run in listed if newest and run.suite == newest.suite][:MOST_POINTS]
 
@@ -133,7 +133,7 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
 
 
 def scores_of(entry: RunEntry) -> Scores:
-    """The rows of a run's scores."""
+    """Return the rows of a run's scores."""
     assert entry.run is not None
     return _scores(entry.run, entry.stamp)
 
@@ -144,7 +144,7 @@ def _scores(run: api.Run, stamp: str) -> Scores:
 
 
 def _points(entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery) -> Iterator[Step]:
-    """Each run's number, from left to right."""
+    """Yield each run's number, from left to right."""
     place = _places(entries, query.over)
     for entry in sorted(entries, key=lambda run: place(run)[0]):
         for row in scores_of(entry):
@@ -154,7 +154,7 @@ def _points(entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, 
 
 
 def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:
-    """Where on the axis each run stands, and what its place is called."""
+    """Say where on the axis each run stands, and what its place is called."""
     if over in _SETTINGS:
         return lambda run: _setting(run, _SETTINGS[over])
     key: Callable[[RunEntry], Any] = _by_date if over == "date" else _by_name
@@ -163,7 +163,7 @@ def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tup
 
 
 def _setting(entry: RunEntry, name: str) -> tuple[float, str]:
-    """A setting of a run's model; those without it stand at 0."""
+    """Return a setting of a run's model; those without it stand at 0."""
     assert entry.run is not None
     value = entry.run.model_card["settings"].get(name)
     return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
@@ -180,7 +180,7 @@ def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:
 
 
 def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
-    """The numbers of the figure as a table shows them."""
+    """Yield the numbers of the figure as a table shows them."""
     by_name = {entry.listed.name: entry for entry in trend.entries}
     digits = wording.digits_for([point.row.value for point in trend.points])
     for point in trend.points:
@@ -198,7 +198,7 @@ def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
 
 @router.get("/compare")
 def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max_length=MOST_RUNS)]) -> Response:
-    """The page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
+    """Show the page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
     entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
     if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")

@@ -209,7 +209,7 @@ def pair_association(
 
 
 def set_generator(rng: np.random.Generator, *, prompts: bool, second: bool) -> np.random.Generator:
-    """The generator of :func:`pair_association` for the resamples of one of its sets, by images or prompts.
+    """Return the generator of :func:`pair_association` for the resamples of one of its sets, by images or prompts.
 
     ``rng`` : as that is given it, and nothing drawn from it yet; ``second`` : of Y, and not of X.
     """
@@ -309,7 +309,7 @@ def _image_permutation(
 def _intervals(
     association: DifferentialAssociation, pair: SetPair, drawn: tuple[PairDraws, PairDraws]
 ) -> DifferentialAssociation:
-    """Both intervals of S and of d."""
+    """Return both intervals of S and of d."""
     within = _ends(association, pair, drawn[0], prompts=False)
     alone = _ends(association, pair, drawn[1], prompts=True)
     across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))

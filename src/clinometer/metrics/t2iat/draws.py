@@ -283,7 +283,7 @@ def _random_signs(n: int, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def places_of(concepts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-    """Where each concept's stimuli stand among all of the suite's."""
+    """Say where each concept's stimuli stand among all of the suite's."""
     places, start = {}, 0
     for name, stimuli in concepts.items():
         places[name] = np.arange(start, start + len(stimuli))
@@ -319,7 +319,7 @@ class WelchEstimate:
         return WelchEstimate(-self.value, self.variances, self.freedoms, self.reason)
 
     def without_error(self) -> WelchEstimate:
-        """The same value, held fixed."""
+        """Return the same value, held fixed."""
         return WelchEstimate(self.value, (), (), self.reason if np.isnan(self.value) else "")
 
     @property
@@ -333,7 +333,7 @@ class WelchEstimate:
         return float(welch_satterthwaite(list(zip(self.variances, self.freedoms, strict=True))))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """The t interval; NaN where there is no error to tell."""
+        """Return the t interval; NaN where there is no error to tell."""
         error = self.standard_error
         if not error > 0:
             return nan, nan

@@ -73,7 +73,7 @@ class PromptSet(_Sizes):
         return w @ self.cosines_a, w @ self.cosines_b
 
     def measured(self) -> MeasuredSet:
-        """The same without its cosines."""
+        """Return the same without its cosines."""
         return MeasuredSet(
             self.sizes, self.sizes_a, self.sizes_b, self.image_associations, self.association, self.mean_cosines,
             self.means, self.directions, self.left_out, self.rounding, self.reason,
@@ -214,7 +214,7 @@ def pooled_deviation(x: AnySet, y: AnySet) -> float:
 
 
 def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
-    """A set's cosines averaged over encoders; means and directions, which no average has, are left empty."""
+    """Return a set's cosines averaged over encoders; means and directions, which no average has, are left empty."""
     broken = next((encoder_set for encoder_set in sets if encoder_set.reason), None)
     if len(sets) == 1 or broken is not None:
         return broken or sets[0]
@@ -230,7 +230,7 @@ def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
 
 
 def average_pairs(pairs: Sequence[SetPair], x: AnySet, y: AnySet) -> SetPair:
-    """A test's cosines averaged over encoders; ``x, y`` : the averages of its sets, of :func:`average_sets`."""
+    """Return a test's cosines averaged over encoders; ``x, y`` : the averages of its sets, of :func:`average_sets`."""
     broken = next((pair for pair in pairs if pair.reason), None)
     if len(pairs) == 1 or broken is not None:
         return broken or pairs[0]

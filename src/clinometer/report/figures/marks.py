@@ -87,7 +87,7 @@ def draw_cut(axes: Any, row: Row, y: float, mark: Mark, most: float, *, gid: str
 
 
 def within(row: Row, most: float) -> Row:
-    """The row with its number and its ends brought to within ±``most``."""
+    """Return the row with its number and its ends brought to within ±``most``."""
     names = ("value", "low", "high", "stimulus_low", "stimulus_high")
     return replace(row, **{name: min(max(getattr(row, name), -most), most) for name in names})
 
@@ -121,7 +121,7 @@ def label_rows(axes: Any, names: Sequence[str], characters: int = LABEL_CHARACTE
 
 
 def folded(name: str, characters: int, lines: int) -> str:
-    """A label in lines of so many characters, cut after the last."""
+    """Return a label in lines of so many characters, cut after the last."""
     wrapped = textwrap.wrap(
         drawable(name, lines * characters), characters, max_lines=lines, placeholder="\N{HORIZONTAL ELLIPSIS}"
     )
@@ -189,7 +189,7 @@ def draw_model(axes: Any, row: Row, y: float, mark: Mark, gid: str) -> None:
 
 
 def model_tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus: bool = False) -> str:
-    """The text that a pointer over a model's mark shows."""
+    """Return the text that a pointer over a model's mark shows."""
     low, high = (row.stimulus_low, row.stimulus_high) if stimulus else (row.low, row.high)
     number = wording.with_interval(row.value, low, high, digits)
     return drawable(f"{name}, {model}: {symbol} {number}", 140)

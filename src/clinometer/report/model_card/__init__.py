@@ -37,7 +37,7 @@ KEY: Final = "model-index"
 def merged(
     card: str, section: str, results: Sequence[huggingface_hub.EvalResult], *, model_name: str, source: str
 ) -> str:
-    """A card with our section and our results, in place of those that it has.
+    """Return a card with our section and our results, in place of those that it has.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _lines_ended(text: str) -> int:
 def _with_results(
     metadata: str, results: Sequence[huggingface_hub.EvalResult], model_name: str, newline: str, source: str
 ) -> str:
-    """The metadata with another ``model-index``, checked to be the same in all else."""
+    """Return the metadata with another ``model-index``, checked to be the same in all else."""
     held = _read(metadata, source)
     index = _index(held.get(KEY), results, model_name, source)
     if index == (held.get(KEY) or []):
@@ -107,7 +107,7 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _read(metadata: str, source: str) -> dict[str, Any]:
-    """The metadata as a mapping."""
+    """Return the metadata as a mapping."""
     try:
         held = yaml.safe_load(metadata)
     except Exception as error:  # of any kind: PyYAML lets through what its constructors raise
@@ -147,7 +147,7 @@ def _without_ours(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spliced(metadata: str, block: str, newline: str, source: str) -> str:
-    """The text with the block in place of the key, or after all others."""
+    """Return the text with the block in place of the key, or after all others."""
     root = yaml.compose(metadata, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):  # nothing but comments
         return f"{metadata}{newline}{block}" if metadata.strip() else block
@@ -189,7 +189,7 @@ FINGERPRINT: Final = "suite_fingerprint"
 
 
 def hub() -> Any:
-    """The package huggingface_hub, which the extra ``models`` brings.
+    """Return the package huggingface_hub, which the extra ``models`` brings.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def hub() -> Any:
 
 
 def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hub.EvalResult]:
-    """The verdicts that the cards list, as evaluation results: a data set a run, a metric a verdict.
+    """Return the verdicts that the cards list, as evaluation results: a data set a run, a metric a verdict.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def _common(run: CardInput) -> dict[str, Any]:
 
 
 def _slug(name: str) -> str:
-    """A name of letters that a hub's names have."""
+    """Return a name of letters that a hub's names have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
 
 

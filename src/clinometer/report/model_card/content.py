@@ -48,7 +48,7 @@ class CardInput:
 
 
 def section_of(runs: Sequence[CardInput], *, rows: int, version: str) -> str:
-    """The section in Markdown, without the markers that tell it from its surroundings.
+    """Return the section in Markdown, without the markers that tell it from its surroundings.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ METHOD = "method"
 
 
 def limits_of(page: Page, view: View) -> list[tuple[str, str]]:
-    """The limits in the order and the words of the page: what stands out of each, and the rest.
+    """Return the limits in the order and the words of the page: what stands out of each, and the rest.
 
     None of a study whose page has no such section.
     """
@@ -238,7 +238,7 @@ def one_line(text: object) -> str:
 
 
 def fenced(text: str, language: str = "") -> Markup:
-    """A block of code that its text cannot end.
+    """Return a block of code that its text cannot end.
 
     >>> print(fenced("a ``` b", "sh"))
     ````sh
@@ -252,7 +252,7 @@ def fenced(text: str, language: str = "") -> Markup:
 
 @cache
 def environment() -> Environment:
-    """The templates of Markdown; whatever is put into them is escaped, unless it is Markdown already."""
+    """Return the templates of Markdown; whatever is put into them is escaped, unless it is Markdown already."""
 
     def finalize(value: Any) -> Any:
         return value if isinstance(value, Markup) else escaped(value)
@@ -270,5 +270,5 @@ def environment() -> Environment:
 
 
 def cells(texts: Iterable[object]) -> Markup:
-    """A row of a table, of texts and of what is Markdown already."""
+    """Return a row of a table, of texts and of what is Markdown already."""
     return Markup(f"| {' | '.join(text if isinstance(text, Markup) else escaped(text) for text in texts)} |")

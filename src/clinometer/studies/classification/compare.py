@@ -70,7 +70,7 @@ def compare_classifications(
     answers = len(design.a) * len(design.b)
 
     def filled(weights: Mapping[str, float], side: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """What is missing as it makes a difference least (``side`` 0) or most; of nothing, nothing is made."""
+        """Return what is missing as it makes a difference least (``side`` 0) or most; of nothing, nothing is made."""
         first, second = (
             {
                 group: np.where(gone[group] & np.isfinite(own[group]).any(), (weight > 0) == up, own[group])
@@ -137,7 +137,7 @@ def contrast_weights(contrast: Contrast) -> dict[str, float]:
 
 
 def _associations(run: ClassifiedPortraits, design: ClassificationDesign) -> dict[str, np.ndarray]:
-    """Each portrait's association: by group, (images × 1)."""
+    """Return each portrait's association: by group, (images × 1)."""
     return {
         group: image_associations(wins_at(errors, len(design.a), design.noise_samples[-1], run.tolerance))[:, None]
         for group, errors in validated_errors(run.errors, design).items()

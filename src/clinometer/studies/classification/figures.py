@@ -121,7 +121,7 @@ def _name(view: ClassificationView, curve: str, name: str) -> str:
 
 
 def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple[float, float, float, float]]]:
-    """The stored points of each line, in the suite's order; those without a value are left out."""
+    """Return the stored points of each line, in the suite's order; those without a value are left out."""
     frame = view.report.curves
     if frame is None or "curve" not in frame or not len(frame):
         return {}
@@ -265,12 +265,12 @@ class ClassificationView(View):
         return str(portraits["name"]) if portraits else ""
 
     def side_labels(self, contrast: str) -> tuple[str, str]:
-        """The two sides of a contrast, for people."""
+        """Return the two sides of a contrast, for people."""
         sides = self.suite.contrasts[contrast]
         return sides.x.label, sides.y.label
 
 
 def contrast_in_words(suite: ClassificationSuite, contrast: str) -> str:
-    """A contrast with its sides: ``"Gender: men less women"``."""
+    """Return a contrast with its sides: ``"Gender: men less women"``."""
     sides = suite.contrasts[contrast]
     return f"{wording.capitalised(contrast)}: {sides.x.label} less {sides.y.label}"

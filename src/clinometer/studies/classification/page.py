@@ -120,7 +120,7 @@ def resting(view: ClassificationView) -> str:
 
 
 def _leading(view: ClassificationView) -> Row | None:
-    """The largest difference that leans, else the largest there is."""
+    """Return the largest difference that leans, else the largest there is."""
     rows = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
     return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
 
@@ -183,7 +183,7 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
 
 
 def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
-    """A line's shape, colour and dashes: two of the colours are greys."""
+    """Return a line's shape, colour and dashes: two of the colours are greys."""
     ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
     style = line_style(order)
     dashes = "" if style == "-" else " ".join(f"{LINE_WIDTH * length:g}" for length in style[1])

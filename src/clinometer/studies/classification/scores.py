@@ -94,7 +94,7 @@ def classification_study(
     confidence: float = 0.95,
     missing: Mapping[str, np.ndarray] | None = None,
 ) -> list[Score]:
-    """Every number of a classification run.
+    """Return every number of a classification run.
 
     ========================== ======================================================== =============================
     component                  what                                                     concept, category, group
@@ -154,7 +154,7 @@ def association_curves(
 
 
 def setting_name(noise_samples: int) -> str:
-    """How rows name a number of noise samples: ``"10 noise samples"``."""
+    """Say how rows name a number of noise samples: ``"10 noise samples"``."""
     return f"{noise_samples} noise sample{'' if noise_samples == 1 else 's'}"
 
 

@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
 
 
 def denoiser_of(generator: Generator) -> Denoiser:
-    """The measure of how well a generator denoises an image.
+    """Return the measure of how well a generator denoises an image.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def require_denoiser(generator: Generator, suite: Suite) -> None:
 
 
 def unclassified_parts(run: Run, generator: Generator) -> list[int]:
-    """The parts whose portraits were not measured yet."""
+    """Return the parts whose portraits were not measured yet."""
     return [part for part in run.parts if not run.directory.exists(classifications_name(part))]
 
 
@@ -125,7 +125,7 @@ def elimination_of(suite: ClassificationSuite) -> Elimination | None:
 
 
 def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
-    """The portraits of a part that could be made."""
+    """Return the portraits of a part that could be made."""
     ids, images = [], []
     for row in run.drawn.read(part):
         if row["status"] == "ok":
@@ -153,7 +153,7 @@ def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> l
 
 
 def score_classification(run: Run, resamples: int) -> Scored:
-    """Every number of the classification study, and the curves over noise samples. Nothing is resampled."""
+    """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
     suite = suite_of(run, ClassificationSuite)
     errors, tolerance, missing = group_errors(run, suite)
     design = study_design(suite)
@@ -176,7 +176,7 @@ def compare_classification(
 
 
 def study_design(suite: ClassificationSuite) -> ClassificationDesign:
-    """The suite as the metrics see it: names, no prompts."""
+    """Return the suite as the metrics see it: names, no prompts."""
     return ClassificationDesign(
         groups=tuple(suite.groups),
         a=tuple(suite.a.classes),

@@ -21,7 +21,7 @@ from clinometer.suites import ClassificationSuite, Suite
 
 
 def contrast_name(suite: Suite, row: Row) -> str:
-    """A contrast by its two sides."""
+    """Return a contrast by its two sides."""
     return contrast_in_words(_classification(suite), row.group)
 
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families, with_reasons
+from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
     PIXELS,
-    UNBOUNDED,
     flips,
     portrait_means,
     read_gender,
+    without_bounds,
     without_wide_interval,
 )
 
@@ -115,7 +114,7 @@ class _EditComparison:
         """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
         changes = self.first.tone_change, self.second.tone_change
         rows = [
-            _without_bounds(without_wide_interval(row))
+            without_bounds(without_wide_interval(row))
             for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
         ]
         if len(self.design.tones) != 2:
@@ -125,12 +124,12 @@ class _EditComparison:
             self.pair(*changes, _side), self.tone_contrast(lighter, darker), _side, "ita_contrast", shares=False,
             encoder=PIXELS,
         )  # fmt: skip
-        contrasts = [_without_bounds(without_wide_interval(row)) for row in contrasts]
+        contrasts = [without_bounds(without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
 
     def magnitude(self, first: np.ndarray, second: np.ndarray) -> Score:
-        """The asymmetry's size over classes and strengths."""
+        """Return the asymmetry's size over classes and strengths."""
         pair = self.pair(first, second, _side, classes_only=True)
         columns = next(iter(pair.first.values())).shape[1]
         weights = self.asymmetry()
@@ -176,7 +175,7 @@ class _EditComparison:
     def group_rows(
         self, first: np.ndarray, second: np.ndarray, component: str, *, shares: bool, encoder: str
     ) -> list[Score]:
-        """A row for each group and cell, one family."""
+        """Return a row for each group and cell, one family."""
 
         def rows(side: int | None = None) -> list[Score]:
             values = self.filled((first, second), {group.name: 1.0 for group in self.design.groups}, _name, side)
@@ -213,7 +212,7 @@ class _EditComparison:
         return first, second
 
     def pair(self, first: np.ndarray, second: np.ndarray, named: Named, *, classes_only: bool = False) -> PortraitPair:
-        """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
+        """Return each portrait's mean over the professions of every cell, by whatever the groups are called."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
         originals = (first, second)
@@ -268,7 +267,7 @@ class _EditComparison:
         shares: bool,
         **named: str,
     ) -> list[Score]:
-        """A row for each cell; none where no group has a counterpart."""
+        """Return a row for each cell; none where no group has a counterpart."""
         if not weights:
             return []
         uses = np.array([naming(group) in weights for group in self.design.groups])
@@ -289,12 +288,8 @@ def _name(group: PortraitGroup) -> str:
 
 
 def _side(group: PortraitGroup) -> str:
-    """What groups of one gender and tone share."""
+    """Return what groups of one gender and tone share."""
     return f"{group.gender}, {group.tone}"
-
-
-def _without_bounds(row: Score) -> Score:
-    return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
 
 
 def _judged(

@@ -146,13 +146,13 @@ def average_face_angle(faces: Iterable[np.ndarray]) -> float:
 
 
 def portrait_faces(images: Images, portraits: np.ndarray) -> Iterator[np.ndarray]:
-    """The images of some portraits, a few portraits at a time: (m, h, w, 3)."""
+    """Yield the images of some portraits, a few portraits at a time: (m, h, w, 3)."""
     for first in range(0, len(portraits), PORTRAITS_AT_ONCE):
         yield images[portraits[first : first + PORTRAITS_AT_ONCE]]
 
 
 def edit_faces(images: Images, portraits: np.ndarray, positions: Sequence[int], s: int) -> Iterator[np.ndarray]:
-    """Those of their edits into some professions at one strength: (m, professions, h, w, 3)."""
+    """Yield those of their edits into some professions at one strength: (m, professions, h, w, 3)."""
     for first in range(0, len(portraits), PORTRAITS_AT_ONCE):
         yield images[portraits[first : first + PORTRAITS_AT_ONCE, None], np.array(positions), s]
 
@@ -166,7 +166,7 @@ def average_face_changes(
     n_resamples: int,
     seed: int,
 ) -> dict[tuple[int, int], ClusterEstimate]:
-    """The change of the average face's angle, for every cell and group by their positions, portraits resampled.
+    """Return the change of the average face's angle, for every cell and group by their positions, portraits resampled.
 
     ``groups`` (n,): each portrait's group by position; ``cells`` : positions of professions, and a strength's.
     """
@@ -221,7 +221,7 @@ class _AverageFaces:
         return ClusterEstimate(value, float(ends.low), float(ends.high), n, missing)
 
     def _angles(self, faces: np.ndarray) -> tuple[float, np.ndarray]:
-        """The angle of the average of whole faces, and its replicates where there are two or more."""
+        """Return the angle of the average of whole faces, and its replicates where there are two or more."""
         angle, n = average_face_angle(faces), len(faces)
         if n == 1 or np.isnan(angle):
             return angle, np.zeros(0)

@@ -64,7 +64,7 @@ class Alignment:
         return np.uint8 if self.shape is None else np.float32
 
     def reader(self) -> Callable[[Image.Image], np.ndarray | None]:
-        """What makes a small face of an image, (64, 64, 3); None where faces are warped and none is found."""
+        """Return what makes a small face of an image, (64, 64, 3); None where faces are warped and none is found."""
         shape = self.shape
         if shape is None:
             return lambda image: np.asarray(image.resize((FACE_SIZE, FACE_SIZE)))
@@ -81,7 +81,7 @@ UNALIGNED = Alignment("plain means of the pixels, not warped to landmarks")
 
 
 def _landmarker(name: str) -> FaceLandmarker:
-    """What finds landmarks, which must be the same in every process."""
+    """Return what finds landmarks, which must be the same in every process."""
     found = load_landmarker()
     if found is None or found.name != name:
         raise ModelError(
@@ -154,7 +154,7 @@ class FaceReading(RunWork):
 
 
 def _pictures(run: Run, part: int, *, portraits: bool = False) -> Iterator[tuple[str, Image.Image]]:
-    """The images of a part that are there, with their ids; of portraits alone where those are asked for."""
+    """Yield the images of a part that are there, with their ids; of portraits alone where those are asked for."""
     roles = dict(run.parts[part].rows("id", "role"))
     for row in run.drawn.read(part):
         content = (row["image"] or {}).get("bytes")
@@ -182,7 +182,7 @@ def align(run: Run, pool: Pool | None = None) -> Alignment:
 
 
 def part_names(run: Run) -> list[str]:
-    """What parts are called, by their numbers."""
+    """Return what parts are called, by their numbers."""
     return [f"part {part}" for part in range(max(run.parts, default=0) + 1)]
 
 

@@ -110,7 +110,7 @@ class PlantedCell(NamedTuple):
 
 
 def known_cells(view: EditingView, setting: str) -> list[PlantedCell]:
-    """Every group and profession whose leaning is known, at one strength."""
+    """Return every group and profession whose leaning is known, at one strength."""
     planted = view.report.planted or {}
     suite = view.suite
     other = {suite.genders.a: suite.genders.b, suite.genders.b: suite.genders.a}

@@ -98,7 +98,7 @@ def resting(view: EditingView) -> str:
 
 
 def _leading(view: EditingView) -> Row | None:
-    """The largest asymmetry of a class that leans, else the largest there is."""
+    """Return the largest asymmetry of a class that leans, else the largest there is."""
     rows = [row for row in view.class_rows("flip_asymmetry", view.reader) if verdict_group_of(row) != "unmeasured"]
     return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
 

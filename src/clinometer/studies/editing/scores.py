@@ -90,7 +90,7 @@ def editing_study(
     seed: int = 0,
     missing: np.ndarray | None = None,
 ) -> list[Score]:
-    """Every number of an editing audit. ``groups`` (n,): each portrait's position in ``design.groups``.
+    """Return every number of an editing audit. ``groups`` (n,): each portrait's position in ``design.groups``.
 
     ``concept`` is the profession, or empty over a class; ``category`` the class; ``setting`` the strength. ``missing``
     (n, P, S): edits that were asked for and are not there. Rates of flips and their asymmetry then have bounds, with
@@ -162,7 +162,7 @@ class _EditingStudy:
         return with_bounds(rows(values), {MISSING: fillings})
 
     def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
-        """Which portraits are of a gender, of a tone, or both."""
+        """Say which portraits are of a gender, of a tone, or both."""
         chosen = [
             (gender is None or group.gender == gender) and (tone is None or group.tone == tone)
             for group in self.design.groups
@@ -172,7 +172,7 @@ class _EditingStudy:
     def group_rows(
         self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], ClusterEstimate], **fields: str
     ) -> list[Score]:
-        """A row for each group and cell of ``values`` (n, P, S)."""
+        """Return a row for each group and cell of ``values`` (n, P, S)."""
         return [
             _row(estimate(portrait_means(values[self.groups == g], positions, s), len(positions)), component,
                  group=group.name, n_missing=int(self.missing[self.groups == g][:, positions, s].sum()), **names,
@@ -209,7 +209,7 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     before = faces.before[:, None, None]
     change = faces.after - before
     changes = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
-    rows = [_without_bounds(row) for row in changes]
+    rows = [without_bounds(row) for row in changes]
     rows += [
         _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
         for g, group in enumerate(study.design.groups)
@@ -225,11 +225,11 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
         contrasts = _contrast_rows(
             study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
         )
-        rows += [_without_bounds(row) for row in _judged(contrasts, LIGHTER, DARKER)]
+        rows += [without_bounds(row) for row in _judged(contrasts, LIGHTER, DARKER)]
     return rows
 
 
-def _without_bounds(row: Score) -> Score:
+def without_bounds(row: Score) -> Score:
     """Say of a change of skin tone why what is missing gives it no bounds."""
     return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
 
@@ -316,7 +316,7 @@ def _average_face_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
 
 
 def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
-    """Each portrait's mean over professions at one strength, of what is there: (n, P, S) → (n,)."""
+    """Return each portrait's mean over professions at one strength, of what is there: (n, P, S) → (n,)."""
     return mean_of_known(values[:, positions, s], axis=1)
 
 

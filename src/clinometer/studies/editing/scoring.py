@@ -34,7 +34,7 @@ PORTRAITS_AT_ONCE: Final = 16
 
 
 def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
-    """The portraits, then their edits, in parts of their own.
+    """Return the portraits, then their edits, in parts of their own.
 
     The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
     differs between them is what was asked.
@@ -150,7 +150,7 @@ def compare_editing(
 
 
 def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
-    """The portraits, each one's group by position, and the ids of their edits."""
+    """Return the portraits, each one's group by position, and the ids of their edits."""
     portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
     names = [group.name for group in design.groups]
     groups = np.array([names.index(portrait.group) for portrait in portraits], int)
@@ -160,7 +160,7 @@ def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[
 def _counted_once(
     run: Run, portraits: Sequence[Sample], edits: np.ndarray, faces: Faces
 ) -> tuple[list[Sample], np.ndarray, Faces, np.ndarray]:
-    """The same without pictures that are another one again, and without edits of such: they count as not there.
+    """Return the same without pictures that are another one again, and without edits of such: they count as not there.
 
     Average faces are of all that was drawn. The last are the edits that were asked for and are not there, as where
     their portrait was refused.
@@ -180,7 +180,7 @@ def _counted_once(
 
 
 def study_design(suite: EditingSuite) -> EditingDesign:
-    """The suite as the metrics see it."""
+    """Return the suite as the metrics see it."""
     return EditingDesign(
         groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
         a=suite.genders.a,

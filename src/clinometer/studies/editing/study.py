@@ -26,7 +26,7 @@ TO_DECIDE: Final = "portraits, of all groups"
 
 
 def edit_name(suite: Suite, row: Row) -> str:
-    """An edit by its group, its profession or class, and its strength."""
+    """Return an edit by its group, its profession or class, and its strength."""
     into = f"into {row.concept or f'“{row.category}”'}, {row.setting}"
     return f"{suite.label_of(row.group)} {into}" if row.group else wording.capitalised(into)
 
@@ -74,7 +74,7 @@ QUANTITIES: Final = (
 
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """The two genders, matched within tones of skin."""
+    """Return the two genders, matched within tones of skin."""
     editing = _editing(suite)
     sides = {name: (group.gender, group.tone or "") for name, group in editing.groups.items()}
     return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)

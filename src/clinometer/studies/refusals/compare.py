@@ -127,7 +127,7 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
 
 
 def unknown_refusals(reason: str) -> list[Score]:
-    """The one row of runs whose refusals cannot be compared."""
+    """Return the one row of runs whose refusals cannot be compared."""
     return [not_measured(Score(metric=METRIC, component=RATE, category="all", encoder=NO_ENCODER, reason=reason))]
 
 
@@ -144,7 +144,7 @@ def _units(prompts: Iterable[ComparedPrompt]) -> list[list[ComparedPrompt]]:
 
 
 def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list[Score]:
-    """The difference, then the rate of each run."""
+    """Return the difference, then the rate of each run."""
     counts = _counts(prompts)
     fields: dict[str, Any] = {"metric": METRIC, "encoder": NO_ENCODER, **about}
     measures = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
@@ -159,7 +159,7 @@ def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list
 
 
 def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
-    """The difference of a prompt's rates, its interval and test over pictures."""
+    """Return the difference of a prompt's rates, its interval and test over pictures."""
     difference = share_difference(prompt.first, prompt.second, paired=paired)
     test = share_exchange(prompt.first, prompt.second, paired=paired)
     return {
@@ -170,7 +170,7 @@ def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
 
 
 def _of_units(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> dict[str, Any]:
-    """The mean difference over units, its intervals over pictures and over units, and its test over units."""
+    """Return the mean difference over units, its intervals over pictures and over units, and its test over units."""
     rates = _unit_rates(units)
     test = sign_flip_test(rates[:, 1] - rates[:, 0])
     return {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **permuted(test)}
@@ -189,13 +189,13 @@ def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> ClusterEstimate:
 
 
 def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> ClusterEstimate:
-    """The same mean with the prompts held: its interval from those of the prompts."""
+    """Return the same mean with the prompts held: its interval from those of the prompts."""
     parts = [share_difference(prompt.first, prompt.second, paired=paired) for unit in units for prompt in unit]
     return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
 
 
 def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[ClusterEstimate]:
-    """Each run's rate, with Wilson's interval for one prompt and that of units' shares for several."""
+    """Return each run's rate, with Wilson's interval for one prompt and that of units' shares for several."""
     if len(prompts) == 1:
         shares = [wilson_interval(int(run.sum()), len(run)) for run in (prompts[0].first, prompts[0].second)]
         return [ClusterEstimate(share.value, share.low, share.high, share.n) for share in shares]
@@ -209,7 +209,7 @@ def _unit_rates(units: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
 
 
 def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
-    """The fewest pictures that a unit's rate rests on."""
+    """Return the fewest pictures that a unit's rate rests on."""
     return min(min(_counts(unit)) for unit in units)
 
 
@@ -237,7 +237,7 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
 
 
 def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
-    """What every unit adds to the difference of the differences; a pair has a prompt on either side."""
+    """Return what every unit adds to the difference of the differences; a pair has a prompt on either side."""
     added: dict[tuple[str, str], float] = {}
     for side, sign in zip(sides, (1, -1), strict=True):
         units = _units(side)
@@ -252,7 +252,7 @@ def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
 
 
 def _counts(prompts: Sequence[ComparedPrompt]) -> list[int]:
-    """How many pictures either run answered."""
+    """Count how many pictures either run answered."""
     return [sum(len(prompt.first) for prompt in prompts), sum(len(prompt.second) for prompt in prompts)]
 
 
@@ -263,7 +263,7 @@ def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
 
 
 def _of_these(row: Score) -> Score:
-    """Where prompts do not decide, or are too few to, but pictures do, say so of these prompts."""
+    """Say where prompts do not decide, or are too few to, but pictures do, say so of these prompts."""
     if (
         row.verdict not in (Verdict.UNDECIDED, Verdict.TOO_FEW)
         or not isfinite(row.stimulus_low)

@@ -155,7 +155,7 @@ ORDER_LEVEL = 0.01
 
 
 def repeat_scores(drawn: Mapping[tuple[str, str], Sequence[Sequence[int]]]) -> list[Score]:
-    """How many pictures are another one again: of all and of each concept and group; nothing where none is.
+    """Count how many pictures are another one again: of all and of each concept and group; nothing where none is.
 
     Rows of metric ``pictures``, component ``repeated``: their share, ``n_target`` of all and ``n_repeated``. Over all
     (category ``all``), p asks whether they came in an order of chance; ``flag`` says where every prompt with repeats

@@ -43,7 +43,7 @@ def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
 
 
 def _counts(run: Run) -> list[dict[str, Any]]:
-    """How often each prompt was withheld: ``sum`` of ``size``."""
+    """Count how often each prompt was withheld: ``sum`` of ``size``."""
     portraits = _given_portraits(run)
     by_prompt: dict[tuple[str, str, str], list[int]] = {}
     for identifier, status, *prompt in run.drawn.each(["id", "status", *_PROMPT]):
@@ -112,7 +112,7 @@ def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
 
 
 def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str], bool]]:
-    """Whether each picture that did not fail is missing: by prompt, and by what it starts from.
+    """Tell whether each picture that did not fail is missing: by prompt, and by what it starts from.
 
     That is its noise and, of an edit, its strength; the file, where a run was imported.
     """
@@ -201,7 +201,7 @@ def _worded(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
 
 
 def _differences(comparison: Comparison) -> list[Row]:
-    """The row over all prompts first."""
+    """Return the row over all prompts first."""
     scores = Scores.from_frame(comparison.scores)
     rates = scores.select("comparison", "refusal_rate", encoder="")
     return [*rates[:1], *scores.select("comparison", "refusal_difference", encoder=""), *rates[1:]]
@@ -212,7 +212,7 @@ def _own(comparison: Comparison, run: str) -> list[Row]:
 
 
 def _ends(row: Row) -> tuple[float, float]:
-    """The interval that is judged: over prompts where there are several."""
+    """Return the interval that is judged: over prompts where there are several."""
     return (row.stimulus_low, row.stimulus_high) if row.has_stimulus_interval else (row.low, row.high)
 
 
@@ -228,7 +228,7 @@ def _name(row: Row, comparison: Comparison) -> str:
 
 
 def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) -> list[str]:
-    """The concepts and groups that one run refuses more, and whether its refusals tilt to one group."""
+    """Return the concepts and groups that one run refuses more, and whether its refusals tilt to one group."""
     by_verdict: dict[str, list[str]] = {}
     for row in rows:
         if decided(row):

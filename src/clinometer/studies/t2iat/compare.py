@@ -234,7 +234,7 @@ def _magnitude(
     second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> Score:
-    """Which run leans more, over all tests, or over all stimuli where there are no tests."""
+    """Say which run leans more, over all tests, or over all stimuli where there are no tests."""
     if counts_of(first[0]) != counts_of(second[0]):
         pair = compared_pair("mean", *levelled(first, second), settings)
     if not settings.design.tests:

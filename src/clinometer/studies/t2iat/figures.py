@@ -366,7 +366,7 @@ class T2IATView(PairView):
         return self.scores.by_concept("t2iat", "effect_size")
 
     def stimulus_rows(self, metric: str, component: str) -> dict[str, Row]:
-        """A number of each stimulus, by its name."""
+        """Return a number of each stimulus, by its name."""
         return self.scores.by_concept(metric, component)
 
     @cached_property
@@ -375,7 +375,7 @@ class T2IATView(PairView):
         return self.stimulus_rows("association", "mean")
 
     def ordered(self, concept: str) -> list[str]:
-        """A concept's stimuli that have an association, by their median, highest first."""
+        """Return a concept's stimuli that have an association, by their median, highest first."""
         medians = self.stimulus_rows("association", "median")
         names = [s.name for s in self.suite.concepts[concept].stimuli if s.name in medians and medians[s.name].defined]
         return sorted(names, key=lambda name: -medians[name].value)

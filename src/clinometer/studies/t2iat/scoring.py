@@ -29,7 +29,7 @@ from clinometer.suites import T2iatSuite
 
 
 def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Every number of the T2IAT study, and the distributions that its figures draw.
+    """Return every number of the T2IAT study, and the distributions that its figures draw.
 
     With a ``pool``, its processes measure the concepts.
     """
@@ -106,7 +106,7 @@ def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
 
 
 def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
-    """The suite as the metrics see it: names, no prompts' texts."""
+    """Return the suite as the metrics see it: names, no prompts' texts."""
     return T2iatDesign(
         concepts={name: tuple(s.name for s in concept.stimuli) for name, concept in suite.concepts.items()},
         tests=tuple(DesignedTest(test.name, test.x, test.y) for test in suite.tests),

@@ -21,7 +21,7 @@ from clinometer.suites import Suite, T2iatSuite
 
 
 def test_name(suite: Suite, row: Row) -> str:
-    """A test by its two concepts."""
+    """Return a test by its two concepts."""
     named = {test.name: test for test in _narrowed(suite).tests}
     test = named.get(row.concept)
     if test is None:
@@ -58,7 +58,7 @@ def quantities(suite: Suite) -> Sequence[Quantity]:
 
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """The two attributes."""
+    """Return the two attributes."""
     axis = _narrowed(suite).axis
     return (ComparedGroups(axis.a, axis.b),)
 

@@ -99,7 +99,7 @@ def _raters_of_items(session: Session, task: Task, *, held: bool) -> dict[int, i
 
 
 def _order(items: Sequence[int], repeats: int, repeatable: Sequence[int], rng: random.Random) -> list[tuple[int, bool]]:
-    """All items at random, and some a second time, later."""
+    """Return all items at random, and some a second time, later."""
     order = [(item, False) for item in rng.sample(list(items), len(items))]
     for item in rng.sample(list(repeatable), min(repeats, len(repeatable))):
         first = order.index((item, False))
@@ -108,18 +108,18 @@ def _order(items: Sequence[int], repeats: int, repeatable: Sequence[int], rng: r
 
 
 def progress_of(session: Session, rater: Rater) -> RaterProgress:
-    """Where a rater is: the first turn without an answer is next."""
+    """Say where a rater is: the first turn without an answer is next."""
     place, done, total = _counted(session, rater)
     return RaterProgress(turn_at(session, rater, place) if place is not None else None, done, total)
 
 
 def next_place(session: Session, rater: Rater) -> int | None:
-    """The place of the turn that is next; None at the end."""
+    """Return the place of the turn that is next; None at the end."""
     return _counted(session, rater)[0]
 
 
 def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
-    """The place that is next, how many turns are answered, and all."""
+    """Return the place that is next, how many turns are answered, and all."""
     waiting = case((Answer.turn_id.is_(None), Turn.place))
     counts = select(func.min(waiting), func.count(Answer.turn_id), func.count(Turn.id))
     row = session.execute(
@@ -129,7 +129,7 @@ def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
 
 
 def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
-    """A rater's own turn: those of others cannot be named."""
+    """Return a rater's own turn: those of others cannot be named."""
     query = select(Turn).where(Turn.rater_id == rater.id, Turn.place == place).options(joinedload(Turn.item))
     return session.scalar(query)
 

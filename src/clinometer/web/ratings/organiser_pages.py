@@ -49,7 +49,7 @@ class TaskForm:
 
 @router.get("/new")
 def new_task_page(request: Request, run: str = "") -> Response:
-    """The form."""
+    """Show the form."""
     return _form(request, TaskForm([run] if run else []))
 
 
@@ -110,7 +110,7 @@ def _make(request: Request, form: TaskForm) -> str:
 
 
 def _run(request: Request, identifier: str) -> api.Run:
-    """A run that can be shown: ``get`` refuses every other."""
+    """Return a run that can be shown: ``get`` refuses every other."""
     run: api.Run = request.app.state.runs.get(identifier).run
     return run
 
@@ -137,7 +137,7 @@ def _task(session: Session, identifier: str) -> Task:
 
 @router.get("")
 def index(request: Request) -> Response:
-    """Every task."""
+    """Show every task."""
     with reading(_engine(request)) as session:
         return render(request, "ratings/index.html", tasks=tasks.listed_tasks(session))
 
@@ -252,7 +252,7 @@ def export(request: Request, identifier: Identifier) -> Response:
 
 @router.get("/{identifier}/answers.csv")
 def answers_csv(request: Request, identifier: Identifier) -> Response:
-    """Every answer that counts, as a table."""
+    """Show every answer that counts, as a table."""
     with reading(_engine(request)) as session:
         table = tasks.answers_of(session, _task(session, identifier))
     name = f'attachment; filename="ratings-{identifier}.csv"'
@@ -298,7 +298,7 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
 
 
 def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
-    """Every item that is rated, with the people who did."""
+    """Return every item that is rated, with the people who did."""
     answered = (
         select(Turn.item_id, func.count().label("n"))
         .join(Answer, Answer.turn_id == Turn.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
@@ -14,11 +14,12 @@ from clinometer.web.database import reading
 from clinometer.web.pages import render
 from clinometer.web.ratings import answers
 from clinometer.web.ratings.room import Room
-from clinometer.web.ratings.tables import Invitation, Rater
+from clinometer.web.ratings.tables import Rater
 from clinometer.web.ratings.tasks import blurred_of, invitation_of, rater_of, rater_refusal, refusal_of
 
 router = APIRouter()
 
+Found = TypeVar("Found")
 Token = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{16,64}$")]
 Place = Annotated[int, Form(ge=1, le=1_000_000)]
 UNKNOWN = "This address leads to no task. Ask for it again where you were given it."
@@ -29,23 +30,17 @@ def _room(request: Request) -> Room:
     return room
 
 
-def _known_invitation(invitation: Invitation | None) -> Invitation:
-    if invitation is None:
+def _known(found: Found | None) -> Found:
+    if found is None:
         raise HTTPException(404, UNKNOWN)
-    return invitation
-
-
-def _known_rater(rater: Rater | None) -> Rater:
-    if rater is None:
-        raise HTTPException(404, UNKNOWN)
-    return rater
+    return found
 
 
 @router.get("/join/{token}")
 def consent_page(request: Request, token: Token) -> Response:
-    """What is asked and what is kept, before anything is shown."""
+    """Return what is asked and what is kept, before anything is shown."""
     with reading(_room(request).engine) as session:
-        invitation = _known_invitation(invitation_of(session, token))
+        invitation = _known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
         if refusal:
             return _end(request, refusal, 403)
@@ -59,7 +54,7 @@ def join(request: Request, token: Token) -> Response:
     """Consent: from here on there is a rater, with an order of items."""
 
     def joined(session: Session) -> tuple[str, str, int]:
-        invitation = _known_invitation(invitation_of(session, token))
+        invitation = _known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
         return ("", refusal, 403) if refusal else (*answers.join(session, invitation), 200)
 
@@ -85,9 +80,9 @@ def _standing(session: Session, rater: Rater) -> Standing:
 
 @router.get("/rate/{token}")
 def turn_page(request: Request, token: Token) -> Response:
-    """The item that is next, or the end."""
+    """Show the item that is next, or the end."""
     with reading(_room(request).engine) as session:
-        standing = _standing(session, _known_rater(rater_of(session, token)))
+        standing = _standing(session, _known(rater_of(session, token)))
     return _turn_page(request, token, standing)
 
 
@@ -102,7 +97,7 @@ def answer(
     """Keep an answer: it is on disk when the page says so. Sent twice, it counts once."""
 
     def recorded(session: Session) -> Standing:
-        rater = _known_rater(rater_of(session, token))
+        rater = _known(rater_of(session, token))
         if not rater_refusal(rater) and not answers.record(session, rater, place, answer, _seconds(seconds)):
             raise HTTPException(400, "This answer does not belong to your picture. Open the page again.")
         return _standing(session, rater)
@@ -115,7 +110,7 @@ def undo(request: Request, token: Token, place: Place) -> Response:
     """Take the last answer back."""
 
     def taken_back(session: Session) -> Standing:
-        rater = _known_rater(rater_of(session, token))
+        rater = _known(rater_of(session, token))
         if not rater_refusal(rater):
             answers.undo(session, rater, place)
             session.flush()
@@ -125,14 +120,14 @@ def undo(request: Request, token: Token, place: Place) -> Response:
 
 
 def _gone_on(request: Request, token: str, standing: Standing) -> Response:
-    """The next item: the page's script shows it at once, a browser without script is sent to its page."""
+    """Return the next item: the page's script shows it at once, a browser without script is sent to its page."""
     if standing.refusal or _is_by_script(request):
         return _turn_page(request, token, standing)
     return RedirectResponse(f"/rate/{token}", 303)
 
 
 def _turn_page(request: Request, token: str, standing: Standing) -> Response:
-    """The page of a turn, or the part that the script exchanges; or why the rater has no turn."""
+    """Return the page of a turn, or the part that the script exchanges; or why the rater has no turn."""
     progress = standing.progress
     if progress is None:
         return _end(request, standing.refusal, 403)
@@ -147,10 +142,10 @@ def _is_by_script(request: Request) -> bool:
 
 @router.get("/rate/{token}/picture/{place}/{order}")
 def picture(request: Request, token: Token, place: int, order: int) -> Response:
-    """A picture of one of the rater's own turns, up to the one that is next."""
+    """Show a picture of one of the rater's own turns, up to the one that is next."""
     room = _room(request)
     with reading(room.engine) as session:
-        rater = _known_rater(rater_of(session, token))
+        rater = _known(rater_of(session, token))
         turn = answers.turn_at(session, rater, place) if not rater_refusal(rater) else None
         following = answers.next_place(session, rater)
         if turn is None or (following is not None and place > following):

@@ -78,7 +78,7 @@ class Room:
             self.engine.dispose()
 
     def write(self, work: Callable[[Session], Output]) -> Output:
-        """What some work on the database returns, once it is on disk."""
+        """Return what some work on the database returns, once it is on disk."""
         return self._commits.write(work)
 
     @cached_property
@@ -88,7 +88,7 @@ class Room:
             return GroupCommit(engine)
 
     def samples_of(self, item: Item) -> list[str]:
-        """The samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
+        """Return the samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
         if not item.name.startswith(OF_CONCEPT):
             return [item.name]
         return item.pictures or self._drawn_before(item)
@@ -98,7 +98,7 @@ class Room:
         return drawn_before(run, rated_of(run), item.name)
 
     def picture(self, item: Item, order: int) -> bytes | None:
-        """An item's picture as WebP, drawn anew from its pixels; None where there is none."""
+        """Return an item's picture as WebP, drawn anew from its pixels; None where there is none."""
         samples = self.samples_of(item)
         if not 0 <= order < len(samples):
             return None
@@ -134,7 +134,7 @@ class Room:
                 self._album.make_ready(self._run(url), [self._stored(url, sample) for sample in samples], "large")
 
     def _stored(self, url: str, sample: str) -> Stored:
-        """Where an image lies."""
+        """Say where an image lies."""
         run = self._run(url)
         key = (url, run.sample(sample).part)
         with self._lock:
@@ -194,7 +194,7 @@ class Vote:
 
 
 def votes_of(room: Room, entry: RunEntry) -> Mapping[str, Vote]:
-    """What people said of each rated picture of a run, by its id; repeats do not count.
+    """Return what people said of each rated picture of a run, by its id; repeats do not count.
 
     Where nobody said anything of a picture, it is what simulated raters did.
     """
@@ -247,7 +247,7 @@ def _on_this_server(room: Room, place: str) -> Iterator[Counted]:
 
 @router.get("/runs/{run}/people")
 def people_page(request: Request, run: Identifier) -> Response:
-    """The report's section on people, of a run whose ratings were scored."""
+    """Show the report's section on people, of a run whose ratings were scored."""
     entry = request.app.state.runs.get(run)
     content, problem = _section(entry.run, entry.stamp) if entry.listed.is_scored else ("", "")
     by_people = bool(content) and (entry.run.scores.metric == HUMAN).any()
@@ -256,7 +256,7 @@ def people_page(request: Request, run: Identifier) -> Response:
 
 @lru_cache(maxsize=16)
 def _section(run: api.Run, stamp: str) -> tuple[str, str]:
-    """The section as the report has it, empty where nobody rated; or why it cannot be shown."""
+    """Return the section as the report has it, empty where nobody rated; or why it cannot be shown."""
     if problem := pooled(run):
         return "", problem
     view = View.of_scores(run.suite, run.scores)

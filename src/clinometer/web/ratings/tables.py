@@ -54,7 +54,7 @@ class Moment(TypeDecorator[datetime]):
 
 
 def now() -> datetime:
-    """The moment, in UTC."""
+    """Return the moment, in UTC."""
     return datetime.now(UTC)
 
 
@@ -252,7 +252,7 @@ def changes_of(connection: Connection) -> int:
 
 
 def is_sealed(connection: Connection) -> bool:
-    """Whether a file is of a version that seals it."""
+    """Tell whether a file is of a version that seals it."""
     return inspect(connection).has_table(Seal.__tablename__)
 
 

@@ -63,7 +63,7 @@ class TaskSpec:
 
 
 def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> tuple[tuple[str, str], ...]:
-    """The groups of the runs' suite, with their labels, and other answers; of three groups nothing is "neither".
+    """Return the groups of the runs' suite, with their labels, and other answers; of three groups nothing is "neither".
 
     Raises
     ------
@@ -113,7 +113,7 @@ def draw_from(runs: Sequence[Run], images: int, **drawing: Any) -> list[tuple[st
 
 
 def task_of(session: Session, identifier: str) -> Task:
-    """The task of an id.
+    """Return the task of an id.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def task_of(session: Session, identifier: str) -> Task:
 
 
 def blurred_of(session: Session, identifier: str) -> Literal["", "some", "all"]:
-    """Whether some of a task's items, or all of them, are shown blurred at first."""
+    """Tell whether some of a task's items, or all of them, are shown blurred at first."""
     of_task = select(func.count()).where(Item.task_id == identifier)
     blurred = session.scalar(of_task.where(Item.blurred.is_(True))) or 0
     if not blurred:
@@ -136,7 +136,7 @@ def blurred_of(session: Session, identifier: str) -> Literal["", "some", "all"]:
 
 
 def answers_of(session: Session, task: Task) -> pd.DataFrame:
-    """Every answer that counts, a row each, as a run keeps them, with the run and the concept beside."""
+    """Return every answer that counts, a row each, as a run keeps them, with the run and the concept beside."""
     columns = {
         "run": Item.run, "item": Item.name, "concept": Item.concept, "attention": Item.attention,
         "stratum": Item.stratum, "stratum_size": Item.stratum_size, "rater": Rater.name, "simulated": Rater.simulated,
@@ -290,12 +290,12 @@ def new_token() -> str:
 
 
 def hash_of(token: str) -> str:
-    """What is kept of a token. It is random, so a plain hash cannot be searched for."""
+    """Return what is kept of a token. It is random, so a plain hash cannot be searched for."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def invite(session: Session, task: Task, *, days: float = 30, raters_most: int = 0) -> str:
-    """A new invitation to a task; returns its token, which is shown once.
+    """Make an invitation to a task; return its token, which is shown once.
 
     Raises
     ------
@@ -311,18 +311,18 @@ def invite(session: Session, task: Task, *, days: float = 30, raters_most: int =
 
 
 def invitation_of(session: Session, token: str) -> Invitation | None:
-    """The invitation of a token; None of an unknown one."""
+    """Return the invitation of a token; None of an unknown one."""
     return session.scalar(select(Invitation).where(Invitation.hash == hash_of(token)))
 
 
 def rater_of(session: Session, token: str) -> Rater | None:
-    """The rater of a token; None of an unknown one."""
+    """Return the rater of a token; None of an unknown one."""
     query = select(Rater).where(Rater.hash == hash_of(token))
     return session.scalar(query.options(joinedload(Rater.task), joinedload(Rater.invitation)))
 
 
 def refusal_of(session: Session, invitation: Invitation) -> str:
-    """Why an invitation lets nobody in any more; empty where it does."""
+    """Say why an invitation no longer lets anybody in; empty where it does."""
     if invitation.revoked is not None:
         return "This invitation was withdrawn."
     if invitation.expires <= now():
@@ -349,7 +349,7 @@ def _answers_of_rater() -> Select[int]:
 
 
 def rater_refusal(rater: Rater) -> str:
-    """Why a rater cannot go on; empty where they can."""
+    """Say why a rater cannot go on; empty where they can."""
     if rater.withdrawn is not None:
         return "Your answers were withdrawn, and nothing of them is used."
     if rater.invitation.revoked is not None:

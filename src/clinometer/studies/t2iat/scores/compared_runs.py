@@ -80,12 +80,12 @@ class ComparisonSettings:
 
 
 def counts_of(run: T2iatEmbeddings) -> object:
-    """How many images there are of everything."""
+    """Count how many images there are of everything."""
     return {key: len(images) for kind in (run.neutral, run.attribute) for key, images in kind.items()}
 
 
 def shared_stimuli(first: T2iatEmbeddings, second: T2iatEmbeddings, design: T2iatDesign) -> dict[str, tuple[str, ...]]:
-    """The stimuli of each concept that have every kind of image in both runs."""
+    """Return the stimuli of each concept that have every kind of image in both runs."""
 
     def whole(name: str) -> bool:
         kinds = [(run.neutral[name], run.attribute[name, design.a], run.attribute[name, design.b])
@@ -101,7 +101,7 @@ def compared_pair(
     second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> ComparedPair:
-    """Both runs with their resamples, as the average of these encoders sees them."""
+    """Return both runs with their resamples, as the average of these encoders sees them."""
     runs = _run(first, settings), _run(second, settings)
     tested = {concept for test in settings.design.tests for concept in (test.x, test.y)}
     images, prompts = (
@@ -154,7 +154,7 @@ def _set_draws(
 
 
 def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> PairSwaps:
-    """A test of both runs in the form that swaps need."""
+    """Return a test of both runs in the form that swaps need."""
     x, y = (set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
     places = places_of(settings.shared)
     return PairSwaps(x, y, places[test.x], places[test.y])
@@ -175,7 +175,7 @@ def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> Pai
 def levelled(
     first: Sequence[T2iatEmbeddings], second: Sequence[T2iatEmbeddings]
 ) -> tuple[list[T2iatEmbeddings], list[T2iatEmbeddings]]:
-    """Both runs with equally many images of everything: the first ones of the larger."""
+    """Return both runs with equally many images of everything: the first ones of the larger."""
 
     def cut(run: T2iatEmbeddings, other: T2iatEmbeddings) -> T2iatEmbeddings:
         return replace(
@@ -262,7 +262,7 @@ def difference_estimate(
 
 
 def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
-    """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
+    """Return the t interval and p; of runs that are the same to the last bit, no width and p = 1."""
     if estimate.value == 0 and estimate.standard_error == 0:
         return (0.0, 0.0), 1.0
     return estimate.interval(confidence), estimate.p_value()
@@ -345,7 +345,7 @@ def _aligned(first: StimulusCosines, second: StimulusCosines, design: T2iatDesig
 
 
 def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
-    """The mean of independent estimates."""
+    """Return the mean of independent estimates."""
     n = len(estimates)
     variances = tuple(v / n**2 for estimate in estimates for v in estimate.variances)
     freedoms = tuple(f for estimate in estimates for f in estimate.freedoms)

@@ -83,7 +83,7 @@ def t2iat_study(
 def t2iat_study_of(
     encoders: Sequence[str], design: T2iatDesign, measured: Iterable[tuple[int, MeasuredConcept]], *, seed: int
 ) -> T2iatStudy:
-    """The same of measured concepts, each with its number, in any order.
+    """Return the same of measured concepts, each with its number, in any order.
 
     ``measured`` : what a :class:`ConceptMeasurer` of these encoders and this seed says of them, in whatever process.
 
@@ -103,7 +103,7 @@ def t2iat_study_of(
 
 
 def _views(encoders: Sequence[str], design: T2iatDesign, measured: Mapping[int, MeasuredConcept]) -> list[_View]:
-    """The average first, then the encoders."""
+    """Return the average first, then the encoders."""
     names = list(design.concepts)
     if missing := [name for number, name in enumerate(names) if number not in measured]:
         raise InvalidInputError(f"measured: nothing of concept {missing[0]!r}")
@@ -309,7 +309,7 @@ def _named(design: T2iatDesign) -> list[tuple[str, str]]:
 
 
 def _about(view: _View, category: str, name: str) -> dict[str, Any]:
-    """What a row about a stimulus says of it, with its numbers of images."""
+    """Return what a row about a stimulus says of it, with its numbers of images."""
     stimulus = view.concepts[category].stimuli[name]
     return {
         "concept": name,

@@ -123,7 +123,7 @@ def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
 
 
 def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign, name: str) -> MeasuredStimulus:
-    """A stimulus without its cosines.
+    """Return a stimulus without its cosines.
 
     ``shifts`` : each missing image with an attribute is taken to be as near to the neutral ones as the farthest, or the
     nearest, of either attribute is.
@@ -151,13 +151,13 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
 
 
 def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
-    """Those of the encoders that read text; all of them, without their texts, where none does."""
+    """Return those of the encoders that read text; all of them, without their texts, where none does."""
     with_text = [stimulus for stimulus in cosines if stimulus.text_a.size]
     return with_text or [images_only(stimulus) for stimulus in cosines]
 
 
 def images_only(cosines: StimulusCosines) -> StimulusCosines:
-    """The same without texts."""
+    """Return the same without texts."""
     nothing = np.zeros((1, 0))
     return replace(cosines, text_a=nothing, text_b=nothing)
 
@@ -231,7 +231,7 @@ def _quantile_interval(values: np.ndarray, share: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _ranks_about(n: int, share: float) -> tuple[float, float]:
-    """Which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
+    """Say which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
     interval = scipy.stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
     return float(interval.low), float(interval.high)
 

@@ -101,7 +101,7 @@ def stimulus_tests(
 def _bounded_means(
     stimuli: Sequence[StimulusCosines | MeasuredStimulus], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> BoundedMeans:
-    """The attribute images' variance is what the estimates have beside that of the neutral ones."""
+    """Return the attribute images' variance is what the estimates have beside that of the neutral ones."""
     shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
     poles = np.array([np.nan_to_num(stimulus.poles) for stimulus in stimuli])
     return bounded_means(
