@@ -321,9 +321,9 @@ def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
         load(str(clip))
     path = shutil.copytree(stable_diffusion, tmp_path / "image-to-image")
     index = json.loads((path / "model_index.json").read_text())
-    index["_class_name"] = "StableDiffusionInstructPix2PixPipeline"
+    index["_class_name"] = "StableDiffusionImg2ImgPipeline"
     (path / "model_index.json").write_text(json.dumps(index))
-    with pytest.raises(ModelError, match="Pix2Pix"):
+    with pytest.raises(ModelError, match="Img2Img"):
         load(str(path))
     broken = shutil.copytree(stable_diffusion, tmp_path / "broken")
     (broken / "unet" / "diffusion_pytorch_model.safetensors").write_bytes(b"0123456789")

@@ -28,7 +28,7 @@ from clinometer.models.diffusers import placement
 from clinometer.models.diffusers.checkers import MARK, marks_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
-from clinometer.models.diffusers.loading import call_parameters, images_of
+from clinometer.models.diffusers.loading import call_parameters, draws, edits_by_instruction, images_of
 from clinometer.models.diffusers.pixels import Finiteness, in_bytes
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
 from clinometer.models.images import blank_reason
@@ -99,6 +99,9 @@ class DiffusersGenerator:
         self._call = call
         self._edit_call = call if edit_call is None else edit_call
         self._conditioning = conditioning
+        self._draws = draws(pipeline)
+        if not self._draws:
+            self._bounds, self.batch_size = None, 1  # there is no image for a trial
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield one result for each request, in their order.
@@ -110,8 +113,13 @@ class DiffusersGenerator:
         Raises
         ------
         ModelError
-            The images are not of the size that was asked for.
+            The images are not of the size that was asked for, or it draws none: it changes a given one.
         """
+        if not self._draws:
+            raise ModelError(
+                f"{self.card.name}: a {type(self.pipeline).__name__} changes a given image and draws none; expected a "
+                "suite of study editing, with --portraits"
+            )
         for result in self._batches.attempt(requests, self._results, _failed):
             self._require_size(result)
             yield result
@@ -325,9 +333,19 @@ def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, refus
 class DiffusersEditor(DiffusersGenerator):
     """Changes images towards a prompt, by noising them in part and denoising them under the prompt.
 
+    One whose pipeline takes no strength edits by instruction: the image is a condition beside the prompt
+    (InstructPix2Pix, FLUX Kontext, FLUX.2, Qwen-Image-Edit), and ``names_strength`` is false.
+
     All components are those of the generator's pipeline; nothing is loaded again. Every image has its own CPU
     generator, so that neither batch nor place in it changes the result.
     """
+
+    def __init__(self, *pipeline_and_card: Any, **options: Any) -> None:
+        super().__init__(*pipeline_and_card, **options)
+        self._draws = True  # an image comes with every request
+        self.names_strength = "strength" in call_parameters(self.pipeline)
+        if not self.names_strength:
+            self.batch_size = 1  # several images would be several views of one
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[GenerationResult]:
         """Yield one result for each request, in their order; outcomes as `DiffusersGenerator.generate`."""
@@ -344,7 +362,9 @@ class DiffusersEditor(DiffusersGenerator):
         ]
         parameters = call_parameters(self.pipeline)
         call = {name: value for name, value in self._call.items() if name in parameters}
-        return self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
+        if self.names_strength:
+            return self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
+        return self.pipeline(**call, **arguments, image=images[0], output_type="np")
 
 
 def editor_of(
@@ -362,10 +382,10 @@ def editor_of(
         "expected one that edits images, for a suite of study editing"
     )
     try:
-        editing = AutoPipelineForImage2Image.from_pipe(pipeline)
+        editing = pipeline if edits_by_instruction(pipeline) else AutoPipelineForImage2Image.from_pipe(pipeline)
     except Exception as error:  # ValueError for a family without one, others for a component it lacks
         raise none from error
-    if "strength" not in call_parameters(editing):  # it draws anew beside the image (FLUX.2), to no degree
+    if "strength" not in call_parameters(editing) and not edits_by_instruction(editing):
         raise none
     editing.set_progress_bar_config(disable=True)
     return DiffusersEditor(editing, card, call=call, conditioning=conditioning, batch_size=batch_size)

@@ -62,6 +62,9 @@ float16, whose VAE it casts back and forth; that the CPU has no float16, which i
 component; and of images that a checker took, which count as refused.
 """
 
+IMAGE_GUIDANCE = "image_guidance_scale"
+"""How closely some pipelines keep to the image that they edit."""
+
 CONNECTED = ("prior",)
 """Keys of a repository's README under which it names the repositories that it is incomplete without."""
 
@@ -267,8 +270,28 @@ def _assembled(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torc
     return kind(**components)
 
 
+def edits_by_instruction(pipeline: Any) -> bool:
+    """Tell whether a pipeline changes an image as a prompt says, to no degree.
+
+    That is one that diffusers lists for image to image, or that weighs the image as it does the prompt.
+    """
+    from diffusers.pipelines.auto_pipeline import AUTO_IMAGE2IMAGE_PIPELINES_MAPPING
+
+    parameters = call_parameters(pipeline)
+    if not {"prompt", "image", "generator"} <= set(parameters) or {"strength", "mask_image", "layers"} & set(
+        parameters
+    ):
+        return False
+    return IMAGE_GUIDANCE in parameters or type(pipeline) in AUTO_IMAGE2IMAGE_PIPELINES_MAPPING.values()
+
+
+def draws(pipeline: Any) -> bool:
+    """Tell whether a pipeline draws without an image to begin with."""
+    return not edits_by_instruction(pipeline) or type(pipeline) in _text_to_image()
+
+
 def require_text_to_image(name: str, pipeline: Any) -> None:
-    """Refuse a pipeline that needs more than a prompt."""
+    """Refuse a pipeline that needs more than a prompt, unless that is an image which the prompt says how to change."""
     parameters = call_parameters(pipeline)
     needed = [
         parameter.name
@@ -281,7 +304,8 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
     wants_image = "image" in parameters and (
         "controlnet" in pipeline.components or type(pipeline) not in _text_to_image()
     )
-    wants_image = wants_image or "control_image" in parameters
+    wants_image = (wants_image or "control_image" in parameters) and not edits_by_instruction(pipeline)
+    needed = [each for each in needed if each != "image" or not edits_by_instruction(pipeline)]
     if not {"prompt", "generator"} <= set(parameters) or set(needed) - {"prompt"} or wants_image:
         raise ModelError(
             f"{name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"

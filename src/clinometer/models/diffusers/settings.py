@@ -14,7 +14,7 @@ import diffusers
 
 from clinometer._messages import nearest
 from clinometer.errors import ModelError
-from clinometer.models.diffusers.loading import call_parameters
+from clinometer.models.diffusers.loading import IMAGE_GUIDANCE, call_parameters
 
 CALL_NAMES = {
     "steps": ("num_inference_steps", "decoder_num_inference_steps"),
@@ -41,6 +41,9 @@ TRIAL_STEPS = 2
 
 FIXED = {"use_resolution_binning": False, "clean_caption": False}
 """What would else draw another size than was asked for, or depend on which further packages are installed."""
+
+OWN_SIZE = {"max_area", "_auto_resize"}
+"""By what some pipelines (FLUX Kontext) change the size that they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,10 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
             recorded[key] = call[name] = chosen
     _check(pipeline, recorded)
     fixed: dict[str, Any] = {name: value for name, value in FIXED.items() if name in parameters}
+    if IMAGE_GUIDANCE in parameters:
+        fixed[IMAGE_GUIDANCE] = parameters[IMAGE_GUIDANCE].default
+    if set(parameters) >= OWN_SIZE and {"height", "width"} <= set(recorded):  # else it edits at a size of its own list
+        fixed |= {"max_area": recorded["height"] * recorded["width"], "_auto_resize": False}
     if BETWEEN in parameters and recorded.get("steps") != BETWEEN_STEPS:
         fixed[BETWEEN] = None
     return CallSettings(recorded | fixed, call | fixed)
