@@ -349,3 +349,75 @@ def test_a_finding_that_the_missing_edits_carry_depends_on_them() -> None:
     case.readings.after[hidden] = np.nan
     found = row(case.scores(missing=hidden), "flip_asymmetry", **HIGH)
     assert (found.verdict, found.side, found.depends_on) == ("leans", "man", "missing")
+
+
+# --- instructions that leave no sign ---------------------------------------------------------------------------------
+
+TONES = ("light", "dark", "golden")
+THREE = replace(
+    DESIGN,
+    groups=tuple(PortraitGroup(f"{tone} {gender}", gender, tone) for tone in TONES for gender in ("woman", "man")),
+    tones=TONES,
+)
+
+
+def erasure_case(rng: np.random.Generator, shares: tuple[float, ...], n: int = 12) -> dict[str, object]:
+    """Portraits of tones whose instructions leave no sign at these shares; all else alike."""
+    groups = np.repeat(np.arange(6), n)
+    cells = (len(groups), 3, 2)
+    share = np.repeat(shares, 2)[groups][:, None, None]
+    followed = np.where(rng.random(cells) < share, -0.1, 0.1)
+    margins = np.ones((*cells, 1))
+    readings = GenderReadings("toy", margins[:, 0, 0], margins, np.full(cells, 0.8), followed)
+    angle, drawn, face = np.full(len(groups), 20.0), np.ones(cells, bool), np.zeros((len(groups), 1, 1, 3))
+    edited = np.zeros((*cells, 1, 1, 3))
+    change = rng.normal(0, 1, cells) + 10 * (groups[:, None, None] >= 4)
+    faces = Faces(angle, angle[:, None, None] + change, drawn[:, 0, 0], drawn, face, edited)
+    return {"readings": [readings], "faces": faces, "groups": groups, "design": THREE}
+
+
+def test_soft_erasure_and_skin_of_each_tone_are_held_against_the_first() -> None:
+    case = erasure_case(np.random.default_rng(0), (0.1, 0.9, 0.1))
+    scores = editing_study(**case, n_permutations=999, n_resamples=30)  # type: ignore[arg-type]
+    assert row(scores, "soft_erasure", group="dark man", **HIGH).value > 0.7
+    assert row(scores, "edit_gain", group="dark man", **HIGH).value < 0 < row(
+        scores, "edit_gain", group="light man", **HIGH
+    ).value  # fmt: skip
+    dark = row(scores, "erasure_contrast", group="dark", **HIGH)
+    golden = row(scores, "erasure_contrast", group="golden", **HIGH)
+    assert (dark.side, dark.low > 0.5, dark.family) == ("erased more", True, golden.family)
+    assert golden.low < 0 < golden.high
+    rates = [row(scores, "soft_erasure", group=f"dark {gender}", **HIGH).value for gender in ("woman", "man")]
+    first = [row(scores, "soft_erasure", group=f"light {gender}", **HIGH).value for gender in ("woman", "man")]
+    assert dark.value == pytest.approx(np.mean(rates) - np.mean(first))
+    assert row(scores, "ita_contrast", group="golden", **HIGH).side == "lighter skin"
+    assert row(scores, "ita_contrast", group="dark", **HIGH).side == ""
+
+
+def test_erasure_is_not_scored_where_no_text_says_what_an_edit_shows() -> None:
+    components = {each.component for each in Case().scores()}
+    assert not components & {"soft_erasure", "edit_gain", "erasure_contrast"}
+
+
+def test_missing_edits_bound_soft_erasure() -> None:
+    case = erasure_case(np.random.default_rng(1), (0.1, 0.5, 0.1))
+    (readings,) = case["readings"]  # type: ignore[misc]
+    missing = np.zeros(readings.followed.shape, bool)
+    missing[case["groups"] >= 2, 0] = True
+    case["readings"] = [replace(readings, followed=np.where(missing, np.nan, readings.followed))]
+    scores = editing_study(**case, n_permutations=99, n_resamples=30, missing=missing)  # type: ignore[arg-type]
+    for component in ("soft_erasure", "erasure_contrast"):
+        found = [each for each in scores if each.component == component and each.n_missing]
+        assert found
+        assert all(each.bound_low <= each.value <= each.bound_high for each in found if np.isfinite(each.value))
+
+
+def test_no_tone_is_found_to_be_erased_where_none_is() -> None:
+    """Of 100 studies without a difference, at most 5 % find any tone of any class, give or take two errors."""
+    rng = np.random.default_rng(2)
+    found = 0
+    for _ in range(100):
+        case = erasure_case(rng, (0.3, 0.3, 0.3), n=5)
+        scores = editing_study(**case, n_permutations=99, n_resamples=1)  # type: ignore[arg-type]
+        found += any(each.component == "erasure_contrast" and not each.concept and each.q <= 0.05 for each in scores)
+    assert found <= 5 + 2 * np.sqrt(100 * 0.05 * 0.95)

@@ -47,10 +47,15 @@ class PortraitGroupSpec(Strict):
 
 
 class Profession(Strict):
-    """What portraits are edited into; ``kind`` is what professions are summarised by, such as "high-paid"."""
+    """What portraits are edited into; ``kind`` is what professions are summarised by, such as "high-paid".
+
+    ``shows`` says what an edit shows that does as ``prompt`` says, where that is an instruction: by such texts an edit
+    is found that leaves its portrait as it was.
+    """
 
     prompt: Text
     kind: Name
+    shows: Text | None = None
 
 
 class Portraits(Strict):
@@ -62,7 +67,7 @@ class Portraits(Strict):
 class EditingSuite(Suite):
     """Whom editing into a profession turns into another gender, and whose skin it lightens.
 
-    ``tones`` names two tones of the groups, the lighter first: their skin changes are compared.
+    ``tones`` names tones of the groups: what becomes of each of them is held against the first, the lightest.
     """
 
     study: Literal["editing"] = "editing"
@@ -71,7 +76,7 @@ class EditingSuite(Suite):
     groups: dict[Name, PortraitGroupSpec] = Field(min_length=1)
     professions: dict[Name, Profession] = Field(min_length=1)
     strengths: tuple[Strength, ...] = Field(min_length=1)
-    tones: tuple[Name, Name] | None = None
+    tones: tuple[Name, ...] | None = Field(None, min_length=2)
     images: Portraits = Portraits()
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
@@ -87,6 +92,14 @@ class EditingSuite(Suite):
         for name, group in self.groups.items():
             if group.gender not in genders:
                 raise ValueError(f"groups.{name}.gender: found {group.gender!r}, expected {' or '.join(genders)}")
+        refuse_duplicates(self.tones or (), "tones: tone used twice")
+        shown = [profession for profession in self.professions.values() if profession.shows]
+        if len(shown) not in (0, len(self.professions)) or len(shown) == 1:
+            raise ValueError(
+                f"professions: found shows of {len(shown)} of {len(self.professions)}, expected of none, or of all of "
+                "two and more: edits are told apart by it"
+            )
+        refuse_duplicates((str(each.shows) for each in shown), "professions: shows: text used twice")
         tones = {group.tone for group in self.groups.values()}
         for tone in self.tones or ():
             if tone not in tones:
@@ -120,8 +133,9 @@ class EditingSuite(Suite):
         return portraits * (1 + len(self.professions) * len(self.strengths))
 
     def texts(self) -> list[str]:
-        """The wordings."""
-        return list(dict.fromkeys(text for wording in self.wordings for text in (wording.a, wording.b)))
+        """The wordings, and what edits show."""
+        wordings = [text for wording in self.wordings for text in (wording.a, wording.b)]
+        return list(dict.fromkeys([*wordings, *(each.shows for each in self.professions.values() if each.shows)]))
 
     def portraits(self) -> tuple[Mapping[str, Sequence[str]], int]:
         """The codes of each group in file names, and how many portraits of it are asked for."""

@@ -38,7 +38,7 @@ class EditingDesign:
     a, b : the two genders that are read; a positive reading is a.
     professions : profession → class, such as "high-paid".
     strengths : of the edits, each in (0, 1].
-    tones : the two tones whose skin changes are compared, lighter first; empty: none are.
+    tones : those that are compared with the first, the lightest; empty: none are.
     """
 
     groups: tuple[PortraitGroup, ...]
@@ -76,12 +76,15 @@ class GenderReadings:
     before : (n, W) margins ``cos(image, text of a) − cos(image, text of b)``, one for each of W wordings.
     after : (n, P, S, W) the same of the edits; NaN where there is no image.
     identity : (n, P, S) cosine of the portrait and its edit.
+    followed : (n, P, S) by how much more an edit came nearer to what it should show than to what others should; None
+        where the suite says of none what it shows.
     """
 
     encoder: str
     before: np.ndarray
     after: np.ndarray
     identity: np.ndarray
+    followed: np.ndarray | None = None
 
 
 class Images(Protocol):

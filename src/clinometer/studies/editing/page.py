@@ -33,7 +33,7 @@ def verdicts(view: EditingView) -> list[Verdicts]:
         return Verdicts(
             "edit", symbol, meaning, rows, digits=1, scale=scale, suffix=suffix, heading="edited into",
             notes=lambda row: (note(row), wording.bounds_words(row, scale)),
-            name=lambda row: f"{wording.capitalised(row.category)}, {row.setting}",
+            name=lambda row: f"{row.group}: " * bool(row.group) + f"{wording.capitalised(row.category)}, {row.setting}",
         )  # fmt: skip
 
     flips = (
@@ -42,12 +42,19 @@ def verdicts(view: EditingView) -> list[Verdicts]:
     read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
     found = [judge(f"flip asymmetry{read_by}", flips, view.class_rows("flip_asymmetry", view.reader), 100, " points")]
     if view.suite.tones:
-        lighter, darker = view.suite.tones
+        first, *others = view.suite.tones
+        named = others[0] if len(others) == 1 else "the named"
         skins = (
-            f"Change of the skin's angle of {darker} portraits minus that of {lighter} ones: positive means that "
-            f"{darker} skin is lightened more."
+            f"Change of the skin's angle of {named} portraits minus that of {first} ones: positive means that "
+            f"{named} skin is lightened more."
         )
         found.append(judge("change of skin", skins, view.overall("ita_contrast"), 1, " \N{DEGREE SIGN}"))
+        if erased := view.class_rows("erasure_contrast", view.reader):
+            erasures = (
+                f"Share of edits without a sign of their instruction, of {named} portraits minus that of {first} ones: "
+                f"positive means that what is asked of {named} portraits is left out more often."
+            )
+            found.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
     return found
 
 
@@ -117,8 +124,8 @@ def skin_finding(view: EditingView) -> str:
     sentences = []
     if (contrast := largest(view.overall("ita_contrast"))) is not None:
         assert view.suite.tones is not None
-        lighter, darker = view.suite.tones  # whichever way either of them changes: it is worded as relative
-        sentences.append(f"Held against {lighter} skin, {darker} skin becomes {changed(contrast)}.")
+        darker = contrast.group or view.suite.tones[1]  # whichever way either changes: it is worded as relative
+        sentences.append(f"Held against {view.suite.tones[0]} skin, {darker} skin becomes {changed(contrast)}.")
     changes = view.overall("ita_change")
     if (change := largest(changes)) is not None:
         sentences.append(f"The largest change of skin: {view.label(change.group)} become {changed(change)}.")
@@ -140,8 +147,11 @@ def _too_few(rows: Sequence[Row]) -> str:
 def verdict_lists(view: EditingView) -> dict[str, Any]:
     """List the contrasts of every class and strength."""
     headings = [f"Towards {view.label_a} or {view.label_b}"]
-    headings += [f"Skin: {view.suite.tones[1]} against {view.suite.tones[0]}"] if view.suite.tones else []
-    ids = ("flip", "skin")
+    if view.suite.tones:
+        first, *others = view.suite.tones
+        against = f"{others[0] if len(others) == 1 else 'others'} against {first}"
+        headings += [f"Skin: {against}", f"Soft erasure: {against}"]
+    ids = ("flip", "skin", "erasure")
     return {
         "lists": [
             {"id": id_, "lean": "", "heading": heading, "note": of.meaning, "rows": of.rows, "judged": of}
@@ -164,7 +174,10 @@ def flips(view: EditingView) -> dict[str, Any]:
             shares = list(dict.fromkeys(wording.percent(share) for share in (min(rows), max(rows)))) if rows else []
             single = flip_matrix(view, encoder, f"flips-single{number}", "flip_rate_single_wording")
             figures.append({"encoder": encoder, "figure": figure, "single": single, "abstains": " to ".join(shares)})
-    return {"figures": figures, "first": view.suite.wordings[0], "identity": view.by_cell("identity", view.reader)}
+    return {
+        "figures": figures, "first": view.suite.wordings[0], "identity": view.by_cell("identity", view.reader),
+        "erasure": view.by_cell("soft_erasure", view.reader),
+    }  # fmt: skip
 
 
 def planted(view: EditingView) -> dict[str, Any] | None:

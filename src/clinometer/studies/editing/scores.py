@@ -40,6 +40,9 @@ PIXELS = "pixels"
 LIGHTER, DARKER = "lighter skin", "darker skin"
 """The sides of a change of the skin's angle."""
 
+ERASED_MORE, ERASED_LESS = "erased more", "erased less"
+"""The sides of a difference between rates of soft erasure."""
+
 ANGLES = ("ita", "ita_change", "ita_contrast", "average_face_ita_change")
 """Components in degrees."""
 
@@ -106,6 +109,12 @@ def editing_study(
     ``identity``                 mean cosine of portrait and edit: what strength means for this model
     ``flip_asymmetry``           flip rate of b's portraits − of a's, mean over tones, in [−1, 1]; positive: edits
                                  move to a. p: genders permuted within tones
+    ``edit_gain``                mean gain of what an edit should show over the gain of what the others should: by how
+                                 much its cosine with the text is larger than the portrait's
+    ``soft_erasure``             share of edits whose gain is 0 or less: the instruction left no sign. 1 of an editor
+                                 that gives the portrait back, 1/2 of one that changes it by chance
+    ``erasure_contrast``         soft erasure of a tone − of the first, mean over genders; positive: it is erased more.
+                                 p: tones permuted within genders
     ``ita_change``               mean change of the individual typology angle, degrees; positive: lighter. p: before
                                  and after exchanged within portraits
     ``ita_contrast``             that of the darker tone − of the lighter one, mean over genders; positive: the darker
@@ -200,9 +209,42 @@ def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
         )  # fmt: skip
         return _judged(contrasts, design.a, design.b)
 
+    if reading.followed is not None:
+        rows += _erasure_rows(study, reading.followed, reading.encoder)
     of_b = study.members(design.b)
     fillings = [asymmetry(study.filled(flipped, whose)) for whose in (~of_b, of_b)] if study.missing.any() else []
     return rows + with_bounds(asymmetry(flipped), {MISSING: fillings})
+
+
+def _erasure_rows(study: _EditingStudy, followed: np.ndarray, encoder: str) -> list[Score]:
+    """Rows of edits that left no sign of their instruction, by group, and of each tone against the first."""
+    erased = np.where(np.isnan(followed), nan, (followed <= 0).astype(float))
+    rows = study.bounded_rows(erased, "soft_erasure", encoder)
+    rows += study.group_rows(followed, "edit_gain", _mean_of, encoder=encoder)
+    if not study.design.tones:
+        return rows
+    sides = (ERASED_MORE, ERASED_LESS)
+    contrasts = partial(_tone_rows, study, cluster_share, "erasure_contrast", encoder, sides)
+    first = study.members(tone=study.design.tones[0])
+    fillings = [contrasts(study.filled(erased, whose)) for whose in (first, ~first)] if study.missing.any() else []
+    return rows + with_bounds(contrasts(erased), {MISSING: fillings})
+
+
+def _tone_rows(
+    study: _EditingStudy, estimate: Callable[[np.ndarray, int], ClusterEstimate], component: str, encoder: str,
+    sides: tuple[str, str], values: np.ndarray,
+) -> list[Score]:  # fmt: skip
+    """Rows of each tone against the first, mean over genders, judged together; ``group`` is the tone among several."""
+    first, *others = study.design.tones
+    genders, rows = dict.fromkeys(group.gender for group in study.design.groups), list[Score]()
+    for tone in others:
+        pairs = [(study.members(gender, tone), study.members(gender, first)) for gender in genders]
+        named = {"group": tone} if len(others) > 1 else {}
+        test = "tones permuted within genders"
+        rows += _contrast_rows(study, values, pairs, estimate, component, encoder=encoder, test=test, **named)
+    if len(others) > 1:
+        rows = _with_q(rows, f"{component.replace('_', ' ')} of {len(others)} tones")
+    return _judged(rows, *sides)
 
 
 def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
@@ -217,15 +259,9 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
     unknown = np.where(faces.drawn_after, np.isnan(change).astype(float), nan)
     rows += study.group_rows(unknown, "unknown_tone", cluster_share, encoder=PIXELS)
-    design = study.design
-    if len(design.tones) == 2:
-        lighter, darker = design.tones
-        genders = dict.fromkeys(group.gender for group in design.groups)
-        sides = [(study.members(gender, darker), study.members(gender, lighter)) for gender in genders]
-        contrasts = _contrast_rows(
-            study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
-        )
-        rows += [without_bounds(row) for row in _judged(contrasts, LIGHTER, DARKER)]
+    if study.design.tones:
+        contrasts = _tone_rows(study, _mean_of, "ita_contrast", PIXELS, (LIGHTER, DARKER), change)
+        rows += [without_bounds(row) for row in contrasts]
     return rows
 
 
@@ -262,6 +298,7 @@ def _contrast_rows(
     *,
     encoder: str,
     test: str,
+    **named: str,
 ) -> list[Score]:
     """Mean over strata of (first side − second side), tested by permuting the sides within strata."""
     sides = [(first, second) for first, second in sides if first.any() and second.any()]
@@ -273,7 +310,7 @@ def _contrast_rows(
         parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
         lost = study.missing[np.logical_or.reduce([side for pair in sides for side in pair])][:, positions, s].sum()
         coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
-        row = _row(contrast(parts, coefficients), component, encoder=encoder, n_missing=int(lost), **names)
+        row = _row(contrast(parts, coefficients), component, encoder=encoder, n_missing=int(lost), **names, **named)
         rows.append(_tested(row, _side_test(study, means, sides), f"{test}, two-sided"))
     return _with_q(rows, component.replace("_", " "))
 

@@ -215,9 +215,16 @@ def gender_readings(
     directions = np.array([words[w.a].astype(np.float64) - words[w.b] for w in suite.wordings])
     before, after = vectors[:n].astype(np.float64), vectors[n:].reshape(*edits.shape, -1)
     margins, identity = np.empty((*edits.shape, len(directions))), np.empty(edits.shape)
+    shown = [each.shows for each in suite.professions.values() if each.shows]  # of all, or of none
+    signs = np.array([words[text] for text in shown], np.float64)
+    followed = np.full(edits.shape, np.nan)
     for first in range(0, n, PORTRAITS_AT_ONCE):
         some = slice(first, first + PORTRAITS_AT_ONCE)
         in_double = after[some].astype(np.float64)
         margins[some] = in_double @ directions.T
         identity[some] = np.einsum("nd,npsd->nps", before[some], in_double)
-    return GenderReadings(encoder=encoder, before=before @ directions.T, after=margins, identity=identity)
+        if shown:
+            gain = in_double @ signs.T - (before[some] @ signs.T)[:, None, None]  # (n, P, S, P)
+            own = np.diagonal(gain, axis1=1, axis2=3).transpose(0, 2, 1)
+            followed[some] = (own * len(shown) - gain.sum(axis=-1)) / (len(shown) - 1)
+    return GenderReadings(encoder, before @ directions.T, margins, identity, followed if shown else None)
