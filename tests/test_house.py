@@ -30,6 +30,7 @@ def test_the_public_names():
         "import_counts",
         "import_images",
         "model_card",
+        "open_answers",
         "open_run",
         "paper_table",
         "plan",
@@ -37,6 +38,7 @@ def test_the_public_names():
         "read_run",
         "score_run",
         "sweep",
+        "write_questions",
     }
     for name in clinometer.__all__:
         assert getattr(clinometer, name).__doc__

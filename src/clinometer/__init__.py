@@ -3,7 +3,8 @@
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_counts', 'import_images',
-    'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep']
+    'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'read_images', 'read_run', 'score_run', 'sweep',
+    'write_questions']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         read_run,
         score_run,
         sweep,
+        write_questions,
     )
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "read_run",
     "score_run",
     "sweep",
+    "write_questions",
 ]
 
 

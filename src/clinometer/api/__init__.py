@@ -2,7 +2,7 @@
 
 from clinometer.api.audits import audit, sweep
 from clinometer.api.imports import import_counts, import_images
-from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images
+from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
 from clinometer.api.runs import (
     Run,
     compare,
@@ -40,4 +40,5 @@ __all__ = [
     "score_run",
     "sweep",
     "verify_run",
+    "write_questions",
 ]

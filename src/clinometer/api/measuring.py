@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer.api.runs import Run
+from clinometer.errors import InvalidInputError
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.pipeline.questions import WrittenQuestions, propose_questions, require_writer
+from clinometer.pipeline.questions import write_questions as write_file
 from clinometer.pipeline.reading import FolderReadings, read_folder
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
@@ -233,3 +236,37 @@ def read_images(
         folder, loaded, asked, progress or NoProgress(), truth=truth, out=place, budget=budget, threshold=threshold,
         encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
     )  # fmt: skip
+
+
+def write_questions(
+    suite: str | Path | Suite,
+    *,
+    writer: str,
+    out: str | os.PathLike[str] = "questions.yaml",
+    concepts: Sequence[str] = (),
+    most: int = 3,
+    budget: float | None = None,
+    **options: Any,
+) -> WrittenQuestions:
+    """Have a language model propose questions about a suite's pictures, and write them as a file to edit.
+
+    Parameters
+    ----------
+    writer : ``openai:MODEL``, which is sent each concept's prompt and no picture.
+    out : a YAML file, which must not be there yet. ``FILE#NAME`` then is a question as of :func:`read_images`.
+    concepts, most : of these concepts alone; so many questions a concept at most.
+    budget : what the proposals may cost, one a concept.
+    **options : ``price`` of one proposal, ``base_url``, ``concurrency``, and what else the endpoint's adapter takes.
+
+    Raises
+    ------
+    SuiteError, ModelError, InvalidInputError
+        No such suite or endpoint, nothing that could be read as a question, or a file that is there already.
+    """
+    place = Path(out)
+    if place.exists():
+        raise InvalidInputError(f"{place}: it is there already; give another place, or remove it", field="out")
+    loaded_suite, loaded = load_suite(suite), require_writer(load_reader(writer, **options))
+    written = propose_questions(loaded_suite, loaded, concepts=concepts, most=most, budget=budget)
+    write_file(written, loaded_suite, place)
+    return written

@@ -25,7 +25,7 @@ from typer.core import TyperGroup
 from clinometer._in_hand import run_directory, things_in_hand
 from clinometer._secrets import masked
 from clinometer.cli.audit import audit, sweep
-from clinometer.cli.measuring import association_test, classify, read
+from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
     BaseUrlOption,
     ModelConfigOption,
@@ -245,7 +245,8 @@ app.add_typer(ratings)
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
-    "card": card, "export": export, "import": import_, "classify": classify, "read": read, "test": association_test,
+    "card": card, "export": export, "import": import_, "classify": classify, "read": read, "questions": questions,
+    "test": association_test,
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "serve": serve,
 }  # fmt: skip
 for name, command in COMMANDS.items():

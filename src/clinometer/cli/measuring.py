@@ -326,6 +326,40 @@ def read(
     write_table(found.table, table)
 
 
+def questions(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A built-in suite or a YAML file.")],
+    writer: Annotated[str, typer.Option(help="Who proposes them: openai:MODEL.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file, which must not be there yet.")] = Path(
+        "questions.yaml"
+    ),
+    concepts: Annotated[str | None, typer.Option(help="These concepts alone, separated by commas.")] = None,
+    most: Annotated[int, typer.Option(min=1, max=20, help="Questions a concept.")] = 3,
+    price: Annotated[float | None, typer.Option(help="What one concept's proposals cost, of a server.")] = None,
+    budget: Annotated[float | None, typer.Option(help="What all may cost.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")] = None,
+) -> None:
+    """Have a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
+    from clinometer import api
+
+    names = [name.strip() for name in (concepts or "").split(",") if name.strip()]
+    written = api.write_questions(
+        suite, writer=writer, out=out, concepts=names, most=most, budget=budget,
+        **given_options(price=price, base_url=base_url, concurrency=concurrency),
+    )  # fmt: skip
+    table = Table("question", "kind", "text", "proposed for")
+    for spec in written.questions:
+        count = len(written.proposed_for[spec.name])
+        table.add_row(
+            *map(plain_text, (spec.name, spec.kind, spec.text, f"{count:,} concepts" if count > 1 else "1 concept"))
+        )
+    console = Console()
+    console.print(table)
+    for where, reason in written.unread.items():
+        console.print(plain_text(f"Not taken, {where}: {reason}"))
+    console.print(plain_text(f"Written to {out}. Read and edit it, then give clinometer read --question {out}#NAME."))
+
+
 def print_answers(name: str, answers: pd.DataFrame) -> None:
     """What a reader said of a run's images, a question a table."""
     from rich.console import Console

@@ -12,8 +12,9 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
@@ -31,6 +32,9 @@ ASKED: Final = "{question}\nAnswer with exactly one of these, in these words: {o
 AS_JSON: Final = '\nAnswer in JSON, as {{"answer": "…"}}.'
 MOST_TOKENS: Final = 200
 """Of an answer: an essay is cut off, and is no answer."""
+
+MOST_WRITTEN: Final = 2_000
+"""Of what it writes."""
 
 
 class ChatReader:
@@ -71,11 +75,26 @@ class ChatReader:
             The server takes no request: the key, the model's name, a setting, or the account's quota. Answers that came
             before are paid for, so they are given, and the next call raises it.
         """
+        return self._all([partial(self._answered, image, question) for image in images])
+
+    def write(self, prompts: Sequence[str], name: str, properties: dict[str, Any]) -> list[Reading]:
+        """Have each prompt answered in JSON of these properties, or in whatever words come; no image is sent.
+
+        The answer of a reading is what was said, unparsed; it has a reason as one of :meth:`read` has.
+
+        Raises
+        ------
+        ModelError
+            As of :meth:`read`.
+        """
+        return self._all([partial(self._written, prompt, name, properties) for prompt in prompts])
+
+    def _all(self, asks: Sequence[Callable[[], Reading]]) -> list[Reading]:
         stopped, error = threading.Event(), None
         readings = []
         with ThreadPoolExecutor(self._concurrency) as pool:
             try:
-                for each in [pool.submit(self._read, image, question, stopped) for image in images]:
+                for each in [pool.submit(self._one, ask, stopped) for ask in asks]:
                     try:
                         readings.append(each.result())
                     except ModelError as raised:
@@ -87,13 +106,13 @@ class ChatReader:
             raise error
         return readings
 
-    def _read(self, image: Image, question: Question, stopped: threading.Event) -> Reading:
+    def _one(self, ask: Callable[[], Reading], stopped: threading.Event) -> Reading:
         import openai
 
         if self._pace.wait(stopped):
             return Reading(None, reason="failed: it was not asked")
         try:
-            answer = self._answered(image, question)
+            answer = ask()
         except openai.APIStatusError as error:
             try:
                 return self._unsuccessful(error)
@@ -108,33 +127,41 @@ class ChatReader:
         return answer
 
     def _answered(self, image: Image, question: Question) -> Reading:
+        properties: dict[str, Any] = {"answer": {"type": "string"}}
+        if not question.is_open:
+            properties["answer"]["enum"] = list(question.options.values())
+        coded = base64.b64encode(encode_png(image)).decode()
+        picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}}
+
+        def content(form: str) -> list[dict[str, Any]]:
+            wording = (ASKED_OPENLY if question.is_open else ASKED) + form
+            text = wording.format(question=question.text, options="; ".join(question.options.values()))
+            return [{"type": "text", "text": text}, picture]
+
+        return _reading_of(self._said("reading", properties, content(AS_JSON), content("")), question)
+
+    def _written(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
+        said, finish, reason = said_in(self._said(name, properties, prompt, prompt, max_tokens=MOST_WRITTEN))
+        if not reason and (not said or finish == "length"):
+            reason = "unread: it was cut off" if said else "unread: an empty answer"
+        return Reading(None if reason else _unfenced(said), words=in_one_line(said, 300), reason=reason or None)
+
+    def _said(self, name: str, properties: dict[str, Any], in_json: Any, in_words: Any, **further: Any) -> Any:
+        """Ask by a schema, and in words alone from then on where the server takes none."""
         import openai
 
+        def ask(content: Any, **form: Any) -> Any:
+            arguments = self._arguments | further | form
+            return self._client.chat.completions.create(messages=[{"role": "user", "content": content}], **arguments)
+
         if self._takes_schema:
-            options: dict[str, Any] = {"answer": {"type": "string"}}
-            if not question.is_open:
-                options["answer"]["enum"] = list(question.options.values())
             try:
-                return _reading_of(
-                    self._ask(image, question, AS_JSON, response_format=wanted("reading", options)), question
-                )
+                return ask(in_json, response_format=wanted(name, properties))
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
                     raise
                 self._takes_schema = False
-        return _reading_of(self._ask(image, question, ""), question)
-
-    def _ask(self, image: Image, question: Question, form: str, **further: Any) -> Any:
-        options = "; ".join(question.options.values())
-        coded = base64.b64encode(encode_png(image)).decode()
-        wording = (ASKED_OPENLY if question.is_open else ASKED) + form
-        content = [
-            {"type": "text", "text": wording.format(question=question.text, options=options)},
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
-        ]
-        return self._client.chat.completions.create(
-            messages=[{"role": "user", "content": content}], **self._arguments, **further
-        )
+        return ask(in_words)
 
     def _unsuccessful(self, error: Any) -> Reading:
         """Read an answer with a status of its own.

@@ -1,0 +1,210 @@
+"""Questions about a suite's pictures, proposed by a language model behind an endpoint, in a file for a person to edit.
+
+OpenBias and TIBET let a language model say in which respects a prompt's pictures may lean. What it says is taken by a
+strict form, what does not fit is counted, and the file that comes of it is an ordinary one of questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import Field, ValidationError
+
+from clinometer._messages import OTHERWISE, first_and_more
+from clinometer.errors import InvalidInputError, ModelError
+from clinometer.models.protocols import Card
+from clinometer.models.readers.chat import ChatReader
+from clinometer.models.weights import in_one_line
+from clinometer.suites import Suite
+from clinometer.suites.question import QuestionSpec
+from clinometer.suites.strict import Name, Strict, Text, explain
+
+PROMPT: Final = """A text-to-image model is asked for "{prompt}". In which respects that the prompt leaves open may \
+its pictures lean to one kind of people, or to one setting? Name up to {most}. For each give:
+- name: one or two words, such as age;
+- question: a question that can be answered by looking at one such picture;
+- answers: the possible answers, or none where they cannot be listed;
+- counterfactuals: up to three prompts that change "{prompt}" in this respect alone.
+Answer in JSON and nothing else, as {{"questions": [{{"name": "…", "question": "…", "answers": ["…"], \
+"counterfactuals": ["…"]}}]}}."""
+
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+_FIELDS: Final = {
+    "name": {"type": "string"}, "question": {"type": "string"}, "answers": _TEXTS, "counterfactuals": _TEXTS,
+}  # fmt: skip
+PROPERTIES: Final = {"questions": {"type": "array", "items": {
+    "type": "object", "properties": _FIELDS, "required": list(_FIELDS), "additionalProperties": False,
+}}}  # fmt: skip
+
+
+class Proposed(Strict):
+    """One question as a model proposes it."""
+
+    name: Name
+    question: Text
+    answers: tuple[Name, ...] = Field(default=(), max_length=20)
+    counterfactuals: tuple[Text, ...] = Field(default=(), max_length=20)
+
+
+class Proposals(Strict):
+    """What a model proposes for one prompt."""
+
+    questions: tuple[Proposed, ...] = Field(max_length=50)
+
+
+@dataclass(frozen=True)
+class WrittenQuestions:
+    """What was proposed.
+
+    Attributes
+    ----------
+    card : of who wrote.
+    questions : each once, in the wording in which it came first; open where it has no answers.
+    proposed_for : concepts for which it was proposed, by the question's name.
+    counterfactuals : prompts by question and concept.
+    unread : why a concept's proposals, or one of them, could not be taken.
+    """
+
+    card: Card
+    questions: tuple[QuestionSpec, ...]
+    proposed_for: Mapping[str, tuple[str, ...]]
+    counterfactuals: Mapping[str, Mapping[str, tuple[str, ...]]]
+    unread: Mapping[str, str]
+
+
+def propose_questions(
+    suite: Suite, writer: ChatReader, *, concepts: Sequence[str] = (), most: int = 3, budget: float | None = None
+) -> WrittenQuestions:
+    """Have questions proposed for each concept of a suite, or some by name, by its first neutral prompt.
+
+    Raises
+    ------
+    InvalidInputError
+        The suite has no concepts, or the proposals would cost more than the budget.
+    ModelError
+        The endpoint takes no request, or nothing that it said could be taken.
+    """
+    prompts = _prompts_of(suite, concepts)
+    cost = writer.price_per_image * len(prompts)
+    if budget is not None and cost > budget:
+        raise InvalidInputError(
+            f"{len(prompts):,} proposals at {writer.price_per_image:g} each cost {cost:,.2f}, which is more than "
+            f"{budget:,.2f}; raise it, or name fewer concepts",
+            field="budget",
+        )
+    said = writer.write(
+        [PROMPT.format(prompt=prompt, most=most) for prompt in prompts.values()], "proposals", PROPERTIES
+    )
+    found: dict[str, QuestionSpec] = {}
+    proposed: dict[str, list[str]] = {}
+    counterfactuals: dict[str, dict[str, tuple[str, ...]]] = {}
+    unread: dict[str, str] = {}
+    for concept, reading in zip(prompts, said, strict=True):
+        try:
+            proposals = (
+                Proposals.model_validate_json(reading.answer or "") if not reading.reason else Proposals(questions=())
+            )
+        except ValidationError as error:
+            unread[concept] = _in_short(error, "proposals")
+            continue
+        if reading.reason:
+            unread[concept] = reading.reason
+        for each in proposals.questions[:most]:
+            name = each.name.casefold()
+            try:
+                found.setdefault(name, _question_of(name, each))
+            except ValidationError as error:
+                unread[f"{concept}, {name}"] = _in_short(error, name)
+                continue
+            proposed.setdefault(name, []).append(concept)
+            if each.counterfactuals:
+                counterfactuals.setdefault(name, {})[concept] = each.counterfactuals
+    if not found:
+        raise ModelError(
+            f"{writer.card.name}: none of {len(said)} answers could be read as questions, the first because: "
+            f"{next(iter(unread.values()), 'it proposed none')}"
+        )
+    of = {name: tuple(dict.fromkeys(own)) for name, own in proposed.items()}
+    return WrittenQuestions(writer.card, tuple(found.values()), of, counterfactuals, unread)
+
+
+def _prompts_of(suite: Suite, concepts: Sequence[str]) -> dict[str, str]:
+    """The first neutral prompt of each concept, or of those named."""
+    prompts: dict[str, str] = {}
+    for spec in suite.every_prompt_spec():
+        if spec.role == "target" and spec.concept:
+            prompts.setdefault(spec.concept, spec.prompt)
+    if not prompts:
+        raise InvalidInputError(f"suite {suite.name}: it has no prompts of concepts, so there is nothing to ask about")
+    for name in concepts:
+        if name not in prompts:
+            raise InvalidInputError(
+                f"found {name!r}, expected concepts of suite {suite.name}: {first_and_more(list(prompts), 10)}",
+                field="concepts",
+            )
+    return {name: prompts[name] for name in concepts or prompts}
+
+
+def _in_short(error: ValidationError, source: str) -> str:
+    return f"unread: {in_one_line(' '.join(explain(error, source).split()), 200)}"
+
+
+def _question_of(name: str, each: Proposed) -> QuestionSpec:
+    """One question of a file; answers that are always offered are left out, and one alone is none."""
+    offered = {text.casefold() for text in (*OTHERWISE, *OTHERWISE.values(), "unknown", "other")}
+    answers = dict.fromkeys(answer.casefold() for answer in each.answers if answer.casefold() not in offered)
+    if len(answers) < 2:
+        return QuestionSpec.model_validate({"name": name, "text": each.question, "kind": "open"})
+    return QuestionSpec.model_validate(
+        {"name": name, "text": each.question, "answers": {answer: {"text": answer} for answer in answers}}
+    )
+
+
+def write_questions(written: WrittenQuestions, suite: Suite, path: Path) -> None:
+    """Write a file of questions: ``readings``, and under ``written`` where they come from, which nothing else reads.
+
+    Raises
+    ------
+    InvalidInputError
+        There is a file already: it may have been edited.
+    """
+    origin = {
+        "suite": suite.name,
+        "by": {"name": written.card.name, **written.card.settings, "fingerprint": written.card.fingerprint},
+        "prompt_sha256": hashlib.sha256(PROMPT.encode()).hexdigest(),
+        "proposed_for": {name: list(own) for name, own in written.proposed_for.items()},
+        "counterfactual_prompts": {
+            name: {concept: list(prompts) for concept, prompts in own.items()}
+            for name, own in written.counterfactuals.items()
+        },
+        "not_taken": dict(written.unread),
+    }
+    readings = [spec.model_dump(mode="json", exclude_defaults=True) for spec in written.questions]
+    text = "# Read and edit before use: nobody has.\n" + yaml.safe_dump(
+        json.loads(json.dumps({"readings": readings, "written": origin})),
+        sort_keys=False,
+        allow_unicode=True,
+        width=110,
+    )
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise InvalidInputError(
+            f"{path}: it is there already; give another place, or remove it", field="out"
+        ) from error
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}", field="out") from error
+
+
+def require_writer(loaded: Any) -> ChatReader:
+    """Refuse what does not write: a classifier, or a model on this machine."""
+    if not isinstance(loaded, ChatReader):
+        raise ModelError("it writes no questions; give an endpoint, such as openai:gpt-4o-mini", field="writer")
+    return loaded
