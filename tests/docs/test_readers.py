@@ -32,6 +32,12 @@ def test_the_question_of_the_page_is_one(tmp_path):
     assert list(question.answers) == ["hat", "scarf", "nothing"]
 
 
+def test_the_open_question_of_the_page_is_one(tmp_path):
+    (tmp_path / "question.yaml").write_text(blocks(PAGE, "yaml")[1])
+    question = load_question(tmp_path / "question.yaml")
+    assert (question.kind, dict(question.counterfactuals)) == ("open", {"cook": ("guard", "nurse")})
+
+
 @pytest.mark.slow
 def test_the_commands_and_the_python_read(pictures):
     from clinometer.cli.app import app

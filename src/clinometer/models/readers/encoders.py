@@ -97,6 +97,8 @@ class MonkReader:
 
     def offers(self, question: Question) -> tuple[str, ...]:
         """Name the answers that have a tone, and "cannot tell"; where a tone is no answer's, "none of these"."""
+        if question.is_open:
+            raise not_in_words(self.card, question)
         meant = self._meant(question)
         named = tuple(group for group in question.groups if group in meant.values())
         return (*named, *([NONE] if len(meant) < len(TONES) else []), UNCLEAR)
