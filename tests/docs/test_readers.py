@@ -49,7 +49,8 @@ def test_the_commands_and_the_python_read(pictures):
     assert "96 pictures whose group is given" in found.stdout
     assert "The other 32" in found.stdout
     names = {}
-    exec(compile(blocks(PAGE, "python")[0], "docs/readers.md", "exec"), names)
+    (reads,) = [block for block in blocks(PAGE, "python") if "cm.read_images" in block]
+    exec(compile(reads, "docs/readers.md", "exec"), names)
     read = names["found"]
     assert (read.confusion.recall > 0.8).all()
     true = read.table[read.table.truth.isna()].file.str.contains("woman").mean()
