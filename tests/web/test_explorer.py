@@ -5,12 +5,13 @@ import resource
 import shutil
 from html import unescape
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.models.protocols import Card
+from clinometer.models.protocols import Card, Reading
 from clinometer.runs.browse import Reader, part_numbers, piece_of
 from clinometer.studies import study_of
 from tests.old_runs import as_of_format_1
@@ -304,3 +305,55 @@ def test_a_part_that_unfolds_to_fill_the_memory_is_told_and_not_shown(runs, tmp_
     assert set(answers) <= {404, 409, 200}
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
     assert browser.get("/", follow_redirects=False).status_code < 500
+
+
+class Coin:
+    """Answers by the first byte of a picture, as if by chance; it gives probabilities where ``sure`` is given."""
+
+    batch_size = 8
+
+    def __init__(self, name, bit, sure=None):
+        self.card = Card(kind="reader", name=name, family="toy/coin")
+        self.bit, self.sure = bit, sure
+
+    def offers(self, question):
+        return tuple(question.options)
+
+    def read(self, images, question):
+        return [self._reading(np.asarray(image).sum(dtype=int), question) for image in images]
+
+    def _reading(self, number, question):
+        answer = question.groups[(number >> self.bit) & 1]
+        rest = None if self.sure is None else (1 - self.sure) / (len(question.options) - 1)
+        given = None if rest is None else tuple(self.sure if o == answer else rest for o in question.options)
+        return Reading(answer, probabilities=given, words=f"<b>I see {answer}</b>")
+
+
+def test_readers_stand_beside_pictures_and_can_be_filtered_by(tmp_path):
+    run = cm.audit(Painter(), toy_suite(), encoder=Eye(), out=tmp_path / "runs" / "read", report=False)
+    cm.read_run(run.url, reader=Coin("low", 0, sure=0.75))
+    cm.read_run(run.url, reader=Coin("high", 3))
+    table = {name: run.readings(name).set_index("id") for name in ("low", "high")}
+    question = table["low"].question.iloc[0]
+    with client(tmp_path / "runs", cache=tmp_path / "cache") as browser:
+        own = ids(browser)["read"]
+
+        def page(**asked):
+            return browser.get("/explore", params={"run": own, "per": 96} | asked).text
+
+        everything = page()
+        assert everything.count("reader-says") == 2 * len(table["low"])
+        assert '<span class="by">0.75</span>' in everything
+        answer = table["low"].answer.iloc[0]
+        said = shown(page(reader=f"{question}/low", said=answer))
+        assert said == table["low"].index[table["low"].answer == answer].tolist()
+        either = {i for t in table.values() for i in t.index[t.answer == answer]}
+        assert set(shown(page(said=answer))) == either
+        apart = table["low"].index[table["low"].answer != table["high"].answer]
+        assert shown(page(readers="disagree")) == apart.tolist()
+        assert 0 < len(apart) < len(table["low"])
+        assert set(shown(page(readers="disagree", order="unsure"))) == set(apart)
+        assert not shown(page(reader="nobody"))
+        large = browser.get(f"/runs/{own}/pictures/{said[0]}").text
+        assert f"&lt;b&gt;I see {answer}&lt;/b&gt;" in large
+        assert "0.75" in large

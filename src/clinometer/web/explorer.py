@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.exceptions import HTTPException
 
 from clinometer import api
+from clinometer._messages import OTHERWISE
 from clinometer.report import wording
 from clinometer.report.comparison import run_names
 from clinometer.report.rows import Row, Scores
@@ -41,6 +42,7 @@ from clinometer.web.samples import (
     SampleChoice,
     Samples,
     Status,
+    Voice,
 )
 
 
@@ -128,6 +130,9 @@ class ExplorerQuery(BaseModel):
     side: Text = ""
     status: Status = "any"
     people: People = "any"
+    reader: Text = ""
+    said: Text = ""
+    readers: Literal["any", "disagree"] = "any"
     within: float | None = Field(None, ge=0, le=2)
     order: Order = "seed"
     page: int = Field(1, ge=1, le=10_000_000)
@@ -171,8 +176,8 @@ class Column:
         return self.entry.run
 
     def label(self, group: str) -> str:
-        """Return a group's label for people."""
-        return self.run.suite.label_of(group)
+        """Return a group's label for people, or a reader's answer that is none of the groups."""
+        return OTHERWISE.get(group) or self.run.suite.label_of(group)
 
     def differs(self, sample: IndexedSample) -> bool:
         """Tell whether most people say another thing of a picture than the encoder reads."""
@@ -209,8 +214,14 @@ class ExplorerPage:
     columns: tuple[Column, ...]
     owners: tuple[Owner, ...]
     eyes: tuple[Eye, ...]
+    voices: tuple[Voice, ...]
     sections: tuple[OwnerSection, ...]
     total: int
+
+    @property
+    def said(self) -> list[str]:
+        """List every answer that some reader might give."""
+        return list(dict.fromkeys(answer for voice in self.voices for answer in voice.answers))
 
     @property
     def pages(self) -> int:
@@ -293,9 +304,9 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     votes = [votes_of(state.ratings, entry) for entry in entries]
     with Samples(paths[0]) as lead:
         lead.bring_people({identifier: (vote.answer, vote.is_simulated) for identifier, vote in votes[0].items()})
-        owners, eyes = lead.owners(), lead.eyes()
+        owners, eyes, voices = lead.owners(), lead.eyes(), lead.voices()
         eye = next((eye for eye in eyes if eye.name == query.encoder), next(iter(eyes), None))
-        choice = choice_of(query, owners, eye)
+        choice = choice_of(query, owners, eye, voices)
         total = lead.count(choice)
         samples = lead.page(choice, (query.page - 1) * query.per, query.per, total)
     others = [_beside(path, samples, eye) for path in paths[1:]]
@@ -304,6 +315,7 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
         tuple(_columns(entries, [eye, *(own for own, _ in others)], votes)),
         tuple(owners),
         tuple(eyes),
+        tuple(voices),
         tuple(_sections(query, owners, samples, [by_noise for _, by_noise in others])),
         total,
     )
@@ -331,7 +343,9 @@ def _column(state: Any, entry: RunEntry, eye: Eye | None) -> Column:
     return Column(entry, entry.listed.name, eye, findings_of(entry), votes_of(state.ratings, entry))
 
 
-def choice_of(query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) -> SampleChoice:
+def choice_of(
+    query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None, voices: Sequence[Voice] = ()
+) -> SampleChoice:
     """Return what an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}
     return SampleChoice(
@@ -342,6 +356,9 @@ def choice_of(query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) ->
         query.within,
         query.order,
         query.people,
+        next((voice.code for voice in voices if voice.key == query.reader), -1) if query.reader else None,
+        query.said,
+        query.readers == "disagree",
     )
 
 

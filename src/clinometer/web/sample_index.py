@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from clinometer import api
+from clinometer._messages import OTHERWISE
 from clinometer.errors import RunStorageError
 from clinometer.models.weights import file_hash
 from clinometer.runs.browse import Owner, Piece, Reader, part_numbers, piece_of
 from clinometer.studies import study_of
 from clinometer.web.runs_index import RunEntry
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables; a file of another is made anew."""
 
 _TABLES: Final = """
@@ -34,8 +35,19 @@ CREATE TABLE samples (position INTEGER PRIMARY KEY, id TEXT, part INTEGER, row I
     seed INTEGER, strength REAL, status TEXT, reason TEXT, sha256 TEXT, flagged INTEGER);
 CREATE TABLE readings (encoder INTEGER, sample INTEGER, owner INTEGER, side TEXT, margin REAL, typicality REAL,
     PRIMARY KEY (encoder, sample)) WITHOUT ROWID;
+CREATE TABLE voices (voice INTEGER PRIMARY KEY, reader TEXT, question TEXT, answers TEXT);
+CREATE TABLE answers (sample INTEGER, voice INTEGER, answer TEXT, probability REAL, words TEXT, reason TEXT,
+    PRIMARY KEY (sample, voice)) WITHOUT ROWID;
+CREATE TABLE disputed (sample INTEGER PRIMARY KEY);
 """
+_DISPUTED: Final = """
+INSERT INTO disputed SELECT DISTINCT sample FROM (SELECT a.sample AS sample FROM answers a JOIN voices v USING (voice)
+    WHERE a.answer <> '' GROUP BY a.sample, v.question HAVING COUNT(DISTINCT a.answer) > 1);
+"""
+"""Images to which two readers give different answers to one question."""
+
 _INDICES: Final = """
+CREATE INDEX answers_by_answer ON answers (answer, voice, sample);
 CREATE INDEX samples_by_id ON samples (id);
 CREATE INDEX samples_by_owner ON samples (owner, status);
 CREATE INDEX samples_by_flag ON samples (owner) WHERE flagged;
@@ -43,6 +55,10 @@ CREATE INDEX samples_by_noise ON samples (prompt, seed);
 CREATE INDEX readings_by_margin ON readings (encoder, owner, margin, side);
 CREATE INDEX readings_by_typicality ON readings (encoder, owner, typicality, side);
 """
+
+
+LONGEST: Final = 400
+"""Characters of a reader's words that are kept."""
 
 
 class Building(Exception):  # noqa: N818 - it is no error
@@ -165,7 +181,7 @@ def make_index(run: api.Run, place: Path, progress: Callable[[float], None]) -> 
         with closing(sqlite3.connect(temporary)) as database:
             database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;{_TABLES}")
             _fill(run, _Writer(database), progress)
-            database.executescript(_INDICES)
+            database.executescript(_DISPUTED + _INDICES)
             database.execute("ANALYZE")
             database.commit()
         os.replace(temporary, place)
@@ -180,7 +196,7 @@ def _fill(run: api.Run, writer: _Writer, progress: Callable[[float], None]) -> N
     readers = [Reader(run, name, words) for name in run.encoder_cards]
     for order, part in enumerate(parts):
         piece = piece_of(run, part)
-        writer.write_samples(piece)
+        writer.write_samples(piece, run)
         for reader in readers:
             reader.learn(piece)
         progress(order / len(parts) / 2)
@@ -203,13 +219,14 @@ class _Writer:
         self._owners: dict[Owner, int] = {}
         self._about: list[list[Any]] = []
         self._prompts: dict[str, int] = {}
+        self._voices: dict[tuple[str, str], int] = {}
 
     def begin_again(self) -> None:
         """Go back to the first part."""
         self._position = 0
 
-    def write_samples(self, piece: Piece) -> None:
-        """Write what is known of each sample."""
+    def write_samples(self, piece: Piece, run: api.Run) -> None:
+        """Write what is known of each sample, and what readers said of it."""
         c = piece.columns
         owners = [self._owner(owner, category) for owner, category in zip(piece.owners, c["category"], strict=True)]
         prompts = [self._prompts.setdefault(prompt or "", len(self._prompts)) for prompt in c["prompt"]]
@@ -219,6 +236,26 @@ class _Writer:
             c["seed"], c["strength"], c["status"], c["reason"], c["sha256"], map(bool, c["flagged"]), strict=True,
         )  # fmt: skip
         self._database.executemany(f"INSERT INTO samples VALUES ({', '.join('?' * 12)})", rows)
+        for reader, record in run.readers.cards.items():
+            questions = run.readers.questions(reader)
+            options = {name: [*spec.answers, *OTHERWISE] for name, spec in questions.items()}
+            for name, known in options.items():
+                if (reader, name) not in self._voices:
+                    self._voices[reader, name] = len(self._voices)
+                    voice = (self._voices[reader, name], reader, name, "\n".join(known))
+                    self._database.execute("INSERT INTO voices VALUES (?, ?, ?, ?)", voice)
+            said = run.answers.of_part(record, piece.part)
+            places = {identifier: self._position + row for row, identifier in enumerate(c["id"])}
+            answers = (
+                (
+                    places[identifier], self._voices[reader, name], row["answer"] or "",
+                    row["probabilities"][options[name].index(row["answer"])]
+                    if row["answer"] and row["probabilities"] else None,
+                    (row["words"] or "")[:LONGEST], (row["reason"] or "")[:LONGEST],
+                )
+                for (identifier, name), row in said.items() if identifier in places and name in options
+            )  # fmt: skip
+            self._database.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", answers)
         self._position += n
 
     def _owner(self, owner: Owner, category: str | None) -> int:

@@ -77,11 +77,39 @@ class Eye:
 
 
 @dataclass(frozen=True)
+class Voice:
+    """A reader and a question that it answered, with all that it might answer."""
+
+    code: int
+    reader: str
+    question: str
+    answers: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What an address calls it."""
+        return f"{self.question}/{self.reader}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reader's answer to a question about an image, in its words where it has any; without one there is a reason."""
+
+    reader: str
+    question: str
+    answer: str
+    probability: float | None
+    words: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class SampleChoice:
     """Which samples are wanted: of these owners (all where none is named), read so by this encoder, in this order.
 
     ``within`` : only readings whose margin is at most this. ``people`` : only images that people rated, or of these
-    the ones of which most said the group that the encoder reads, or something else.
+    the ones of which most said the group that the encoder reads, or something else. ``said`` : only images to which a
+    reader, that of ``voice`` where it is named, gives this answer. ``disputed`` : only those on which readers disagree.
     """
 
     owners: tuple[int, ...] = ()
@@ -91,6 +119,9 @@ class SampleChoice:
     within: float | None = None
     order: Order = "seed"
     people: People = "any"
+    voice: int | None = None
+    said: str = ""
+    disputed: bool = False
 
     @property
     def is_of_readings(self) -> bool:
@@ -117,6 +148,7 @@ class IndexedSample:
     margin: float | None
     typicality: float | None
     flagged: int
+    said: tuple[Said, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -156,6 +188,11 @@ class Samples:
         """Return every encoder of the run."""
         rows = self._all("SELECT encoder, name, groups FROM encoders ORDER BY encoder")
         return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
+
+    def voices(self) -> list[Voice]:
+        """Every reader with each question that it answered."""
+        rows = self._all("SELECT voice, reader, question, answers FROM voices ORDER BY voice")
+        return [Voice(code, reader, question, tuple(known.split("\n"))) for code, reader, question, known in rows]
 
     def count(self, choice: SampleChoice) -> int:
         """Count how many samples fit."""
@@ -203,7 +240,16 @@ class Samples:
             "FROM samples s JOIN prompts p ON p.prompt = s.prompt "
             "LEFT JOIN readings r ON r.encoder = ? AND r.sample = s.position WHERE s.position = ?"
         )
-        return [IndexedSample(*self._all(query, [eye, position])[0]) for position in positions]
+        said = (
+            "SELECT v.reader, v.question, a.answer, a.probability, a.words, a.reason FROM answers a "
+            "JOIN voices v USING (voice) WHERE a.sample = ? ORDER BY a.voice"
+        )
+        return [
+            IndexedSample(
+                *self._all(query, [eye, position])[0], tuple(Said(*row) for row in self._all(said, [position]))
+            )
+            for position in positions
+        ]
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with closing(self._database.execute(query, tuple(values))) as cursor:
@@ -235,6 +281,14 @@ def _source(choice: SampleChoice) -> tuple[str, list[Any]]:
         tables = f"people p CROSS JOIN samples s ON s.id = p.id{readings}"
         conditions.append(("p.simulated" if choice.people == "simulated" else "NOT p.simulated", []))
         conditions += [(condition, []) for condition in _COMPARED.get(choice.people, ()) if choice.is_of_readings]
+    position = "r.sample" if tables == "readings r" else "s.position"
+    if choice.said or choice.voice is not None:
+        answered = "a.answer = ?" if choice.said else "1"
+        by = "" if choice.voice is None else " AND a.voice = ?"
+        values = [*([choice.said] if choice.said else []), *([] if choice.voice is None else [choice.voice])]
+        conditions.append((f"{position} IN (SELECT a.sample FROM answers a WHERE {answered}{by})", values))
+    if choice.disputed:
+        conditions.append((f"{position} IN (SELECT sample FROM disputed)", []))
     if choice.owners:
         conditions.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
     if choice.status != "any":
