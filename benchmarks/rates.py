@@ -74,6 +74,8 @@ HEADS = {
     "intersections-coverage": ("interval", "nominal"),
     "reader-coverage": ("corrected share", "nominal"),
     "reader-groups": ("share of a group", "nominal"),
+    "reader-parity": ("suites at parity that are called", "wanted, at most"),
+    "reader-rated": ("share by people and a reader", "nominal"),
     "reader-believed": ("encoder that cannot read", "wanted, at most"),
     "reader-refused": ("encoder that can", "wanted, at most"),
     "open-level": ("answers that depend on nothing", "nominal"),

@@ -289,9 +289,9 @@ def experiments() -> list[Experiment]:
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),
         *((corrected_groups, 250, {"population": name, "size": 100, "known": 64}) for name in POPULATIONS),
-        *((called_at_parity, 200, {"groups": groups, "size": 100, "known": 64, "concepts": concepts})
-          for groups in (2, 3, 6) for concepts in (1, 10)),
-        *((shares_by_both, 2_000, {"population": name, "size": 300, "rated": rated})
+        *((called_at_parity, 100, {"groups": groups, "size": 100, "known": 64, "concepts": concepts})
+          for groups, concepts in ((2, 1), (3, 1), (6, 1), (2, 5), (3, 5))),
+        *((shares_by_both, 400, {"population": name, "size": 300, "rated": rated})
           for name in POPULATIONS for rated in (30, 100)),
         *((believed, 1_000, {"made_up": name, "prompts": prompts, "images": images})
           for name in NOISE for prompts, images in DESIGNS),

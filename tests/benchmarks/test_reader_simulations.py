@@ -37,3 +37,20 @@ def test_the_page_says_what_it_shows():
     for what, data, _, rate, _ in told("reader-coverage"):
         dips = data.startswith(("8 images; 100% and 100%", "100 images; 70% and 70% read right of 16"))
         assert rate >= (0.925 if dips else 0.94), (what, data)
+
+
+def test_the_page_says_what_it_shows_of_several_groups():
+    """Corrected shares within the error of what they promise, raw ones far below it."""
+    for what, data, _, rate, error in told("reader-groups"):
+        if what.startswith("corrected"):
+            assert rate >= 0.93 - error, (what, data)
+        elif what.startswith("raw") and "mean" in what:
+            assert rate < 0.85, (what, data)
+    for what, data, _, rate, error in told("reader-parity"):
+        if what == "corrected":
+            assert rate <= 0.05 + 3 * error, (what, data)
+    for what, data, wanted, rate, error in told("reader-rated"):
+        if what == "called at parity":
+            assert rate <= 0.05 + 3 * error, (what, data)
+        else:
+            assert rate >= wanted - 3 * error, (what, data)

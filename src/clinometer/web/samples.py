@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -245,8 +245,9 @@ class Samples:
             "JOIN voices v USING (voice) WHERE a.sample = ? ORDER BY a.voice"
         )
         return [
-            IndexedSample(
-                *self._all(query, [eye, position])[0], tuple(Said(*row) for row in self._all(said, [position]))
+            replace(
+                IndexedSample(*self._all(query, [eye, position])[0]),
+                said=tuple(Said(*row) for row in self._all(said, [position])),
             )
             for position in positions
         ]
