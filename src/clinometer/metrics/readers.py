@@ -227,7 +227,7 @@ def reader_agreement(
 
 
 def confusion_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
-    """``confusion``: how often the images of a known ``group`` are read as each, ``setting`` says as which."""
+    """Make rows ``confusion``: how often images of a known ``group`` are read as what ``setting`` says."""
     rows = []
     for group, counts in zip(each.groups, each.known.tolist(), strict=True):
         for answer, count in zip((*each.groups, CANNOT_TELL), counts, strict=True):
@@ -259,7 +259,7 @@ def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score
 
 
 def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
-    """``ratings_to_decide`` of each concept without any: planned from its corrected share and the reader's errors.
+    """Make rows ``ratings_to_decide`` planned from each concept's corrected share and the reader's errors.
 
     Of the group that is furthest from 1/K, if its share is what it was corrected to (:func:`ratings_to_decide`).
     ``rows`` : those of :func:`clinometer.metrics.reading.reading_rows`.
@@ -294,7 +294,7 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
 
 
 def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
-    """``alpha`` of all readers (and people, by what most saw) together, and of each pair: ``encoder`` and ``group``."""
+    """Make rows ``alpha``: of all readers and people (by what most saw), and of pairs, ``encoder`` and ``group``."""
     people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
     found = reader_agreement({**read.answers, **(people if len(read.people) else {})}, confidence=confidence)
     return [
@@ -308,7 +308,7 @@ def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]
 
 
 def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
-    """``rated_share`` and ``ratings_to_decide``: what people and a reader say together, of concepts that people rated.
+    """Make rows ``rated_share`` and ``ratings_to_decide``: what people and a reader say together.
 
     The rated images count as a simple random sample of the concept's. ``n_target`` are all images, ``n_a`` the rated.
     """

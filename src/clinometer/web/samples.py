@@ -63,7 +63,7 @@ class Owner:
 
     @property
     def key(self) -> str:
-        """What an address calls it."""
+        """Return what an address calls it."""
         return f"{self.role}/{self.name}"
 
 
@@ -87,7 +87,7 @@ class Voice:
 
     @property
     def key(self) -> str:
-        """What an address calls it."""
+        """Return what an address calls it."""
         return f"{self.question}/{self.reader}"
 
 
@@ -190,7 +190,7 @@ class Samples:
         return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
 
     def voices(self) -> list[Voice]:
-        """Every reader with each question that it answered."""
+        """List every reader with each question that it answered."""
         rows = self._all("SELECT voice, reader, question, answers FROM voices ORDER BY voice")
         return [Voice(code, reader, question, tuple(known.split("\n"))) for code, reader, question, known in rows]
 
