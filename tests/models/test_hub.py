@@ -29,7 +29,7 @@ from clinometer.models import load_encoder, load_generator
 for spec in sys.argv[1:]:
     kind, _, name = spec.partition("=")
     name, _, variant = name.partition("?")
-    options = {"variant": variant} if variant else {}
+    options = {"offline": True} if variant == "offline" else {"variant": variant} if variant else {}
     try:
         model = (load_encoder if kind == "encoder" else load_generator)(name, device="cpu", **options)
     except ModelError as error:
@@ -78,7 +78,7 @@ def loaded(hub: HubServer, home: Path, *specs: str, **environment: str) -> dict[
 def outcomes(hub, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     specs = ["maker/pipeline", "maker/older@v1.0", "maker/pipeline@v9", "maker/nothing", "maker/pickled", "maker/gated",
-             "maker/broken", "maker/pipeline?fp16"]  # fmt: skip
+             "maker/broken", "maker/pipeline?fp16", "maker/pipeline?offline", "maker/absent?offline"]  # fmt: skip
     return loaded(hub, home, *(f"generator={spec}" for spec in specs), "encoder=maker/clip"), home
 
 
@@ -114,6 +114,15 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(outcomes, hub):
     assert outcomes[0]["generator=maker/broken"] == ("maker/broken", COMMIT)
 
 
+def test_offline_what_was_downloaded_is_opened_and_nothing_else(outcomes, hub):
+    found, _ = outcomes
+    assert found["generator=maker/pipeline?offline"] == ("maker/pipeline", COMMIT)
+    kind, message = found["generator=maker/absent?offline"]
+    assert kind == "ModelError"
+    assert "not in the local cache and cannot be downloaded" in message
+    assert not any("maker/absent" in str(asked) for asked in hub.asked)
+
+
 @pytest.fixture(scope="module")
 def offline(outcomes, hub):
     """What is loaded without the hub, once some was downloaded; and how often the hub was asked nevertheless."""
@@ -122,6 +131,7 @@ def offline(outcomes, hub):
     return loaded(hub, outcomes[1], *specs, HF_HUB_OFFLINE="1"), len(hub.asked) - before
 
 
+@pytest.mark.thorough
 def test_what_was_downloaded_needs_no_hub(offline):
     found, asked = offline
     assert found["generator=maker/pipeline"] == ("maker/pipeline", COMMIT)
@@ -131,6 +141,7 @@ def test_what_was_downloaded_needs_no_hub(offline):
     assert asked == 0
 
 
+@pytest.mark.thorough
 def test_a_tower_of_open_clip_that_was_never_downloaded_is_missing_and_not_pickled(offline):
     """The address that was not reached ends in .safetensors, which was taken for a word about pickles."""
     kind, message = offline[0]["encoder=RN50/openai"]

@@ -1,7 +1,5 @@
 """The prior of a model of two stages: its embeddings are those that its images are drawn from, and their rows."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -16,19 +14,12 @@ from clinometer.report import wording
 from clinometer.runs import NoProgress
 from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
 from tests import quick
-from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
 
 WITH_PRIOR = ("kandinsky-2.2", "unclip")
 PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
 REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
 SUITE = toy_suite(target=3, attribute=2, concepts=2)
-
-
-@pytest.fixture(scope="session")
-def families(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("families")
-    return cache(lambda name: save_family(name, folder))
 
 
 def opened(families, name, **options):
