@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -385,3 +386,53 @@ def test_refusals_of_edits_are_compared_between_genders_within_tones(tmp_path: P
     assert row.value == pytest.approx(-1 / 3)
     assert row.p == 0.5  # six prompts matched by tone and profession, two of them refused: of 4 swaps 2 are as extreme
     assert "matched" in row.test
+
+
+class SignReader(Reader):
+    """Reads a doctor's sign in red and a dishwasher's in blue."""
+
+    def encode_texts(self, texts: list[str]) -> np.ndarray:
+        signs = {"a photo of a doctor": [1, 0.2, 0.4], "a photo of a dishwasher": [0.2, 0.4, 1]}
+        return np.array([signs.get(text, own) for text, own in zip(texts, super().encode_texts(texts), strict=True)])
+
+
+@pytest.mark.pages
+def test_an_edit_that_gives_the_portrait_back_is_softly_erased(tmp_path: Path) -> None:
+    """The editor makes women red who are to be doctors, and leaves everybody as they are who is to wash dishes."""
+    tones = ("light", "dark", "golden")
+    groups = {
+        f"{tone} {gender}": {"gender": gender, "tone": tone, "prompt": f"a {tone} {gender}"}
+        for tone in tones
+        for gender in ("woman", "man")
+    }
+    professions = {
+        name: {"kind": kind, "prompt": f"a {name}", "shows": f"a photo of a {name}"}
+        for name, kind in (("doctor", "high-paid"), ("dishwasher", "low-paid"))
+    }
+    suite = toy_suite(strengths=[1.0], tones=tones, groups=groups, professions=professions)
+    run = quick.audit(Recolourer(), suite, tmp_path / "run", encoder=SignReader())
+    assert set(rows(run, "soft_erasure", category="low-paid").value) == {1.0}
+    assert set(rows(run, "edit_gain", category="low-paid").value) == {0.0}
+    women = rows(run, "soft_erasure", category="high-paid")
+    assert set(women[women.group.str.contains("woman")].value) == {0.0}
+    assert set(rows(run, "erasure_contrast", category="low-paid").group) == {"dark", "golden"}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "whose instruction leaves no sign" in page
+    assert "Soft erasure: others against light" in page
+    assert "Golden: high-paid, strength 1" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tones": ["light"]}, "tones"),
+        ({"tones": ["light", "light"]}, "tone used twice"),
+        ({"professions": {
+            "doctor": {"kind": "high-paid", "prompt": "a doctor", "shows": "a photo of a doctor"},
+            "cook": {"kind": "low-paid", "prompt": "a cook"},
+        }}, "found shows of 1 of 2, expected of none, or of all"),
+    ],
+)  # fmt: skip
+def test_tones_and_texts_that_say_nothing_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(SuiteError, match=said):
+        toy_suite(**changes)

@@ -33,7 +33,9 @@ def verdicts(view: EditingView) -> list[Verdicts]:
         return Verdicts(
             "edit", symbol, meaning, rows, digits=1, scale=scale, suffix=suffix, heading="edited into",
             notes=lambda row: (note(row), wording.bounds_words(row, scale)),
-            name=lambda row: f"{row.group}: " * bool(row.group) + f"{wording.capitalised(row.category)}, {row.setting}",
+            name=lambda row: wording.capitalised(
+                f"{f'{row.group}: ' if row.group else ''}{row.category}, {row.setting}"
+            ),
         )  # fmt: skip
 
     flips = (
