@@ -1,4 +1,4 @@
-"""When a run that is drawn in rounds draws no more. See decision 6."""
+"""When a run that is drawn in rounds stops. See decision 6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ATTRIBUTE_LEVEL = 0.01
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a target draws no more.
+    """When a target needs no more images.
 
     ``precision`` : half-width of the 95 % confidence sequence that suffices; None to stop once the target is decided,
     as leaning or as balanced.

@@ -2,8 +2,8 @@
 
 In rounds, images go to the concepts whose difference from the baseline is not decided yet: all cells draw a round, then
 every setting is held against the baseline of its suite, and all differences of the grid are judged as one family. A
-concept of a setting that is decided draws no more there. The baseline draws a concept for as long as any setting does,
-so that all images have partners.
+concept of a setting that is decided is drawn no further there. The baseline draws a concept for as long as any setting
+does, so that all images have partners.
 
 What was decided is kept in sweep.json, and so is how far each concept has come. A cell that joins late, or that failed
 and is mended, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
@@ -286,7 +286,7 @@ class SweepRounds:
     Attributes
     ----------
     directory, grid : of the sweep.
-    rule : when a difference draws no more.
+    rule : when a difference needs no more images.
     suites : by suite, how many images a seed each concept has come to, and where each setting stopped.
     """
 

@@ -76,7 +76,7 @@ def read_sweep(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -
 
 
 def default_out(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, sweep_file: SweepFile) -> str:
-    """Say where a sweep lies of which nobody said where: it has the name of its file, or of its first cell."""
+    """Name the directory of a sweep that was given none, by its file or by its first cell."""
     if sweep_file.out is not None:
         return sweep_file.out
     if isinstance(source, str | os.PathLike):

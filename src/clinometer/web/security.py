@@ -355,7 +355,7 @@ class Gate:
         Raises
         ------
         HTTPException
-            429: too many were tried from its address, so that the right one is not told from a wrong one any more.
+            429: too many were tried from its address, so that the right one is no longer told from a wrong one.
         """
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         if not self.is_closed or kind.lower() != "bearer":

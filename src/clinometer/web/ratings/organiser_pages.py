@@ -187,7 +187,7 @@ def ask_before_revoking(request: Request, identifier: Identifier, number: int) -
 
 @router.post("/{identifier}/invitations/{number}/revoke")
 def revoke(request: Request, identifier: Identifier, number: int) -> Response:
-    """Take an invitation back: nobody comes in by it any more, and who came by it cannot go on."""
+    """Take an invitation back: it no longer lets anybody in, and who came by it cannot go on."""
     with writing(_engine(request)) as session:
         invitation = _invitation(session, identifier, number)
         invitation.revoked = invitation.revoked or now()
@@ -229,7 +229,7 @@ def withdraw(request: Request, identifier: Identifier, name: str) -> Response:
 
 @router.post("/{identifier}/close")
 def close(request: Request, identifier: Identifier) -> Response:
-    """Take no more answers."""
+    """Close a task: it takes no further answers."""
     with writing(_engine(request)) as session:
         task = _task(session, identifier)
         task.closed = task.closed or now()
