@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
@@ -39,6 +40,7 @@ from clinometer.cli.runs import card, compare, export, gate, import_, report, sc
 from clinometer.cli.serve import serve
 from clinometer.cli.tables import plain_text
 from clinometer.errors import ClinometerError
+from clinometer.suites.strict import first_problem
 
 if TYPE_CHECKING:
     from clinometer.pipeline.planning import Plan
@@ -220,6 +222,10 @@ class _Commands(TyperGroup):
             command = self.commands.get(ctx.invoked_subcommand or "")
             options = [each for each in getattr(command, "params", ()) if each.param_type_name == "option"]
             error.args = (error.in_words_of({option.name: max(option.opts, key=len) for option in options}),)
+            raise
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
+                error.message = first_problem(error.__cause__)[1]
             raise
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""

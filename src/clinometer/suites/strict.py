@@ -54,6 +54,8 @@ class Strict(BaseModel):
 def _in_our_words(message: str) -> str:
     """Say what pydantic expects as every other message does: ``expected at least 1``."""
     for theirs, ours in (("Input should be ", "expected "), ("greater than or equal to", "at least"),
+                         ("a valid integer, unable to parse string as an integer", "a whole number"),
+                         ("a valid number, unable to parse string as a number", "a number"),
                          ("less than or equal to", "at most"), ("greater than", "more than")):  # fmt: skip
         message = message.replace(theirs, ours)
     return message

@@ -45,8 +45,8 @@ OWN_UNSHOWN: Final = "own_unshown"
 RUNS: Final = ("first run", "second run")
 NOT_SHOWN: Final = "not shown"
 """The flag of a target whose images do not show it better than chance, and of its shares."""
-HELD: Final = 2**22
-"""Cosines of images with texts that are read at once, 32 MB."""
+HELD: Final = 2**20
+"""Cosines of images with texts that are read at once, 8 MB; twice as much while they are put together."""
 LEVEL: Final = 0.05
 TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
 UNSHOWN: Final = "its images do not show the concept better than chance would"
