@@ -440,3 +440,15 @@ def test_a_dry_run_of_a_model_that_asks_no_server_draws_nothing(tmp_path, monkey
     assert "The model asks no server. Nothing was drawn." in dry.output
     assert "each image's own, on the CPU" in dry.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_given_portraits_the_first_request_is_an_edit(tmp_path):
+    with ImageServer() as server:
+        words = ["audit", "-m", "chat:painter", "-s", "downstream/portrait-edits", "--price", "0.5", "--dry-run"]
+        asked = [*words, "--portraits", str(tmp_path), "--base-url", server.url]
+        dry = CliRunner().invoke(app, asked, env={"COLUMNS": "120"})
+        assert server.asked == []
+    assert dry.exit_code == 0, dry.output
+    assert "1,680 images. At 0.5 each they cost 840.00." in dry.output
+    assert "chief executive of a large company" in dry.output
+    assert "data:image/png;base64" in dry.output

@@ -20,7 +20,7 @@ from clinometer.models import reference
 from clinometer.models.abilities import Converts, DrawsAtOnce, ShowsRequests, offers, weights_of
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.files.source import EmbeddedSource, FolderSource
-from clinometer.models.protocols import Encoder, GenerationRequest, Generator
+from clinometer.models.protocols import EditRequest, Encoder, GenerationRequest, Generator
 from clinometer.models.registry import stamps_of
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
@@ -211,7 +211,8 @@ class Preview:
     ----------
     model : its name.
     takes : what a request of it can say, by the name of a setting.
-    suite : its name. ``images`` are those of a whole run, ``price`` what one costs and ``cost`` what all do.
+    suite : its name. ``images`` are those of a whole run, without portraits that are given, ``price`` is what one costs
+        and ``cost`` what all do.
     prompt, seed : of the first image.
     requests : what would be sent for it, key masked; empty of a model that asks no server.
     """
@@ -235,23 +236,30 @@ def preview(request: AuditRequest) -> Preview:
     SuiteError, ModelError, InvalidInputError
         As :func:`clinometer.audit`, of what is asked; encoders are not looked at.
     """
+    from PIL import Image
+
     from clinometer.models.description import capabilities_of
 
     suite, rounds = _suite_and_rounds(request)
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
-    if (check := study_of(suite).check) is not None:
-        check(generator, suite)
-    first, *_ = build_plan(
+    study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
+    if study.check is not None:
+        study.check(generator, suite)
+    plan: Sequence[Sample] = build_plan(
         (suite if rounds is None else rounds).prompt_specs(), seed=request.seed,
-        model_fingerprint=generator.card.fingerprint, part_size=part_size_of(generator),
+        model_fingerprint=generator.card.fingerprint, part_size=part_size,
     )  # fmt: skip
+    if request.portraits is not None and study.extend_plan is not None:  # which are given: their edits are asked for
+        plan = [sample for sample in study.extend_plan(suite, plan, part_size) if sample.source]
+        images = len(plan)
+    first, price = plan[0], price_of(generator)
     asked = GenerationRequest(first.id, first.prompt, first.seed)
-    price = price_of(generator)
+    if first.source:
+        asked = EditRequest(first.id, first.prompt, first.seed, Image.new("RGB", (64, 64)), first.strength)
     return Preview(
-        generator.card.name, capabilities_of(generator).takes, suite.name, suite.image_count, price,
-        cost(suite.image_count, price), first.prompt, first.seed,
-        generator.shown_requests(asked) if offers(generator, ShowsRequests) else (),
+        generator.card.name, capabilities_of(generator).takes, suite.name, images, price, cost(images, price),
+        first.prompt, first.seed, generator.shown_requests(asked) if offers(generator, ShowsRequests) else (),
     )  # fmt: skip
 
 
