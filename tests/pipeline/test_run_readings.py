@@ -493,3 +493,66 @@ def test_the_part_files_hold_what_the_page_says(place):
     assert table.column_names == ["id", "sha256", "question", "answer", "probabilities", "words", "reason"]
     assert json.loads(table.schema.metadata[b"card"])["name"] == "glance"
     assert table.schema.metadata[b"reader"].decode() == Glance().card.fingerprint
+
+
+# --- open questions ---------------------------------------------------------------------------------------------------
+
+
+class Talk(Glance):
+    """Says in words which colour a picture has, in one of several spellings."""
+
+    def offers(self, question):
+        return () if question.is_open else super().offers(question)
+
+    def _reading(self, image, question):
+        if not question.is_open:
+            return super()._reading(image, question)
+        self.asked += 1
+        red, _, blue = np.asarray(image, float).mean(axis=(0, 1)) / 255
+        word = ("A red one.", "red one")[self.asked % 2] if red > blue else "Blue!"
+        return Reading(word, words=word)
+
+
+def test_an_open_question_is_asked_of_a_run_and_held_against_its_concepts(place, tmp_path):
+    (tmp_path / "colour.yaml").write_text("name: colour\nkind: open\ntext: Which colour has the person?")
+    talk = Talk("talk")
+    cm.read_run(place, reader=[talk, Talk("chat")], question=["gender", tmp_path / "colour.yaml"])
+    table = answers(place, "talk")
+    told = cm.open_answers(place, reader="talk", question="colour")
+    mine = table[(table.question == "colour") & (table.role == "target")].drop_duplicates(["concept", "sha256"])
+    assert set(told.clusters) <= {"red one", "blue"}
+    assert told.found.counts.sum() == len(mine)
+    assert list(told.found.concepts) == sorted(set(mine.concept))
+    reading = cm.open_run(place).scores.query("metric == 'reading'")
+    assert all(setting.startswith("gender") for setting in reading.setting)
+    asked = talk.asked
+    cm.read_run(place, reader=talk, question=["gender", tmp_path / "colour.yaml"])
+    assert talk.asked == asked
+    assert verify_run(place) > 0
+    with pytest.raises(
+        InvalidInputError, match="question: found 'gender', expected an open question that talk was asked"
+    ):
+        cm.open_answers(place, reader="talk", question="gender")
+
+
+def test_the_command_prints_what_was_said_of_a_run(place, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from clinometer.cli.app import app
+    from tests.models.image_server import ImageServer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-tests")
+    (tmp_path / "colour.yaml").write_text("name: colour\nkind: open\ntext: Which colour has the person?")
+
+    def behaviour(number, asked):
+        message = {"role": "assistant", "content": ("A hat", "the cap", "unknown")[number % 3]}
+        return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}, {}
+
+    with ImageServer(behaviour) as server:
+        told = CliRunner().invoke(app, [
+            "read", str(place), "--reader", "openai:seer", "--price", "0", "--base-url", server.url, "--question",
+            str(tmp_path / "colour.yaml"),
+        ])  # fmt: skip
+    assert told.exit_code == 0, told.output
+    assert "seer, colour: Which colour has the person?" in told.output
+    assert "Put together: the same words, once normalised." in told.output

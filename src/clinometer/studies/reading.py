@@ -112,6 +112,8 @@ def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadIm
         rated = ratings[~ratings.simulated.astype(bool) & ~ratings["repeat"].astype(bool) & (ratings.attention == "")]
         rated = rated.drop_duplicates(["rater", "item"])
     for question, spec in questions.items():
+        if spec.kind == "open":
+            continue
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
         numbers = {name: float(k) for k, name in enumerate(spec.answers)} | dict.fromkeys(OTHERWISE, float(len(groups)))
         asked = {
