@@ -62,7 +62,7 @@ def wordings(
         x = embedded(rng, y)
         scores = x @ direction / np.linalg.norm(x, axis=-1)
         rows = wording_rows(
-            {"eye": {str(c): scores[c] for c in range(concepts)}}, [seen], {}, n_permutations=499, seed=study
+            {"eye": {str(c): scores[c] for c in range(concepts)}}, [seen], {}, n_permutations=199, seed=study
         )
         own_rows = [row for row in rows if row.encoder == "eye"]
         flagged.append(
@@ -80,8 +80,11 @@ def wordings(
         if not alike
         else ("verdicts depend on the wording",)
     )
-    nominal = LEVEL
-    return [Found("wordings", what, setting, nominal, float(rate), n) for what, rate in zip(whats, rates, strict=False)]
+    nominal = np.nan if alike else LEVEL
+    return [
+        Found("wordings", what, setting, nominal, float(rate), n, 0.5 if alike else None)
+        for what, rate in zip(whats, rates, strict=False)
+    ]
 
 
 def counts(n: int, groups: int, images: int, concepts: int) -> list[Found]:
@@ -118,16 +121,16 @@ def slopes(n: int, share: float, images: int, concepts: int) -> list[Found]:
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((wordings, 300, {"shape": shape, "concepts": c, "noises": s})
+        *((wordings, 100, {"shape": shape, "concepts": c, "noises": s})
           for shape in SHAPES for c, s in ((2, 10), (3, 10), (7, 10), (7, 20))),
-        *((wordings, 100, {"shape": shape, "concepts": 28, "noises": 10}) for shape in SHAPES),
-        *((wordings, 300, {"shape": shape, "concepts": 3, "noises": 10, "wordings": 2}) for shape in SHAPES),
-        *((wordings, 300, {"shape": shape, "concepts": 7, "noises": 10, "alike": 0.2}) for shape in SHAPES),
+        *((wordings, 50, {"shape": shape, "concepts": 28, "noises": 10}) for shape in SHAPES),
+        *((wordings, 100, {"shape": shape, "concepts": 3, "noises": 10, "wordings": 2}) for shape in SHAPES),
+        *((wordings, 100, {"shape": shape, "concepts": 7, "noises": 10, "alike": 0.2}) for shape in SHAPES),
         *((wordings, 100, {"shape": shape, "concepts": 7, "noises": s, "planted": 0.3})
           for shape in SHAPES for s in (10, 20)),
-        *((counts, 1_000, {"groups": k, "images": n, "concepts": c})
+        *((counts, 300, {"groups": k, "images": n, "concepts": c})
           for k in (2, 3, 6) for n in (6, 20, 200) for c in (1, 12)),
-        *((slopes, 1_000, {"share": share, "images": n, "concepts": 1})
+        *((slopes, 400, {"share": share, "images": n, "concepts": 1})
           for share in (0.5, 0.1, 0.03) for n in (5, 10, 20, 60)),
-        *((slopes, 300, {"share": share, "images": 20, "concepts": 12}) for share in (0.5, 0.1)),
+        *((slopes, 100, {"share": share, "images": 20, "concepts": 12}) for share in (0.5, 0.1)),
     ]  # fmt: skip

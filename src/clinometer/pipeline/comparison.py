@@ -137,7 +137,7 @@ def _other_plans(first: Run, second: Run) -> str:
 
 def _start(sample: Sample) -> Start:
     """What an image starts from: its noise, what is asked, and how strongly where it is an edit."""
-    return sample.seed, sample.prompt, sample.strength
+    return sample.seed, sample.concept or sample.prompt, sample.strength  # in whichever wording
 
 
 def _portraits(run: Run) -> str:

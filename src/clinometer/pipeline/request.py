@@ -198,6 +198,9 @@ class AuditOptions(CellOptions):
     guidance_scale: Annotated[Scale | None, Flag(name="--guidance", several=float, default="the model's")] = Field(
         None, description="Guidance scale."
     )
+    wording: Annotated[str | None, Flag(several=str, of_suite=True, default="all")] = Field(
+        None, description="Of a suite that asks for its concepts in several wordings, one alone, by its name."
+    )
     model_options: Annotated[Mapping[str, Any] | None, Flag(typed=False)] = Field(
         None,
         description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "
@@ -269,7 +272,7 @@ def told_default(field: FieldInfo) -> str:
 
 
 KEPT: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).kept)
-OF_SUITE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).of_suite)
+OF_SUITE: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).of_suite)
 ALIKE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).alike)
 
 

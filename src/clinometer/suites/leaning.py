@@ -88,10 +88,13 @@ class Target(Strict):
         """Leave out what is not there: the fingerprint of a suite without wordings is what it was before."""
         return {name: value for name, value in handler(self).items() if name != "wordings" or value is not None}
 
-    def worded(self) -> tuple[Target, ...]:
-        """A target for each wording; itself, where it has none."""
+    def worded(self, wording: str | None) -> tuple[Target, ...]:
+        """A target for each wording, or the concept in one ``wording``; itself, where it has none."""
         if self.wordings is None:
             return (self,)
+        if wording is not None:
+            text = self.wordings[wording]
+            return (Target(name=self.name, prompt=text, keyword=self.keyword, stereotype=self.stereotype),)
         return tuple(
             Target(name=wording_name(self.name, name), prompt=text, keyword=self.keyword, stereotype=self.stereotype)
             for name, text in self.wordings.items()
@@ -135,9 +138,10 @@ class LeaningSuite(Suite):
     images: Images = Images()
     text_targets: Literal["prompt", "keyword"] = "prompt"
     margin: Annotated[Number, Field(gt=0)] | None = None
+    wording: Name | None = None
 
-    optional: ClassVar[frozenset[str]] = Suite.optional | {"axes", "axis"}
-    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets", "concepts"})
+    optional: ClassVar[frozenset[str]] = Suite.optional | {"axes", "axis", "wording"}
+    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets", "concepts", "wording"})
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @field_validator("axis")
@@ -155,6 +159,7 @@ class LeaningSuite(Suite):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        self._check_wordings()
         refuse_all(self.groups, "groups")
         refuse_all(self.categories, "categories")
         self._check_groups_compared()
@@ -169,7 +174,6 @@ class LeaningSuite(Suite):
             refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
             refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
-        self._check_wordings()
         if self.axis is None:
             first, *others = self.groups
             for other in others:
@@ -189,6 +193,8 @@ class LeaningSuite(Suite):
                     f"categories: {target.name} has the wordings {', '.join(texts)}, and {concepts[0].name} has "
                     f"{', '.join(names)}; give all the same, so that they can be compared"
                 )
+        if self.wording is not None:
+            refuse_unknown("wording", "wording", self.wording, (concepts[0].wordings or {}) if concepts else ())
         if concepts and self.axes:
             raise ValueError("axes: concepts have wordings, which are measured along one pair of groups; leave one out")
 
@@ -264,7 +270,7 @@ class LeaningSuite(Suite):
             (name, worded)
             for name, cat in self.categories.items()
             for target in cat.targets
-            for worded in target.worded()
+            for worded in target.worded(self.wording)
         )
 
     @property
@@ -274,8 +280,13 @@ class LeaningSuite(Suite):
             target.name: {wording: wording_name(target.name, wording) for wording in target.wordings}
             for category in self.categories.values()
             for target in category.targets
-            if target.wordings is not None
+            if target.wordings is not None and self.wording is None
         }
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Everything it asks but in which wording alone: runs of one and of another are compared."""
+        return {name: value for name, value in super().content.items() if name != "wording"}
 
     def text_of(self, target: Target) -> str:
         """The text that stands for a target: its prompt, or its keyword verbatim."""
@@ -307,7 +318,7 @@ class LeaningSuite(Suite):
         """The targets' prompts, then the groups' prompts."""
         for category, entry in self.categories.items():
             for concept in entry.targets:
-                for target in concept.worded():
+                for target in concept.worded(self.wording):
                     noise = concept.prompt if concept.wordings else ""
                     yield PromptSpec(
                         target.prompt, "target", target.name, category, images=self.images.target, noise=noise
@@ -351,6 +362,8 @@ class LeaningSuite(Suite):
             changed["images"]["target"] = options["images"]
         if "text_targets" in options:
             changed["text_targets"] = options["text_targets"]
+        if "wording" in options:
+            changed["wording"] = options["wording"]
         if "concepts" in options:
             changed["categories"] = self._categories_of(options["concepts"])
         return changed

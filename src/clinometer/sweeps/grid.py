@@ -31,6 +31,9 @@ AXES: Final = (
     "lora_scale",
     "scheduler",
     "negative_prompt",
+    "system_prompt",
+    "rewriter",
+    "wording",
     "guidance",
     "steps",
     "seed",
@@ -43,6 +46,9 @@ WEIGHTS: Final = ("model", "checkpoint", "lora", "lora_scale", "scheduler")
 REPLICATES: Final = ("suite", "seed")
 """Axes along which nothing is compared: each suite and each seed has its own baseline, of the same questions and noise.
 """
+
+LATER: Final = ("system_prompt", "rewriter", "wording")
+"""Axes that earlier versions had not: the folder of a cell without them is called as it was."""
 
 DEFAULTS: Final[Mapping[str, Value]] = {"suite": "reference", "model": "reference", "seed": 0}
 
@@ -83,7 +89,8 @@ class Cell:
         readable = re.sub(r"[^A-Za-z0-9._-]+", "-", exact)[:LONGEST].strip("-.")
         if readable == exact:
             return readable
-        digest = hashlib.sha256(json.dumps(self.values).encode()).hexdigest()[:8]
+        known = [pair for pair in self.values if pair[0] not in LATER or pair[1] is not None]
+        digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:8]
         return f"{readable}-{digest}"
 
     @property
@@ -113,7 +120,9 @@ def in_words(axis: str, value: Value) -> str:
 def value_in_words(axis: str, value: Value) -> str:
     """Return a value as it is typed; of one that was not given, that it is the model's own."""
     if value is None:
-        return "none" if axis in ("lora", "checkpoint") else "of the model"
+        if axis == "wording":
+            return "all"
+        return "none" if axis in ("lora", "checkpoint", "system_prompt", "rewriter") else "of the model"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -226,6 +235,9 @@ class Axes(Strict):
     lora_scale: Annotated[tuple[Number | None, ...], BeforeValidator(_named)] = (None,)
     scheduler: TextsOrNone = (None,)
     negative_prompt: TextsOrNone = (None,)
+    system_prompt: TextsOrNone = (None,)
+    rewriter: TextsOrNone = (None,)
+    wording: TextsOrNone = (None,)
     guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
     steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_named)] = (None,)
     seed: Annotated[tuple[Seed, ...], BeforeValidator(several)] = (0,)

@@ -38,7 +38,7 @@ from clinometer.suites import Suite
 from clinometer.sweeps.grid import Cell, Grid, SweepFile, Value
 from clinometer.sweeps.outcome import CellRecord, SuiteRounds, SweepRecord, cell_place, write_record
 
-OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt")
+OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt", "system_prompt", "rewriter")
 """Axes that are options of the model's adapter."""
 
 
@@ -203,6 +203,7 @@ def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: s
         seed=int(cell["seed"] or 0),
         steps=cell["steps"],
         guidance_scale=cell["guidance"],
+        wording=cell["wording"],
         model_options=options | own,
         retry_failed=objects.retry_failed,
     )

@@ -29,6 +29,9 @@ SLOPE_TEST: Final = "score test of the slope of a weighted logistic regression, 
 DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
 NO_IMAGE: Final = "no image was counted"
 NOT_NUMBERS: Final = "the settings are not numbers of one kind, so there is no slope over them"
+FEWEST_OF_SLOPE: Final = 80
+"""Images of all settings from which on the test of a slope was shown to hold its level (docs/simulations.md)."""
+
 NO_LINE: Final = "not one slope"
 """The flag of a slope whose shares do not follow one."""
 
@@ -163,7 +166,9 @@ def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
             rows.append(row)
     family = f"share: slopes of {len(counts.concepts)} concepts, {len(counts.groups)} groups"
     sides = [(counts.groups[g], counts.other(g)) for _ in counts.concepts for g in range(len(counts.groups))]
-    judged = judge_family(corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides])
+    judged = judge_family(
+        corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides], fewest=FEWEST_OF_SLOPE
+    )
     return [replace(row, n_decide=0) for row in judged]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
+from clinometer.studies.common import suite_of
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.differences import MissingPictures
@@ -74,7 +75,10 @@ def missing_pictures(
         return MissingPictures((first, second), attributes=(of_first, of_second))
     # a pair of which one picture of a group is there takes no part: what the other run drew of it is not looked at
     pairs = Counter(group for group, _ in {(group, seed) for of_run in lost for _, group, seed in of_run if group})
-    alone = tuple([encoder_embeddings(run, suite, name, both - set(keep)) for name in encoders] for run in runs)
+    alone = tuple(
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, both - set(keep)) for name in encoders]
+        for run in runs
+    )
     return MissingPictures((first, second), (alone[0], alone[1]), (pairs, pairs))
 
 

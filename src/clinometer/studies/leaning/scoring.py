@@ -77,7 +77,9 @@ def compare_leaning(
 ) -> list[Score]:
     """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
     suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
-    of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    of_first, of_second = (
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+    )
     missing = missing_pictures(runs, suite, encoders, keep)
     if suite.axes:
         return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
