@@ -188,12 +188,17 @@ def _concepts(plan: Plan, tests: str) -> Table:
     columns = ["image part in the pilot", "images now", f"to find {effect}"]
     if isfinite(plan.margin):
         columns.append(f"to show balance within ±{plan.margin:g}")
+    has_read = bool(plan.table.ratings.notna().any())
+    if has_read:
+        columns.append("ratings to decide")
     for column in columns:
         table.add_column(column, justify="right")
     for row in plan.table.itertuples():
         cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
         if isfinite(plan.margin):
             cells.append(_count(row.to_show_balance))
+        if has_read:
+            cells.append(_count(row.ratings))
         table.add_row(plain_text(str(row.concept)), *cells)
     return table
 

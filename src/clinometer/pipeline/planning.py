@@ -12,6 +12,7 @@ import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.metrics.records import DECIDES, READING
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
@@ -31,8 +32,9 @@ class Plan:
 
     Attributes
     ----------
-    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance, reason where
-        the pilot has no standard error), else a row a share of images (share, images to detect).
+    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance; ratings, the
+        pictures that people would have to rate, where a reader read the pilot; reason where the pilot has no standard
+        error), else a row a share of images (share, images to detect).
     effect : what is to be detected: one size for all concepts, or NaN for each concept's own estimate.
     margin : within which balance is to be shown, or NaN.
     power, alpha : of the tests, each by itself: verdicts are corrected over the concepts, and may take more.
@@ -193,6 +195,11 @@ def _to_decide(table: pd.DataFrame) -> pd.Series:
 def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
     scores = pilot.scores
     rows = scores[(scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == "mean")]
+    read = scores[scores.metric == READING]
+    decides = read[(read.component == "separation") & (read.flag == DECIDES)].head(1)
+    read = read[read.encoder.isin(decides.encoder) & read.setting.isin(decides.setting)]
+    read = read[read.component == "ratings_to_decide"]
+    ratings = dict(zip(read.concept, read.value, strict=True))
     concepts = []
     for row in rows.to_dict("records"):
         value, images = float(row["value"]), int(row["n_target"])
@@ -210,6 +217,7 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
                 "to_show_balance": nan
                 if margin is None
                 else _at_least(images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha)),
+                "ratings": float(ratings.get(row["concept"], nan)),
                 "reason": _why_no_number(row, error),
             }
         )

@@ -82,10 +82,11 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
                 "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
                 "changes": row.concept in changing,
-                "verdict": wording.verdict_in_full(row, view.label),
+                "verdict": wording.verdict_words(row, view.label),
             }
             for row in judged
         ],
+        "missing": wording.reasons((row.concept, row.reason) for row in judged if not row.defined and row.reason),
         "changing": changing,
         "has_rated": any(row.component == "rated_share" for row in own),
         "agreement": [row for row in own if row.component == "alpha"],
