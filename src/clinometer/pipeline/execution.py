@@ -165,7 +165,7 @@ def execute(
 
 def _require_budget(job: Job, run: Run, progress: Progress) -> None:
     """Refuse to begin what would cost more than the budget: images, and the answers of readers."""
-    if job.budget is not None and not any(map(price_of, (job.generator, *job.readers))):
+    if job.budget is not None and not (price_of(job.generator) or any(map(price_of, job.readers))):
         progress.note(
             f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"
         )

@@ -93,7 +93,8 @@ class Parallel:
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
         """See :class:`clinometer.pipeline.execution.Executor`. A server has its own requests at once."""
         card = reader.card
-        if offers(reader, Priced):
+        is_server = offers(reader, Priced)
+        if is_server:
             read(run, reader, progress)
             return
         require_drawn(run, f"clinometer read {run.url} --reader {card.name}")

@@ -271,10 +271,10 @@ def require_budget(
     ModelError
         No budget was given for a model with a price, or it is too small; the message says the total.
     """
-    parts = [] if generator is None else [(generator, remaining_images(run) + further, "images")]
-    priced = [
-        each for each in (*parts, *((reader, count, "answers") for reader, count in answers)) if price_of(each[0])
-    ]
+    asked: list[tuple[Generator | Reader, int, str]] = [(reader, count, "answers") for reader, count in answers]
+    if generator is not None:
+        asked.insert(0, (generator, remaining_images(run) + further, "images"))
+    priced = [each for each in asked if price_of(each[0])]
     total = sum(cost(count, price_of(model)) for model, count, _ in priced)
     if total == 0 or (budget is not None and total <= budget):
         return

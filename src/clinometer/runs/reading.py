@@ -65,7 +65,7 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
         ThreadPoolExecutor(1) as fetcher,
         one_behind() as write,
     ):
-        fetch = partial(fetcher.submit, prepared_images, run, prepare=list, decoders=decoders)
+        fetch = partial(fetcher.submit, partial(prepared_images, run, prepare=list, decoders=decoders))
         order = list(waiting)
         ahead = deque(fetch(part) for part in order[:1])
         for index, part in enumerate(order):
@@ -90,14 +90,10 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
                                 f"{readings[-1].reason}; what is read is kept, and the same command goes on from there"
                             )
             finally:  # what is read of a part may be paid for
-                places = {identifier: place for place, identifier in enumerate(ids)}
                 if rows:
-                    write(
-                        run.answers.write,
-                        card,
-                        part,
-                        sorted(rows.values(), key=lambda row, places=places: places[row["id"]]),
-                    )
+                    names = dict.fromkeys(name for _, name in rows)  # also of questions that are asked no longer
+                    in_order = [rows[each, name] for each in ids for name in names if (each, name) in rows]
+                    write(run.answers.write, card, part, in_order)
             progress.advance(len(parts[part]))
     finish_reading(run, card, progress)
 
