@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import clinometer as cm
 from clinometer.studies.leaning.wordings import _readings
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
@@ -59,3 +60,11 @@ def test_the_page_tells_where_the_variance_comes_from(finished):
 def test_a_suite_without_wordings_has_no_such_rows(tmp_path):
     run = quick.audit(Painter(), toy_suite(target=4), out=tmp_path / "run", encoder=Eye())
     assert "wording" not in set(run.scores.metric)
+
+
+def test_a_noise_of_which_one_wording_lost_a_picture_is_no_pair(finished, tmp_path):
+    lost = quick.audit(Painter(refuse="seen from afar"), two_wordings(), out=tmp_path / "run", encoder=Eye())
+    (compared,) = cm.compare(finished, lost)
+    rows = compared.scores[compared.scores.metric == "comparison"]
+    assert compared.paired
+    assert len(rows)

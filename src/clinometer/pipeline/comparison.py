@@ -45,7 +45,9 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
     both = drawn[0].keys() & drawn[1].keys()
-    keep = None if unpaired else frozenset(seed for seed, *_ in both)
+    # a noise that wordings of a concept share is no pair where one of them lacks its partner
+    alone = {seed for seed, _, strength in drawn[0].keys() ^ drawn[1].keys() if not strength}
+    keep = None if unpaired else frozenset(seed for seed, *_ in both) - alone
     with one_blas_thread():
         rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested

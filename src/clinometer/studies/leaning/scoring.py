@@ -115,7 +115,9 @@ def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> lis
 def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:
     """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
     suite = suite_of(runs[0], LeaningSuite)
-    first, second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    first, second = (
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+    )
     stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
     return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
