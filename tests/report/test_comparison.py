@@ -499,6 +499,7 @@ def test_pictures_that_repeat_are_named_beside_a_difference(tmp_path):
     assert " fresh: " not in said
     assert said in unescape((tmp_path / "out/comparison.html").read_text())
     rows = found.scores[(found.scores.component == "image_part") & (found.scores.encoder == "mean")]
+    assert "repeats as drawn" in comparison_tables(found)[0].columns
     assert (rows.n_repeated > 0).all()
     assert (rows.n_target + rows.n_repeated == 20).all()
     assert (rows.bound_low <= rows.low).all()

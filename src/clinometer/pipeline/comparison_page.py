@@ -188,7 +188,9 @@ def _table(
     effects = scores.by_concept("comparison", "effect_size") if quantity.over == "prompts" else {}
     after: dict[str, Callable[[Row], str]] = {}
     if not short and any(row.has_bounds for row in rows):
-        after["missing filled in"] = lambda row: wording.interval(row.bound_low, row.bound_high, digits)
+        missing = any(row.n_missing + row.n_missing_attributes for row in rows)
+        heading = "missing filled in" if missing else "repeats as drawn"
+        after[heading] = lambda row: wording.interval(row.bound_low, row.bound_high, digits)
     if effects:
         after["Δd"] = lambda row: wording.signed(effects[row.concept].value)
     digits = digits_of(rows, over)
@@ -219,7 +221,9 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
     note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
-    if any(row.has_bounds for row in rows):
+    if any(row.has_bounds and row.n_repeated for row in rows):
+        note += " Repeats as drawn: the same 95 % with each picture as often as it was drawn, if it reaches further."
+    if any(row.has_bounds and row.n_missing + row.n_missing_attributes for row in rows):
         note += " Missing filled in: the same 95 % with what is missing of one run taken to be all of one side, and of "
         note += "the other run all of the other, whichever moves it further."
     common_reason = _common_reason(rows)
