@@ -151,6 +151,15 @@ def _toy_target(lean: float) -> dict[str, str]:
     }
 
 
+def two_wordings(images: int = 12) -> Suite:
+    """Three concepts, each asked for in two wordings."""
+    asked = toy_suite(target=images, concepts=3).model_dump()
+    for category in asked["categories"].values():
+        for target in category["targets"]:
+            target["wordings"] = {"plain": target["prompt"], "longer": f"{target['prompt']}, seen from afar"}
+    return suite_from_mapping(asked, source="toy")
+
+
 def crossed_suite(images: int = 6) -> Suite:
     """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""
     groups = {

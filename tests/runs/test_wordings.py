@@ -8,17 +8,9 @@ import pytest
 import clinometer as cm
 from clinometer.studies.leaning.wordings import _readings
 from tests import quick
-from tests.toys import Eye, Painter, toy_suite
+from tests.toys import Eye, Painter, toy_suite, two_wordings
 
 pytestmark = [pytest.mark.pages]
-
-
-def two_wordings(n: int = 12) -> object:
-    asked = toy_suite(target=n, concepts=3).model_dump()
-    for category in asked["categories"].values():
-        for target in category["targets"]:
-            target["wordings"] = {"plain": target["prompt"], "longer": f"{target['prompt']}, seen from afar"}
-    return type(toy_suite()).checked(asked, source="test")
 
 
 @pytest.fixture(scope="module")

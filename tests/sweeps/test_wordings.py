@@ -10,8 +10,7 @@ import pytest
 import clinometer as cm
 from clinometer.sweeps.grid import LATER, Cell, sweep_from_mapping
 from clinometer.sweeps.running import LoadedObjects, request_of
-from tests.runs.test_wordings import two_wordings
-from tests.toys import Eye, Painter
+from tests.toys import Eye, Painter, two_wordings
 
 
 @pytest.fixture(scope="module")

@@ -330,9 +330,9 @@ def concept_association(
 
         CAS = Σ_i min(h_i, g_i) / Σ_i max(h_i, g_i)        h, g: shares of what was named in the images of both
 
-    Chinchure et al. (2024), *TIBET*, section 3.3: "histogram intersection over union" of the concepts that a reader
-    names in the images of the initial prompt and of a counterfactual one. Their code divides both histograms by their
-    sums, and so do we. With ``D = ½ Σ |h − g|`` it is ``(1 − D)/(1 + D)``.
+    Chinchure et al. (2024), *TIBET*, as their code computes it: the intersection over union of the histograms of what a
+    reader names in the images of the initial prompt and of a counterfactual one. The code divides both histograms by
+    their sums, and so do we. With ``D = ½ Σ |h − g|`` it is ``(1 − D)/(1 + D)``.
 
     Two samples of one distribution overlap by less than 1: ``null`` says by how much. p permutes whole images between
     both sets, so what one image is asked several times over counts once. The interval is the ball of ``h − g`` that its

@@ -39,7 +39,7 @@ def readers(view: View) -> dict[str, Any] | None:
         return None
     names = list(dict.fromkeys(row.setting for row in separations))
     return {
-        "questions": [_question(view, place, name, rows) for place, name in enumerate(names)],
+        "questions": [_question(view, serial, name, rows) for serial, name in enumerate(names)],
         "peers": list(PEER_NAMES.items()),
         "label": view.label,
     }
@@ -65,9 +65,9 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "name": row.encoder,
                 "separation": row,
                 "recall": [each for each in own if (each.component, each.encoder) == ("recall", row.encoder)],
-                "figure": confusion_figure(view, row.encoder, own, f"errors{serial}-{place}"),
+                "figure": confusion_figure(view, row.encoder, own, f"errors{serial}-{number}"),
             }
-            for place, row in enumerate(separations)
+            for number, row in enumerate(separations)
         ],
         "decider": decider,
         "why": decider.reason,
