@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks import picture_simulations as sim
 from benchmarks.verdict_simulations import POPULATIONS, design_of
+from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import MISSING, REPEATS, with_bounds
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings

@@ -362,7 +362,7 @@ def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
 
 def test_no_encoder_takes_the_name_of_the_mean_over_encoders(tmp_path):
     painter = Painter()
-    with pytest.raises(ModelError, match="encoder 'mean': in the scores that name is the mean over encoders"):
+    with pytest.raises(ModelError, match="encoder 'mean': in the scores that name is the mean over all"):
         audit(tmp_path / "run", model=painter, encoder=Eye("mean"))
     assert painter.drawn == 0
 
@@ -858,7 +858,7 @@ def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path
     [
         (lambda record: record.pop("encoders"), "encoders: Field required"),
         (lambda record: record["model"].pop("fingerprint"), "model.fingerprint: Field required"),
-        (lambda record: record.update(seed="one"), "seed: .*valid integer.*found 'one'"),
+        (lambda record: record.update(seed="one"), "seed: expected a whole number, found 'one'"),
         (lambda record: record.update(model=[]), "model: .*valid dictionary"),
     ],
 )

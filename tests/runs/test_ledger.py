@@ -525,7 +525,7 @@ def test_another_margin_is_recorded_with_the_old_one_and_shown(run):
     ("given", "words"),
     [
         ("margin=-1", "--suite-option margin: margin: expected more than 0, found -1"),
-        ("margin=wide", "--suite-option margin: margin: .*valid number.*found 'wide'"),
+        ("margin=wide", "--suite-option margin: margin: expected a number, found 'wide'"),
         ("margin=[", "--suite-option margin=\\[: its value is not YAML"),
         ("margin", "--suite-option margin: not a setting that can change after drawing.*these are: margin=…"),
         ("images=3", "--suite-option images=3: not a setting that can change after drawing"),

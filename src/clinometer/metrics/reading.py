@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from clinometer.metrics.bounds import MISSING, READER, UNREAD, bears_out
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
-from clinometer.metrics.two_runs import MISSING, READER, UNREAD, bears_out
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, OTHERS, ReasonCode, Verdict, judge_family
 from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
 from clinometer.stats.proportion import wilson_interval

@@ -13,10 +13,10 @@ from math import isfinite
 from typing import Final, Literal
 
 from clinometer._messages import first_and_more
+from clinometer.metrics.bounds import MISSING as MISSING_PICTURES
+from clinometer.metrics.bounds import READER as BY_READER
+from clinometer.metrics.bounds import REPEATS, UNREAD
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.two_runs import MISSING as MISSING_PICTURES
-from clinometer.metrics.two_runs import READER as BY_READER
-from clinometer.metrics.two_runs import REPEATS, UNREAD
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
 
