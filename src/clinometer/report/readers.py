@@ -51,11 +51,18 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     decider = next((row for row in separations if row.flag == DECIDING_FLAG), separations[0])
     shares = [row for row in own if row.component == "corrected_share"]
     decided = [row for row in shares if row.encoder == decider.encoder]
+    keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
+
+    def telling(row: Row) -> tuple[bool, bool, float, float]:
+        """Sort the shares of a concept: the group that it leans to, then the least p, then the largest share."""
+        raw = keys.get((row.encoder, "share", row.concept, row.group))
+        leans_to = bool(row.side) and row.side == row.group
+        return (not row.verdict, not leans_to, row.p if isfinite(row.p) else 1.0, -raw.value if raw else 0.0)
+
     judged = [
-        min((row for row in decided if row.concept == concept), key=_telling)
+        min((row for row in decided if row.concept == concept), key=telling)
         for concept in dict.fromkeys(row.concept for row in decided)
     ]
-    keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
     changing = list(dict.fromkeys(row.concept for row in decided if wording.changes_with_reader(row)))
     others = [row.encoder for row in separations if row.encoder != decider.encoder]
     return {
@@ -70,6 +77,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
             for number, row in enumerate(separations)
         ],
         "decider": decider,
+        "is_judged": not all(map(wording.not_measured, judged)),
         "why": decider.reason,
         "others": others,
         "concepts": [
@@ -96,11 +104,6 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
     }
-
-
-def _telling(row: Row) -> tuple[bool, bool, float]:
-    """Sort the shares of a concept: the group that it leans to first, then by how far one stands out."""
-    return (not row.verdict, not (row.side and row.side == row.group), row.p if isfinite(row.p) else 1.0)
 
 
 def confusion_figure(view: View, reader: str, rows: Sequence[Row], name: str) -> Figure | None:
