@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 
@@ -10,7 +11,8 @@ import pytest
 import clinometer as cm
 from clinometer.sweeps.grid import LATER, Cell, sweep_from_mapping
 from clinometer.sweeps.running import LoadedObjects, request_of
-from tests.toys import Eye, Painter, two_wordings
+from tests.models.image_server import ImageServer, png
+from tests.toys import Eye, Painter, toy_suite, two_wordings
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,35 @@ def test_system_prompt_and_rewriter_reach_the_adapter_of_a_cell():
     assert "system_prompt" not in without.adapter_options
     assert with_one.adapter_options["system_prompt"] == "Be fair."
     assert with_one.adapter_options["rewriter"] == "small"
+
+
+def test_a_system_prompt_is_a_factor_of_what_a_chat_endpoint_draws(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+    def behave(number, asked):
+        picture = png(asked["messages"][-1]["content"], number)
+        url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(picture).decode()}"}}
+        return (
+            200,
+            {"choices": [{"index": 0, "message": {"content": None, "images": [url]}, "finish_reason": "stop"}]},
+            {},
+        )
+
+    with ImageServer(behave) as server:
+        swept = cm.sweep(
+            {
+                "axes": {"suite": "toy", "model": "chat:painter", "system_prompt": ["none", "Draw it red."]},
+                "options": {"base_url": server.url, "price": 0}, "resamples": 99, "report": False,
+            },
+            tmp_path / "sweep", suites={"toy": toy_suite(concepts=2)}, encoder=[Eye()],
+        )  # fmt: skip
+    without, with_one = swept.runs.values()
+    assert without.model_card["settings"].get("system_prompt") is None
+    assert with_one.model_card["settings"]["system_prompt"] == "Draw it red."
+    told = [[each["content"] for each in asked["messages"] if each["role"] == "system"] for asked in server.asked]
+    assert sorted(map(len, told)) == [0] * len(without.plan) + [1] * len(with_one.plan)
+    assert set(without.samples.prompt) == set(with_one.samples.prompt)
+    assert len(swept.differences)
 
 
 def test_a_wording_that_the_suite_has_not_fails_its_cells_in_a_line(tmp_path):
