@@ -174,6 +174,7 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
     run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
     for ask in (
         lambda: api.score_run(run.url, encoder="reference"),
+        lambda: api.read_run(run.url, reader="reference"),
         lambda: api.plan(pilot=run.url),
         lambda: ratable_images(run, rated_of(run)),
     ):

@@ -168,6 +168,7 @@ def read_run(
         cannot answer it, or whose answers cost more than the budget.
     """
     progress, opened_run = progress or NoProgress(), Run(run)
+    opened_run.require_images("a reader")
     asked = questions_of(opened_run.suite, reader, question)
     if truth is not None and len(asked) != 1:
         raise InvalidInputError(
