@@ -274,44 +274,29 @@ def read(
 ) -> None:
     """Have a reader say what pictures show, and measure how often it errs. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress, print_summary
+    from clinometer.cli.console import LiveProgress
     from clinometer.cli.tables import check_place, write_table
     from clinometer.runs import Directory
     from clinometer.runs.ledger import RECORD
 
     check_place(table)
-    if Directory(folder).exists(RECORD):
-        if out is not None:
-            raise InvalidInputError("--out: the answers of a run are kept in it; leave --out out")
-        server = given_options(price=price, base_url=base_url, batch_size=batch_size, concurrency=concurrency,
-                               requests_per_minute=requests_per_minute)  # fmt: skip
-        with LiveProgress() as progress:
-            answers = api.read_run(
-                folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                truth=truth, engine=engine, workers=workers, progress=progress, **server,
-            )  # fmt: skip
-        run = api.open_run(folder)
-        for name, said in answers.items():
-            spoken = run.readers.questions(name)
-            is_open = said["question"].map(lambda question, spoken=spoken: spoken[question].kind == "open")
-            print_answers(name, said[~is_open.astype(bool)])
-            for asked in dict.fromkeys(said["question"][is_open.astype(bool)]):
-                told = api.open_answers(folder, reader=name, question=asked, encoder=encoder, threshold=threshold)
-                print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
-        if run.is_scored:
-            print_summary(run)
-        if table is not None:
-            import pandas as pd
-
-            write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
-        return
-    for option, values in (("reader", reader), ("question", question)):
-        if values and len(values) > 1:
-            raise InvalidInputError(f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run")
     options = given_options(
         batch_size=batch_size, price=price, base_url=base_url, concurrency=concurrency,
         requests_per_minute=requests_per_minute,
     )  # fmt: skip
+    if Directory(folder).exists(RECORD):
+        if out is not None:
+            raise InvalidInputError("--out: the answers of a run are kept in it; leave --out out")
+        with LiveProgress() as progress:
+            answers = api.read_run(
+                folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
+                truth=truth, engine=engine, workers=workers, progress=progress, **options,
+            )  # fmt: skip
+        _show_answers(folder, answers, encoder, threshold, table)
+        return
+    for option, values in (("reader", reader), ("question", question)):
+        if values and len(values) > 1:
+            raise InvalidInputError(f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run")
     with LiveProgress() as progress:
         found = api.read_images(
             folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,
@@ -324,6 +309,30 @@ def read(
             f"{found.question.text} {found.card.name} read {len(found.table):,} pictures.", found.opened
         )  # fmt: skip
     write_table(found.table, table)
+
+
+def _show_answers(
+    folder: str, answers: Mapping[str, pd.DataFrame], encoder: str | None, threshold: float, table: Path | None
+) -> None:
+    """Print what readers said of a run, closed questions and open ones, and write all of it."""
+    import pandas as pd
+
+    from clinometer import api
+    from clinometer.cli.console import print_summary
+    from clinometer.cli.tables import write_table
+
+    run = api.open_run(folder)
+    for name, said in answers.items():
+        spoken = run.readers.questions(name)
+        is_open = said["question"].isin([each for each, spec in spoken.items() if spec.kind == "open"])
+        print_answers(name, said[~is_open])
+        for asked in dict.fromkeys(said["question"][is_open]):
+            told = api.open_answers(folder, reader=name, question=asked, encoder=encoder, threshold=threshold)
+            print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
+    if run.is_scored:
+        print_summary(run)
+    if table is not None:
+        write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
 
 
 def questions(

@@ -326,7 +326,7 @@ def export(
 
     names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline)
     if evidence:
-        typer.echo(f"{' and '.join(names)}: what was measured, and no claim that a rule is kept. Sign the first.")
+        typer.echo(f"{' and '.join(names)} say what was measured and claim no compliance. Sign the first.")
     else:
         figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
         typer.echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")

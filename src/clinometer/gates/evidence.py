@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from math import isfinite
@@ -24,7 +24,7 @@ from clinometer.errors import InvalidInputError, RunCorruptError
 from clinometer.gates.gate import Gate, Outcome, RuleOutcome
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
-from clinometer.report.page import Verdicts
+from clinometer.report.page import Page, Verdicts, View
 from clinometer.report.rows import Row
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import package_versions
@@ -68,7 +68,9 @@ def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = No
     if place.place == run.directory.place:
         raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
-    said = _facts(run, gate)
+    page = study_of(run.suite).page(run.suite)
+    view = page.view.of(report_input(run))
+    said = _facts(run, page.verdicts(view), gate)
     clauses = yaml.safe_load((resources.files("clinometer.gates") / "clauses.yaml").read_text("utf-8"))
     table = pd.DataFrame(
         [
@@ -78,16 +80,15 @@ def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = No
             for field in clause["shown_by"]
         ]
     )
-    record = assessment_results(run, gate, said, [clause["id"] for clause in clauses])
+    record = assessment_results(run, page, view, gate, said, [clause["id"] for clause in clauses])
     place.write_bytes(RECORD, json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")
     place.write_bytes(CLAUSES, csv_text(table).encode())
     return [RECORD, CLAUSES]
 
 
-def _facts(run: Run, gate: Gate | None) -> dict[str, str]:
+def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[str, str]:
     """Say in words what each field of the table of clauses holds."""
-    record, page = run.record, study_of(run.suite).page(run.suite)
-    quantities = page.verdicts(page.view.of(report_input(run)))
+    record = run.record
     rows = [row for verdicts in quantities for row in verdicts.rows]
     statuses = run.samples["status"].value_counts()
     lost = [f"{n:,} {status}" for status, n in statuses.items() if status != "ok"]
@@ -113,18 +114,19 @@ def _facts(run: Run, gate: Gate | None) -> dict[str, str]:
     }
 
 
-def assessment_results(run: Run, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str]) -> dict[str, Any]:
+def assessment_results(
+    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str]
+) -> dict[str, Any]:
     """Build OSCAL Assessment Results of a run: observations, findings, and the run's files with their hashes.
 
     Parameters
     ----------
+    page, view : how the run's study shows it, and what it shows.
     said : the facts of the run by name; some are properties of the result.
     controls : identifiers of the clauses for which the record may serve.
     """
     record, base = run.record, uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
     now, created = datetime.now(UTC).isoformat("T", "seconds"), _instant(record["created"])
-    page = study_of(run.suite).page(run.suite)
-    view = page.view.of(report_input(run))
     model, scores = str(uuid5(base, "model")), str(uuid5(base, "scores.parquet"))
     card = record["model"]
     result: dict[str, Any] = {
