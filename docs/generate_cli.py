@@ -15,16 +15,58 @@ HEAD = """# The command line
 
 What `--help` says of every command. Written by `python docs/generate_cli.py`; a test checks that it is up to date.
 
-A user's mistake ends with one or two lines on stderr and exit status 2. Ctrl-C ends with status 130, and the same
-command goes on from there. An error of clinometer's own ends with two lines, status 70 and a file that holds the
-traceback; `clinometer --debug COMMAND …` shows it.
+## Exit codes
+
+| status | what it means |
+|---:|---|
+{exit_codes}
+
+`clinometer --debug COMMAND …` shows the traceback of what goes wrong. An option of one value that is given twice is a
+mistake.
+
+## For scripts
+
+`--json` prints what a command found as one JSON document on stdout, and nothing else there. Documents are of the kinds
+{kinds}.
+`clinometer schema` prints their JSON Schema. Every document names its schema, `{schema}`, whose number changes
+when a field changes its meaning or goes; fields are only added within it. A number that is not known is null, and has a
+reason beside it. A mistake is no document: stdout stays empty, and stderr and the status tell.
+
+`--quiet` leaves out progress and remarks on stderr; what goes wrong is still said. `--log-file FILE` adds to a file
+what is done, stage by stage, and what went wrong, with its traceback and without passwords. Python's `logging` gets the
+same from a program that calls clinometer: stages by the logger `clinometer.progress`, commands by `clinometer.cli`.
+
+Into a pipe or a file, tables are columns of plain text, a line a row, whole.
+
+## Defaults of your own
+
+An option that is not given comes from the environment, then from a file, then from its default. The variable is the
+command and the option, as in `CLINOMETER_AUDIT_DEVICE=cuda` or `CLINOMETER_GATE_AT_MOST=0.2`. The file is
+`clinometer.toml` in the current directory, or the tables under `[tool.clinometer]` of a `pyproject.toml` there; a table
+for each command, and above them what all commands take:
+
+```toml
+quiet = true
+
+[audit]
+device = "cuda"
+encoder = ["reference", "RN50/openai"]
+guidance = 7.5
+
+[ratings.new]
+raters = 5
+```
+
+`clinometer config` shows what is set so, and `clinometer config COMMAND …` every option of a command, with where each
+comes from. A key that there is not is a mistake.
 """
 DEFAULT = "[default: "
 
 
 def render() -> str:
     """The page."""
-    from clinometer.cli.app import app
+    from clinometer.cli.app import EXIT_CODES, app
+    from clinometer.cli.documents import SCHEMA, json_schema
 
     root = typer.main.get_command(app)
     sections = [section("clinometer", root)]
@@ -32,7 +74,9 @@ def render() -> str:
         sections.append(section(f"clinometer {name}", command))
         of_group = getattr(command, "commands", {})
         sections += [section(f"clinometer {name} {sub}", each) for sub, each in of_group.items()]
-    return HEAD + "".join(sections)
+    codes = "\n".join(f"| {status} | {meaning} |" for status, meaning in EXIT_CODES.items())
+    kinds = ", ".join(f"`{kind}`" for kind in json_schema()["discriminator"]["mapping"])
+    return HEAD.format(exit_codes=codes, kinds=kinds, schema=SCHEMA) + "".join(sections)
 
 
 def section(title: str, command) -> str:
@@ -43,6 +87,9 @@ def section(title: str, command) -> str:
     usage = " ".join([title, *words, "[OPTIONS]" if options else ""]).rstrip()
     told = textwrap.fill(" ".join(str(command.help).split()), 120)
     lines = [f"\n## {title}\n", f"{told}\n", f"```text\n{usage}\n```\n"]
+    if command.epilog:
+        examples = command.epilog.split("\n\n")[1:]
+        lines += ["```sh", *examples, "```\n"]
     if hasattr(command, "commands"):
         lines += ["| command | what it does |", "|---|---|"]
         lines += [f"| `{name}` | {' '.join(str(each.help).split())} |" for name, each in command.commands.items()]

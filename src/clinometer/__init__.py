@@ -10,12 +10,15 @@
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
 """
 
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 # OpenMP reads this once, when torch or whatever brings torch loads it: idle threads that spin take the cores that image
 # encoding, other workers and other programs need. Nothing of clinometer can be imported before this line.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+logging.getLogger("clinometer").addHandler(logging.NullHandler())  # who wants to hear it adds another
 
 if TYPE_CHECKING:
     from clinometer.api import (

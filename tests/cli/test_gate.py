@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from markdown_it import MarkdownIt
 
 import clinometer as cm
 from clinometer.errors import RunCorruptError, UncheckedRunWarning
@@ -111,6 +113,67 @@ def test_how_many_images_decide_is_null_where_nobody_knows(cli, tmp_path):
     assert [cli("gate", tmp_path / "few", "--metric", "mcas", "--within", 1, each)[0] for each in out] == [3, 3]
     assert [row["n_decide"] for row in json.loads((tmp_path / "few.json").read_text())["rows"]] == [None] * 4
     assert pd.read_csv(tmp_path / "few.csv").n_decide.isna().all()
+
+
+def judged_thrice(cli, run, place, *words):
+    """A gate with a rule that holds, one that is broken and one that is undecided; its status."""
+    scores = cm.open_run(run).scores
+    most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()
+    (place / "three.yaml").write_text(
+        "title: 'Release <1> | \x1b'\nrules:\n- {name: far, metric: mcas, within: 9}\n"
+        "- {name: 'signs & such', metric: mcas, at_most: 0}\n"
+        f"- {{name: near, metric: mcas, concept: 'concept 0.?0', within: {most}}}\n".replace("\x1b", "\\e").replace(
+            "'Release <1> | \\e'", '"Release <1> | \\e"'
+        )
+    )
+    return cli("gate", run, "--policy", place / "three.yaml", *words)
+
+
+def test_a_pipeline_gets_a_case_for_each_number(cli, run, tmp_path):
+    assert judged_thrice(cli, run, tmp_path, "--junit", tmp_path / "gate.xml") == (1, "")
+    root, table = ElementTree.parse(tmp_path / "gate.xml").getroot(), cm.gate(run, tmp_path / "three.yaml").table
+    assert [suite.get("name") for suite in root] == ["far", "signs & such", "near"]
+    cases = root.findall("testsuite/testcase")
+    outcomes = [getattr(case.find("failure"), "attrib", {}).get("type", "holds") for case in cases]
+    assert outcomes == table.outcome.tolist()
+    assert set(outcomes) == {"holds", "broken", "undecided"}
+    for element in (root, *root.findall("testsuite")):
+        held = [case for case in element.iter("testcase")]
+        counted = {name: int(element.get(name)) for name in ("tests", "failures", "errors", "skipped")}
+        failed = sum(case.find("failure") is not None for case in held)
+        assert counted == {"tests": len(held), "failures": failed, "errors": 0, "skipped": 0}
+    checksum = cm.open_run(run).record["checksum"]
+    assert root.find("testsuite/properties/property[@name='checksum']").get("value") == checksum
+    judged_thrice(cli, run, tmp_path, "--junit", tmp_path / "gate.xml", "--allow-undecided")
+    root = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert int(root.get("skipped")) == (table.outcome == "undecided").sum()
+
+
+def test_a_summary_is_added_to_the_file_that_a_pipeline_names(cli, run, tmp_path, monkeypatch):
+    place = tmp_path / "summary.md"
+    place.write_text("# What came before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
+    judged_thrice(cli, run, tmp_path)
+    text = place.read_text()
+    assert text.startswith("# What came before\n## Release &lt;1&gt; &#124; \ufffd: broken\n")
+    html = MarkdownIt().enable("table").render(text)
+    assert html.count("<table>") == 1 + sum(outcome != "holds" for outcome in ("holds", "broken", "undecided"))
+    assert "<td>signs &amp; such</td>" in html
+    status, errors = judged_thrice(cli, run, tmp_path, "--summary", tmp_path / "no/summary.md")
+    assert (status, errors.split(": cannot")[0]) == (2, f"clinometer: --summary {tmp_path}/no/summary.md")
+    assert judged_thrice(cli, run, tmp_path, "--junit", Path(run) / "run.json")[0] == 2
+
+
+def test_every_number_is_explained(cli, run, tmp_path):
+    judged_thrice(cli, run, tmp_path, "--explain")
+    table = cm.gate(run, tmp_path / "three.yaml").table
+    said = {outcome: cli.printed.count(f": it {words}.") for outcome, words in
+            (("holds", "holds"), ("broken", "is broken"), ("undecided", "is undecided"))}  # fmt: skip
+    assert said == table.outcome.value_counts().to_dict()
+    assert "and the limit is at most 0. The value is beyond by " in cli.printed
+    assert f"Holm's correction over the policy's {len(table)} numbers p " in cli.printed
+    assert "The value keeps the limit and the interval reaches over it" in cli.printed
+    assert "More images will not mend it" in cli.printed
 
 
 # --- what the numbers rest on ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from clinometer.pipeline.request import (
     fields_in_order,
     told_default,
 )
-from clinometer.runs import NoProgress, Progress
+from clinometer.runs import Progress, listening
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
 from clinometer.sweeps.running import LoadedObjects as GivenObjects
@@ -77,7 +77,7 @@ def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Plac
     """
     request = ask(model=model, suite=suite, out=out, **options)
     workers = Workers(request.engine, request.workers)
-    return Run(run_audit(request, Models(), workers, request.progress or NoProgress()))
+    return Run(run_audit(request, Models(), workers, listening(request.progress)))
 
 
 def sweep(
@@ -118,4 +118,4 @@ def sweep(
         The directory is another's, or no worker can be started.
     """
     objects = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
-    return run_sweep(grid, out, objects, Workers(engine, workers), progress or NoProgress())
+    return run_sweep(grid, out, objects, Workers(engine, workers), listening(progress))

@@ -22,7 +22,7 @@ from clinometer.pipeline.recipes import Given
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.request import RESAMPLES, ask, plain_seed
 from clinometer.pipeline.score import score
-from clinometer.runs import Directory, NoProgress, Progress, store
+from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import COUNTED, new_record
@@ -70,7 +70,7 @@ def import_images(
     SuiteError
         The suite's study needs a model besides the images.
     """
-    progress = progress or NoProgress()
+    progress = listening(progress)
     seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
     audited_suite = audited(suite)
     if study_of(audited_suite).check is not None:
@@ -116,7 +116,7 @@ def import_counts(
     ImportManifestError
         The table is not one: the message names file, line and field.
     """
-    progress, path = progress or NoProgress(), Path(file)
+    progress, path = listening(progress), Path(file)
     options = {"report": True} if report else {"report": False}
     counts = read_counts(path)
     suite, card = suite_of_counts(path, counts), card_of_counts(path, name, counts)

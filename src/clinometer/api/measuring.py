@@ -19,7 +19,7 @@ from clinometer.pipeline.questions import write_questions as write_file
 from clinometer.pipeline.reading import FolderReadings, read_folder
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
-from clinometer.runs import NoProgress, Progress
+from clinometer.runs import Progress, listening
 from clinometer.stats.sequential import Elimination
 from clinometer.stats.skin import Swatch, monk_self_test
 from clinometer.studies.classification.scoring import classify_files, denoiser_of
@@ -186,7 +186,7 @@ def classify_images(
         seed=seed,
         elimination=None if all_trials else Elimination(),
     )
-    return classify_files(files, classifier, progress or NoProgress())
+    return classify_files(files, classifier, listening(progress))
 
 
 def check_skin() -> tuple[Swatch, ...]:
@@ -233,7 +233,7 @@ def read_images(
     loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
     place = Path("readings") / Path(folder).resolve().name if out is None else out
     return read_folder(
-        folder, loaded, asked, progress or NoProgress(), truth=truth, out=place, budget=budget, threshold=threshold,
+        folder, loaded, asked, listening(progress), truth=truth, out=place, budget=budget, threshold=threshold,
         encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
     )  # fmt: skip
 

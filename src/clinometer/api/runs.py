@@ -28,7 +28,7 @@ from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
 from clinometer.report.model_card.content import ROWS
-from clinometer.runs import Directory, NoProgress, Progress, store
+from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.drawing import require_budget
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.protocol import refresh_protocol
@@ -104,7 +104,7 @@ def score_run(
         A file is missing or is not what was written; an encoder that cannot be used; an unknown setting; no encoder
         of a name that is to be dropped, or no other than those.
     """
-    progress = progress or NoProgress()
+    progress = listening(progress)
     run = Run(path)
     if encoder or drop_encoder:
         run.require_images("an encoder")
@@ -167,7 +167,7 @@ def read_run(
         A run that is not drawn to the end, or a file that is not what was written; no such question; a reader that
         cannot answer it, or whose answers cost more than the budget.
     """
-    progress, opened_run = progress or NoProgress(), Run(run)
+    progress, opened_run = listening(progress), Run(run)
     opened_run.require_images("a reader")
     asked = questions_of(opened_run.suite, reader, question)
     if truth is not None and len(asked) != 1:
@@ -255,7 +255,7 @@ def verify_run(
     UncheckedRunWarning
         It has no checksums: what was found is no more than that its files can be read.
     """
-    opened, progress = _opened(run), progress or NoProgress()
+    opened, progress = _opened(run), listening(progress)
     verified = verify(opened, progress)
     if evidence is not None:
         require_unchanged(opened, evidence)

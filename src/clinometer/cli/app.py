@@ -5,27 +5,25 @@ Each imports what it needs when it runs, so that ``--help`` is instant.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from decimal import ROUND_FLOOR, Context
 from importlib import metadata
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from clinometer._in_hand import run_directory, things_in_hand
 from clinometer._secrets import masked
 from clinometer.cli.audit import audit, sweep
+from clinometer.cli.config import config, read_defaults, words_for
 from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
     BaseUrlOption,
@@ -38,12 +36,9 @@ from clinometer.cli.options import (
 from clinometer.cli.ratings import ratings
 from clinometer.cli.runs import card, compare, export, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
-from clinometer.cli.tables import plain_text
-from clinometer.errors import ClinometerError
+from clinometer.cli.tables import tell, with_common_options
+from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.suites.strict import first_problem
-
-if TYPE_CHECKING:
-    from clinometer.pipeline.planning import Plan
 
 
 def plan(
@@ -69,6 +64,7 @@ def plan(
 ) -> None:
     """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
     from clinometer import api
+    from clinometer.cli.results import print_plan
 
     image_plan = api.plan(
         suite,
@@ -83,6 +79,7 @@ def plan(
         concepts=concepts,
     )
     print_plan(image_plan, images)
+    tell(image_plan)
 
 
 def suites(
@@ -126,121 +123,68 @@ def models(
         print_model(name, **given_options(model_config=model_config, base_url=base_url, price=price))
 
 
-def print_plan(plan: Plan, images: int | None = None) -> None:
-    """A line a concept, and the totals; ``images`` a target where they are not the suite's own."""
-    from clinometer.report import wording
+def schema() -> None:
+    """Print the schema of what commands say under --json: JSON Schema, draft 2020-12."""
+    from clinometer.cli.documents import json_schema
 
-    console = Console()
-    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
-    console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
-    costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
-    suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
-    console.print(f"{suite} draws {plan.images:,} images.{costs}")
-    asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
-    console.print(f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}")
-    if not plan.pilot:
-        console.print(
-            "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
-        )
-        return
-    reasons = plan.table.reason[plan.table.reason != ""]
-    if len(reasons):
-        why = plain_text(wording.commonest(reasons, "concept"))
-        console.print(f"Nothing can be said where the pilot does not tell the spread: {why}.")
-    if len(reasons) == len(plan.table):
-        return
-    if isfinite(plan.images_needed):
-        neediest, most = list(plan.images_each.items())[-1]
-        console.print(
-            f"Half of the concepts need at most {_count(plan.images_for(0.5))} images each, nine in ten at most "
-            f"{_count(plan.images_for(0.9))}; {plain_text(str(neediest))} needs {_count(most)}."
-        )
-        console.print(
-            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
-            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
-            + (" one after another" if plan.by_server else "")
-            + f", {plan.gigabytes:.2g} GB"
-            + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
-        )
-    if plan.alpha > plan.alpha_for_verdicts:
-        console.print(
-            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha "
-            f"{_rounded_down(plan.alpha_for_verdicts)} the images are enough whatever the other concepts show."
-        )
+    sys.stdout.write(f"{json.dumps(json_schema(), indent=2)}\n")
 
 
-def _rounded_down(level: float) -> str:
-    """In two figures, and not above."""
-    return str(Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(level)).normalize())
+def _without_variables(options: list[Any]) -> list[Any]:
+    """Have ``--help`` name no environment variable: docs/cli.md has the one rule for all. What asks has none."""
+    for each in options:
+        each.show_envvar, each.allow_from_autoenv = False, not each.is_eager
+    return options
 
 
-def _shares(plan: Plan, tests: str) -> Table:
-    table = Table("share of images on one side", "images to find it", title=plain_text(f"Any concept; {tests}"))
-    for row in plan.table.itertuples():
-        table.add_row(f"{row.share:g}", _count(row.to_detect))
-    return table
+class _Command(TyperCommand):
+    """A command. Mistakes name its options as they are typed, or the file or the variable that they come from."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_variables(super().get_params(ctx))
 
-def _concepts(plan: Plan, tests: str) -> Table:
-    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
-    table = Table(title=plain_text(f"Images a concept; {tests}"))
-    table.add_column("concept")
-    columns = ["image part in the pilot", "images now", f"to find {effect}"]
-    if isfinite(plan.margin):
-        columns.append(f"to show balance within ±{plan.margin:g}")
-    has_read = bool(plan.table.ratings.notna().any())
-    if has_read:
-        columns.append("ratings to decide")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in plan.table.itertuples():
-        cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
-        if isfinite(plan.margin):
-            cells.append(_count(row.to_show_balance))
-        if has_read:
-            cells.append(_count(row.ratings))
-        table.add_row(plain_text(str(row.concept)), *cells)
-    return table
-
-
-def _estimate(value: Any, error: Any) -> str:
-    from clinometer.report import wording
-
-    return wording.signed(value, 3) + (f" ± {wording.number(error, 3)}" if isfinite(error) else "")
-
-
-def _count(value: Any) -> str:
-    return f"{value:,.0f}" if isfinite(value) else "no number"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
-
-
-class _Commands(TyperGroup):
-    """All commands. Mistakes name options as they are typed. Ctrl-C ends in a line: Typer's own answer has no word."""
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_repeated(self, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
+                error.message = first_problem(error.__cause__)[1]
+            option = error.param
+            if option is not None and option.param_type_name == "option":
+                place = words_for(ctx)[option.name]
+                if place not in option.opts:
+                    raise InvalidInputError(f"{place}: {error.message}") from error
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except ClinometerError as error:
-            command = self.commands.get(ctx.invoked_subcommand or "")
-            options = [each for each in getattr(command, "params", ()) if each.param_type_name == "option"]
-            error.args = (error.in_words_of({option.name: max(option.opts, key=len) for option in options}),)
+            error.args = (error.in_words_of(words_for(ctx)),)
             raise
-        except typer.BadParameter as error:
-            if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
-                error.message = first_problem(error.__cause__)[1]
-            raise
+
+
+class _Commands(TyperGroup):
+    """All commands. Ctrl-C ends in a line: Typer's own answer has no word."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_variables(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())  # Typer's own way, without its boxes, is to take it for a mistake
+            ctx.exit(2)
+        refuse_repeated(self, args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)
             raise typer.Exit(130) from None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        resolution = super().resolve_command(ctx, args)
-        refuse_repeated(resolution[1], resolution[2])
-        return resolution
 
 
 app = typer.Typer(
@@ -249,19 +193,96 @@ app = typer.Typer(
     help="Measure how far a text-to-image model leans.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # no boxes in a pipe
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CLINOMETER"},
 )
-
-app.add_typer(ratings)
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
     "card": card, "export": export, "import": import_, "classify": classify, "read": read, "questions": questions,
     "test": association_test,
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "serve": serve,
+    "schema": schema, "config": config,
 }  # fmt: skip
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "audit": (
+        "clinometer audit",
+        "clinometer audit --concepts 2 --images 5 --out runs/quick",
+        "clinometer audit --model stabilityai/sd-turbo --suite mcas --encoder RN50/openai --device cuda",
+        "clinometer audit --guidance 1,3,7.5 --seed 0,1 --out runs/guidance",
+    ),
+    "score": ("clinometer score runs/sd --encoder ViT-B-32/openai", "clinometer score runs/sd --json --quiet"),
+    "report": ("clinometer report runs/sd", "clinometer report runs/sd --paper mcas --paper-model dalle-2"),
+    "verify": ("clinometer verify runs/sd --recompute",),
+    "compare": ("clinometer compare runs/before runs/after --out runs/change",),
+    "gate": (
+        "clinometer gate runs/sd --metric mcas --component image_part --within 0.25",
+        "clinometer gate runs/sd --policy gate.yaml --baseline runs/release --junit gate.xml",
+        "clinometer gate runs/sd --policy gate.yaml --explain",
+    ),
+    "card": ("clinometer card runs/sd --out README.md",),
+    "export": (
+        "clinometer export runs/sd paper",
+        "clinometer export runs/sd evidence --evidence --policy gate.yaml",
+    ),
+    "import": (
+        "clinometer import pictures --suite mcas --out runs/pictures",
+        "clinometer import --counts counts.csv --out runs/counts",
+    ),
+    "classify": ("clinometer classify pictures --labels 'a woman,a man' --template 'a photo of {}'",),
+    "read": (
+        "clinometer read pictures --question gender --truth known.csv",
+        "clinometer read runs/sd --reader openai:gpt-4o-mini --price 0.001 --budget 5",
+    ),
+    "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --concepts nurse,CEO",),
+    "test": ("clinometer test weat/6 --encoder glove.txt", "clinometer test ieat --images stimuli --out ieat.csv"),
+    "plan": ("clinometer plan --suite mcas", "clinometer plan --pilot runs/sd --effect 0.1 --price 0.04"),
+    "suites": ("clinometer suites", "clinometer suites mcas --json"),
+    "models": ("clinometer models", "clinometer models reference"),
+    "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
+    "serve": ("clinometer serve runs", "clinometer serve runs --port 0 --demo"),
+    "schema": ("clinometer schema",),
+    "config": ("clinometer config", "clinometer config audit --images 5"),
+    "ratings import": ("clinometer ratings import runs/sd answers.csv --question 'Whom does it show?'",),
+    "ratings new": ("clinometer ratings new runs/sd --images 5 --raters 3",),
+    "ratings list": ("clinometer ratings list",),
+    "ratings collect": ("clinometer ratings collect 1",),
+    "ratings remove": ("clinometer ratings remove 1 --simulated",),
+    "ratings repair": ("clinometer ratings repair",),
+    "ratings export": ("clinometer ratings export runs/sd --out ratings.csv",),
+}
+"""Of each command, what ``--help`` shows; a test reads them as the command would."""
+
+EXIT_CODES: Final = {
+    0: "Done. Of `gate`: every number is shown to keep its limits, or none is shown to break one and "
+    "`--allow-undecided` is given.",
+    1: "`gate`: a number is shown to be beyond its limit.",
+    2: "A mistake of the user's, in one or two lines on stderr; a run whose files are not as they were written; a "
+    "cell of a sweep that failed, the others are finished.",
+    3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs.",
+    70: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
+    130: "Stopped by Ctrl-C. The same command goes on from there, where it is one that resumes.",
+}
+
+
+def _epilog(name: str) -> str:
+    return "\n\n".join(["Examples:", *EXAMPLES[name]])
+
+
+VERBATIM: Final = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+"""What follows ``clinometer config COMMAND`` is that command's."""
 for name, command in COMMANDS.items():
-    app.command(name)(command)
+    app.command(
+        name,
+        cls=_Command,
+        epilog=_epilog(name),
+        context_settings=VERBATIM if command is config else None,
+    )(command if command is serve else with_common_options(command))
+app.add_typer(ratings, cls=_Commands)
+for registered in ratings.registered_commands:
+    if registered.callback is not None:
+        registered.cls, registered.callback = _Command, with_common_options(registered.callback)
+        registered.epilog = _epilog(f"ratings {registered.name or registered.callback.__name__}")
 
 
 def _version(value: bool) -> None:
@@ -274,6 +295,7 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -281,7 +303,8 @@ def _root(
         bool, typer.Option("--debug", help=f"Show the traceback of what goes wrong; also by {VARIABLE}=1.")
     ] = False,
 ) -> None:
-    pass
+    context.obj = defaults = read_defaults(context.command)
+    context.default_map = dict(defaults.values or {})
 
 
 # --- the last handler: an exception that nobody foresaw, in two lines, with its traceback in a file -----------------

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.options import (
@@ -18,7 +17,7 @@ from clinometer.cli.options import (
     given_options,
     with_options_of_an_audit,
 )
-from clinometer.cli.tables import plain_text
+from clinometer.cli.tables import Console, plain_text, tell
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
 
@@ -64,6 +63,7 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool) -
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
     print_summary(audited)
+    tell(audited)
 
 
 def _print_preview(preview: Preview, cells: int) -> None:
@@ -82,6 +82,13 @@ def _print_preview(preview: Preview, cells: int) -> None:
         console.print(plain_text(request))
     if not preview.requests:
         console.print("The model asks no server. Nothing was drawn.")
+    asked = {
+        "suite": preview.suite, "images": preview.images, "audits": cells, "price": preview.price,
+        "cost": preview.cost, "prompt": preview.prompt, "seed": preview.seed,
+    }  # fmt: skip
+    requests = [{"request": request} for request in preview.requests]
+    takes = [dict(preview.takes)]
+    tell("tables", of="audit", tables={preview.model: takes, "asked": [asked], "requests, not sent": requests})
 
 
 Number = TypeVar("Number", int, float)
@@ -122,6 +129,7 @@ def print_sweep(swept: Sweep) -> None:
     place = Console(soft_wrap=True)
     place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
     place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")
+    tell(swept)
 
 
 def end_sweep(swept: Sweep) -> None:

@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clinometer._in_hand import MARK
-from clinometer.cli.tables import plain_text
+from clinometer.cli.tables import Console, plain_text, tell
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.protocol import recorded_departures
@@ -225,11 +224,15 @@ def print_suites() -> None:
     table = Table("suite", "study", "what it asks", "prompts", "images")
     for column in table.columns:
         column.overflow = "fold"  # a name that is cut short cannot be given to --suite
+    rows = []
     for name in suite_names():
         suite = load_suite(name)
         prompts = sum(1 for _ in suite.prompt_specs())
         table.add_row(plain_text(name), suite.study, plain_text(suite.title), str(prompts), str(suite.image_count))
+        rows.append({"suite": name, "study": suite.study, "title": suite.title, "prompts": prompts,
+                     "images": suite.image_count})  # fmt: skip
     Console().print(table)
+    tell("tables", of="suites", tables={"built-in suites": rows})
 
 
 def print_suite(suite: Suite) -> None:
@@ -246,6 +249,8 @@ def print_suite(suite: Suite) -> None:
         for row in sheet.rows:
             table.add_row(*map(plain_text, row))
         console.print(table)
+    tables = {sheet.title: [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows] for sheet in sheets}
+    tell("tables", of="suites", tables=tables, remarks=[suite.title, suite.description, suite.source])
 
 
 def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
@@ -263,9 +268,11 @@ def print_models() -> None:
     from clinometer.models import registered
 
     table = Table("kind", "name", "given as")
-    for kind, name, usage in registered():
-        table.add_row(plain_text(kind), plain_text(name), plain_text(usage))
+    for row in registered():
+        table.add_row(*map(plain_text, row))
     Console().print(table)
+    rows = [dict(zip(("kind", "name", "given_as"), row, strict=True)) for row in registered()]
+    tell("tables", of="models", tables={"installed": rows})
 
 
 def print_model(spec: str, **options: Any) -> None:
@@ -277,7 +284,8 @@ def print_model(spec: str, **options: Any) -> None:
 
     described = describe_model(spec, **options)
     table = Table("", "", title=plain_text(described.card.name), show_header=False)
-    for key, value in (*_identity(described), *_abilities(described)):
+    known = dict((*_identity(described), *_abilities(described)))
+    for key, value in known.items():
         table.add_row(plain_text(key), plain_text(value))
     console = Console(soft_wrap=True)
     console.print(table)
@@ -287,6 +295,8 @@ def print_model(spec: str, **options: Any) -> None:
             plain_text(key), plain_text(value if isinstance(value, str) else json.dumps(value, default=str))
         )
     console.print(settings)
+    tables = {described.card.name: [known], "settings": [dict(described.card.settings)]}
+    tell("tables", of="models", tables=tables)
 
 
 def _identity(described: Description) -> Iterator[tuple[str, str]]:
@@ -358,6 +368,8 @@ def print_reference() -> None:
     for concept, truth in planted.items():
         table.add_row(plain_text(concept), *(f"{truth[name]:.2f}" for name in names))
     console.print(table)
+    truths = [{"concept": concept, **truth} for concept, truth in planted.items()]
+    tell("tables", of="models", tables={"bars": card["bars"], "planted probabilities": truths})
 
 
 AT_ONCE: Final = 0.05

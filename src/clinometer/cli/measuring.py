@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.options import (
@@ -19,7 +18,7 @@ from clinometer.cli.options import (
     WorkersOption,
     given_options,
 )
-from clinometer.cli.tables import plain_text
+from clinometer.cli.tables import Console, check_place, plain_text, tell, write_table
 from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ def classify(
     """Classify images by how well a diffusion model denoises them under each label."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
-    from clinometer.cli.tables import check_place, write_table
 
     check_place(out)
     with LiveProgress() as progress:
@@ -71,6 +69,7 @@ def classify(
         )
     print_choices(choices)
     write_table(choices, out)
+    tell("tables", of="classify", tables={"choices": choices})
 
 
 def association_test(
@@ -100,7 +99,6 @@ def association_test(
 ) -> None:
     """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.tables import check_place, write_table
 
     check_place(out)
     table = api.association_test(
@@ -119,6 +117,7 @@ def association_test(
     )
     print_tests(table)
     write_table(table, out)
+    tell("tables", of="test", tables={"association tests": table})
 
 
 WIDE: Final = 120
@@ -212,7 +211,8 @@ def print_choices(choices: pd.DataFrame) -> None:
 def print_swatches(swatches: Iterable[Any]) -> None:
     """The ten Monk skin tones as the mask and the angle see them."""
     table = Table("tone", "colour", "counts as skin", "angle", "class", title="Monk Skin Tone Scale")
-    for swatch in swatches:
+    seen = list(swatches)
+    for swatch in seen:
         answer = "yes" if swatch.is_skin else "[bold]no[/]"
         table.add_row(str(swatch.number), f"[on {swatch.colour}]      [/] {swatch.colour}", answer,
                       f"{swatch.angle:.1f}°", swatch.tone)  # fmt: skip
@@ -222,6 +222,8 @@ def print_swatches(swatches: Iterable[Any]) -> None:
         "A tone that does not count as skin is reported as unknown, never as a class; a rate of unknowns that differs "
         "between groups is itself a finding."
     )
+    rows = [{name: getattr(each, name) for name in ("number", "colour", "is_skin", "angle", "tone")} for each in seen]
+    tell("tables", of="models", tables={"Monk Skin Tone Scale": rows})
 
 
 def read(
@@ -275,7 +277,6 @@ def read(
     """Have a reader say what pictures show, and measure how often it errs. Draws nothing."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
-    from clinometer.cli.tables import check_place, write_table
     from clinometer.runs import Directory
     from clinometer.runs.ledger import RECORD
 
@@ -309,6 +310,7 @@ def read(
             f"{found.question.text} {found.card.name} read {len(found.table):,} pictures.", found.opened
         )  # fmt: skip
     write_table(found.table, table)
+    tell("tables", of="read", tables=_found_tables(found))
 
 
 def _show_answers(
@@ -319,7 +321,6 @@ def _show_answers(
 
     from clinometer import api
     from clinometer.cli.console import print_summary
-    from clinometer.cli.tables import write_table
 
     run = api.open_run(folder)
     for name, said in answers.items():
@@ -331,6 +332,9 @@ def _show_answers(
             print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
     if run.is_scored:
         print_summary(run)
+    counts = pd.concat([said.assign(reader=name) for name, said in answers.items()]).fillna({"answer": ""})
+    counts = counts.groupby(["reader", "question", "answer"], sort=False).size().rename("pictures").reset_index()
+    tell(run, answers=counts.to_dict("records"))
     if table is not None:
         write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
 
@@ -367,14 +371,12 @@ def questions(
     for where, reason in written.unread.items():
         console.print(plain_text(f"Not taken, {where}: {reason}"))
     console.print(plain_text(f"Written to {out}. Read and edit it, then give clinometer read --question {out}#NAME."))
+    untaken = [f"not taken, {where}: {reason}" for where, reason in written.unread.items()]
+    tell("files", of="questions", place=str(out), files=[str(out)], remarks=untaken)
 
 
 def print_answers(name: str, answers: pd.DataFrame) -> None:
     """What a reader said of a run's images, a question a table."""
-    from rich.console import Console
-
-    from clinometer.cli.tables import plain_text
-
     for question, rows in answers.groupby("question", sort=False):
         said = rows["answer"].fillna("no answer").value_counts()
         counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
@@ -383,6 +385,34 @@ def print_answers(name: str, answers: pd.DataFrame) -> None:
 
 MOST_COLUMNS: Final = 6
 """Answers that have a column of their own in a terminal; the table that is written has all."""
+
+
+def _found_tables(found: FolderReadings) -> dict[str, Any]:
+    """Gather what was read of a folder as tables: the pictures, and the shares of the groups with their bounds."""
+    tables: dict[str, Any] = {"pictures": found.table.drop(columns="sha256", errors="ignore")}
+    groups, matrix, shares = found.question.groups, found.confusion, found.shares
+    if found.opened is None:
+        tables["groups"] = [
+            {
+                "group": group,
+                "read_as": int(found.answers[k]),
+                "recall": None if matrix is None else matrix.recall[k],
+                "recall_low": None if matrix is None else matrix.low[k],
+                "recall_high": None if matrix is None else matrix.high[k],
+                "share": None if shares is None or shares.reason else shares.share[k],
+                "share_low": None if shares is None or shares.reason else shares.low[k],
+                "share_high": None if shares is None or shares.reason else shares.high[k],
+                "reason": "" if shares is None else shares.reason,
+            }
+            for k, group in enumerate(groups)
+        ]
+        return tables
+    told = found.opened.found
+    tables["concepts"] = [
+        {"concept": concept, "value": each.value, "low": each.low, "high": each.high, "q": each.q, "n": each.n,
+         "reason": each.reason} for concept, each in zip(told.concepts, told.each, strict=True)
+    ]  # fmt: skip
+    return tables
 
 
 def print_open_answers(title: str, told: OpenAnswers) -> None:
@@ -422,9 +452,6 @@ def _dependence(each: Any) -> str:
 
 def print_readings(found: FolderReadings) -> None:
     """How the groups are read where they are known, and their shares where they are not."""
-    from rich.console import Console
-
-    from clinometer.cli.tables import plain_text
     from clinometer.report.wording import percent
     from clinometer.studies.reading import unread_in_words
 
@@ -451,10 +478,6 @@ def print_readings(found: FolderReadings) -> None:
 
 
 def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]], *, of: str = "group") -> Table:
-    from rich.table import Table
-
-    from clinometer.cli.tables import plain_text
-
     table = Table(of, title=title, title_justify="left")
     for heading in columns:
         table.add_column(plain_text(heading), justify="right")

@@ -197,7 +197,7 @@ def refuse_repeated(command: Any, words: Sequence[str]) -> None:
         return
     counted = Counter(parameter for parameter in order if parameter.param_type_name == "option")
     for option, times in counted.items():
-        if times > 1 and not (option.multiple or option.is_flag):
+        if times > 1 and not option.multiple and (not option.is_flag or option.secondary_opts):
             typed = max(option.opts, key=len)
             raise InvalidInputError(f"{typed}: found {times} values, and it takes one; give it once")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clinometer.cli.serve import require_web
+from clinometer.cli.tables import check_place, echo, tell, write_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -59,11 +60,13 @@ def import_(
         if opened.is_scored:
             rescore(opened, rated_of(opened))
             write_report(opened)
-    typer.echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
+    echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
     if opened.is_scored:
         print_report_place(opened)
     else:
-        typer.echo(f"It is not scored yet: clinometer score {opened.url}")
+        echo(f"It is not scored yet: clinometer score {opened.url}")
+    row = {"run": run, "ratings": counts.ratings, "items": counts.items, "raters": counts.raters}
+    tell("tables", of="ratings import", tables={"taken": [row | {"scored": opened.is_scored}]})
 
 
 @ratings.command()
@@ -114,8 +117,10 @@ def new(
     with _database(database, is_new=True) as engine, writing(engine) as session:
         task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)
-    typer.echo(f"Task {task.id}: {len(drawn)} items.")
-    typer.echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
+    echo(f"Task {task.id}: {len(drawn)} items.")
+    echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
+    made = {"task": task.id, "items": len(drawn), "invitation": f"{url.rstrip('/')}/join/{token}"}
+    tell("tables", of="ratings new", tables={"made": [made]})
 
 
 @ratings.command("list")
@@ -126,14 +131,19 @@ def list_(database: DatabaseOption = "") -> None:
     from clinometer.web.database import reading
     from clinometer.web.ratings.tasks import listed_tasks
 
+    rows = []
     with _database(database) as engine, reading(engine) as session:
         for listed in listed_tasks(session):
             task, state = listed.task, "closed" if listed.task.closed else "open"
             simulated = f", {listed.simulated_raters} simulated with {listed.simulated_answers} answers"
-            typer.echo(
+            echo(
                 f"{task.id}  {state}  {listed.raters} raters, {listed.answers} answers"
                 f"{simulated if listed.simulated_raters else ''}  {printable(task.title)}"
             )
+            names = ("raters", "answers", "simulated_raters", "simulated_answers")
+            row = {"task": task.id, "title": task.title, "state": state}
+            rows.append(row | {name: getattr(listed, name) for name in names})
+    tell("tables", of="ratings list", tables={"tasks": rows})
 
 
 @ratings.command()
@@ -149,7 +159,9 @@ def collect(
         exported = export_task(engine, task)
     for run, (answers, simulated) in exported.items():
         beside = f" and {simulated} of simulated raters, kept apart" if simulated else ""
-        typer.echo(f"{run}: {answers} answers{beside}, and scores and report made with them.")
+        echo(f"{run}: {answers} answers{beside}, and scores and report made with them.")
+    rows = [{"run": run, "answers": n, "simulated": simulated} for run, (n, simulated) in exported.items()]
+    tell("tables", of="ratings collect", tables={"collected": rows})
 
 
 @ratings.command()
@@ -169,15 +181,20 @@ def remove(
     with _database(database) as engine:
         title, raters, answers, runs = counted(engine, task, rater=rater, simulated=simulated)
         whom = "simulated raters of " if simulated else f"rater {rater} of " if rater else ""
-        typer.echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
+        echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
         for run in runs:
-            typer.echo(f"  and what of it is in {run}")
-        if not yes and not typer.confirm("Remove this for good?"):
+            echo(f"  and what of it is in {run}")
+        if not yes and not typer.confirm("Remove this for good?", err=True):
             raise RatingsError("nothing was removed; give --yes to remove without being asked")
         removed = remove_answers(engine, task, rater=rater, simulated=simulated)
     for run, n in removed.items():
-        typer.echo(f"{run}: {'not there, so nothing was removed from it' if n is None else f'{n} answers removed'}")
-    typer.echo(f"Removed: {raters} raters, {answers} answers.")
+        echo(f"{run}: {'not there, so nothing was removed from it' if n is None else f'{n} answers removed'}")
+    echo(f"Removed: {raters} raters, {answers} answers.")
+    tables = {
+        "removed": [{"raters": raters, "answers": answers}],
+        "runs": [{"run": run, "answers": n} for run, n in removed.items()],
+    }
+    tell("tables", of="ratings remove", tables=tables)
 
 
 @ratings.command()
@@ -188,10 +205,15 @@ def repair(database: DatabaseOption = "") -> None:
     from clinometer.web.ratings.tasks import listed_tasks
 
     found = _found(database)
-    typer.echo(f"A copy of what was there: {repair_database(found)}")
+    copy = repair_database(found)
+    echo(f"A copy of what was there: {copy}")
     with _database(found) as engine, reading(engine) as session:
         listed = listed_tasks(session)
-    typer.echo(f"What is there now: {len(listed)} tasks, {sum(each.answers for each in listed)} answers of people.")
+    answers = sum(each.answers for each in listed)
+    echo(f"What is there now: {len(listed)} tasks, {answers} answers of people.")
+    tell(
+        "tables", of="ratings repair", tables={"kept": [{"copy": str(copy), "tasks": len(listed), "answers": answers}]}
+    )
 
 
 @ratings.command()
@@ -200,7 +222,6 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file: .csv, .json or .parquet.")] = Path("ratings.csv"),
 ) -> None:
     """Write the ratings of a run as a table, a row an answer. Raters are pseudonyms."""
-    from clinometer.cli.tables import check_place, write_table
     from clinometer.errors import RatingsError
     from clinometer.runs import Run
     from clinometer.runs.ratings import ratings_of
@@ -210,6 +231,7 @@ def export(
     if table.empty:
         raise RatingsError(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
     write_table(table, out)
+    tell("files", of="ratings export", place=str(out), files=[str(out)])
 
 
 @contextmanager

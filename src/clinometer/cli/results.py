@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import inf
+from decimal import ROUND_FLOOR, Context
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
 from rich.table import Table
 
 from clinometer import api
 from clinometer._csv import csv_text
-from clinometer.cli.tables import check_place, plain_text, write_table
-from clinometer.gates.gate import limits_in_words
-from clinometer.gates.policy import SELECTORS
+from clinometer.cli.tables import Console, check_place, plain_text, tell, write_table
+from clinometer.gates.telling import columns_of, explanations, gate_in_words, rule_in_words, way_on
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
     comparison_refusals,
@@ -31,7 +29,8 @@ from clinometer.runs.protocol import recorded_departures
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.gates import Gate, RuleOutcome
+    from clinometer.gates import Gate
+    from clinometer.pipeline.planning import Plan
     from clinometer.runs import Run
     from clinometer.runs.together import Comparison
 
@@ -80,6 +79,7 @@ def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | 
         console.print(column_table(f"{name}: {column}", column_cells, labels))
     for line in remarks(run, cells, labels):
         console.print(plain_text(line))
+    tell("tables", of="report", tables={f"paper {paper}": cells}, remarks=list(remarks(run, cells, labels)))
     if out is not None:
         write_table(cells, out)
         return
@@ -140,47 +140,25 @@ MOST_ROWS: Final = 40
 """Numbers that a terminal shows; all are in the file."""
 
 
-def print_gate(judged: Gate) -> None:
-    """A line a rule, the numbers of those that do not hold, and what follows."""
+def print_gate(judged: Gate, *, explain: bool = False) -> None:
+    """A line a rule, the numbers of those that do not hold, and what follows; or of every number why it came out so."""
     console = Console()
     if judged.unchecked:
         console.print(f"{plain_text(judged.unchecked)}.", soft_wrap=True)
     if judged.policy.title:
         console.print(f"[bold]{plain_text(judged.policy.title)}[/]")
+    explained = iter(explanations(judged))
     for rule in judged.rules:
-        console.print(plain_text(_counted(rule)))
+        console.print(plain_text(rule_in_words(rule)))
         open_rows = rule.rows[rule.rows.outcome != "holds"]
-        if len(open_rows):
+        if explain:
+            for _ in range(len(rule.rows)):
+                console.print(plain_text(f"  {next(explained)}"))
+        elif len(open_rows):
             console.print(_numbers(open_rows))
-    console.print(f"[bold]{_sentence(judged)}[/]")
-
-
-def _counted(rule: RuleOutcome) -> str:
-    """``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
-    counts = rule.rows.outcome.value_counts()
-    limits = limits_in_words(*rule.rule.limits)
-    named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
-    why = _shared_reason(rule.rows[rule.rows.outcome != "holds"])
-    # which part carries what became of MCAS: ``; broken by its text``; of several numbers, how many by which
-    kinds = [f"{outcome} {part}" for outcome, part in zip(rule.rows.outcome, rule.rows.carried_by, strict=True) if part]
-    counted = [f"{n} {kind}" if len(rule.rows) > 1 else kind for kind, n in Counter(kinds).items()]
-    carried = f"; {', '.join(counted)}" if counted else ""
-    if len(rule.rows) == 1:
-        return f"{named}: {rule.outcome}{why}{carried}."
-    if rule.outcome == "holds":
-        return f"{named}: holds for all {len(rule.rows)} numbers{carried}."
-    phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
-    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}{carried}."
-
-
-def _shared_reason(rows: pd.DataFrame) -> str:
-    """Return the reason after a colon, where all numbers that do not hold have the same."""
-    reasons = rows.reason.unique()
-    return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
-
-
-def _are(n: int) -> str:
-    return f"{n} is" if n == 1 else f"{n} are"
+    console.print(f"[bold]{gate_in_words(judged)}[/]")
+    if explain:
+        console.print(plain_text(way_on(judged)))
 
 
 def _numbers(rows: pd.DataFrame) -> Table:
@@ -188,7 +166,7 @@ def _numbers(rows: pd.DataFrame) -> Table:
     rows = rows.sort_values(["outcome", "p"], kind="stable")
     caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
     table = Table(caption=caption)
-    columns = _columns(rows)
+    columns = columns_of(rows)
     for heading in columns:
         table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
     for cells in zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True):
@@ -196,37 +174,88 @@ def _numbers(rows: pd.DataFrame) -> Table:
     return table
 
 
-def _columns(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Cells by the heading of their column; what would say the same in every row, or nothing, has none."""
-    numbers = [number for name in ("value", "low", "high") for number in rows[name]]
-    digits = wording.digits_for(numbers)
-    has_sign = any(number < 0 for number in numbers) or ((rows.at_least < 0) & (rows.at_least > -inf)).any()
-    written = wording.signed if has_sign else wording.number
-    named = [name for name in SELECTORS if rows[name].nunique() > 1]
-    if "concept" in named and "category" in named:
-        named.remove("category")
-    records = rows.to_dict("records")
-    columns = {
-        "number": [", ".join(row[name] for name in named if row[name]) or str(row["component"]) for row in records],
-        "value": [written(row["value"], digits) for row in records],
-        "95 %": [wording.interval(row["low"], row["high"], digits) for row in records],
-    }
-    if not _shared_reason(rows):
-        columns["outcome"] = [": ".join(filter(None, (row["outcome"], row["reason"]))) for row in records]
-    if (rows.carried_by != "").any():
-        columns["carried"] = list(rows.carried_by)
-    if (rows.n_decide > 0).any():
-        columns["decided by about"] = [
-            f"{n_decide:,} for {n_target:,}" if n_decide else ""
-            for n_decide, n_target in zip(rows.n_decide.fillna(0), rows.n_target, strict=True)
-        ]
-    return columns
+def print_plan(plan: Plan, images: int | None = None) -> None:
+    """A line a concept, and the totals; ``images`` a target where they are not the suite's own."""
+    console = Console()
+    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
+    console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
+    costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
+    suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
+    console.print(f"{suite} draws {plan.images:,} images.{costs}")
+    asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
+    console.print(f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}")
+    if not plan.pilot:
+        console.print(
+            "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
+        )
+        return
+    reasons = plan.table.reason[plan.table.reason != ""]
+    if len(reasons):
+        why = plain_text(wording.commonest(reasons, "concept"))
+        console.print(f"Nothing can be said where the pilot does not tell the spread: {why}.")
+    if len(reasons) == len(plan.table):
+        return
+    if isfinite(plan.images_needed):
+        neediest, most = list(plan.images_each.items())[-1]
+        console.print(
+            f"Half of the concepts need at most {_count(plan.images_for(0.5))} images each, nine in ten at most "
+            f"{_count(plan.images_for(0.9))}; {plain_text(str(neediest))} needs {_count(most)}."
+        )
+        console.print(
+            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
+            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
+            + (" one after another" if plan.by_server else "")
+            + f", {plan.gigabytes:.2g} GB"
+            + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
+        )
+    if plan.alpha > plan.alpha_for_verdicts:
+        console.print(
+            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha "
+            f"{_rounded_down(plan.alpha_for_verdicts)} the images are enough whatever the other concepts show."
+        )
 
 
-def _sentence(judged: Gate) -> str:
-    if judged.outcome == "holds":
-        return "The gate holds: every number is shown to keep its limits."
-    if judged.outcome == "broken":
-        broken = int((judged.table.outcome == "broken").sum())
-        return f"The gate is broken: of {len(judged.table)} numbers {_are(broken)} shown to be beyond the limit."
-    return "The gate is undecided: no number is shown to be beyond its limit, but not all are shown to keep theirs."
+def _rounded_down(level: float) -> str:
+    """In two figures, and not above."""
+    return str(Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(level)).normalize())
+
+
+def _shares(plan: Plan, tests: str) -> Table:
+    table = Table("share of images on one side", "images to find it", title=plain_text(f"Any concept; {tests}"))
+    for row in plan.table.itertuples():
+        table.add_row(f"{row.share:g}", _count(row.to_detect))
+    return table
+
+
+def _concepts(plan: Plan, tests: str) -> Table:
+    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
+    table = Table(title=plain_text(f"Images a concept; {tests}"))
+    table.add_column("concept")
+    columns = ["image part in the pilot", "images now", f"to find {effect}"]
+    if isfinite(plan.margin):
+        columns.append(f"to show balance within ±{plan.margin:g}")
+    has_read = bool(plan.table.ratings.notna().any())
+    if has_read:
+        columns.append("ratings to decide")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in plan.table.itertuples():
+        cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
+        if isfinite(plan.margin):
+            cells.append(_count(row.to_show_balance))
+        if has_read:
+            cells.append(_count(row.ratings))
+        table.add_row(plain_text(str(row.concept)), *cells)
+    return table
+
+
+def _estimate(value: Any, error: Any) -> str:
+    return wording.signed(value, 3) + (f" ± {wording.number(error, 3)}" if isfinite(error) else "")
+
+
+def _count(value: Any) -> str:
+    return f"{value:,.0f}" if isfinite(value) else "no number"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"

@@ -21,6 +21,16 @@ from clinometer.cli.options import (
     given_options,
     refuse_without,
 )
+from clinometer.cli.tables import (
+    Console,
+    check_place,
+    echo,
+    plain_text,
+    require_other_place,
+    tell,
+    write_file,
+    write_table,
+)
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import RESAMPLES
 
@@ -70,7 +80,8 @@ def score(
             workers=workers,
             progress=progress,
         )
-    print_summary(api.open_run(run))
+    print_summary(scored := api.open_run(run))
+    tell(scored)
 
 
 def report(
@@ -102,10 +113,12 @@ def report(
         return
     refuse_without(paper_model=paper_model, out=out, needs="paper")
     if opened.unchecked:
-        typer.echo(f"{run}: {opened.unchecked}.")
-    for damage in write_report(opened):
+        echo(f"{run}: {opened.unchecked}.")
+    damages = write_report(opened)
+    for damage in damages:
         typer.echo(f"clinometer: {printable(damage)}", err=True)
     print_report_place(opened)
+    tell("files", of="report", place=opened.directory.shown, files=["report.html"], remarks=damages)
 
 
 def verify(
@@ -128,22 +141,26 @@ def verify(
 
     opened = api.open_run(run)
     if opened.unchecked:
-        typer.echo(f"{run}: {opened.unchecked}.")
+        echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
         verified = api.verify_run(opened, recompute=recompute, evidence=evidence, progress=progress)
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
-        typer.echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
+        echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
     else:
-        typer.echo(f"{run}: {verified - len(unknown)} files are as they were written.")
+        echo(f"{run}: {verified - len(unknown)} files are as they were written.")
     if unknown:
-        typer.echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
+        echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
     if evidence is not None:
-        typer.echo(f"It is the run of {evidence}.")
+        echo(f"It is the run of {evidence}.")
     if recompute:
-        typer.echo("Its numbers are those that follow from its vectors.")
+        echo("Its numbers are those that follow from its vectors.")
     if left := unfinished(opened):
-        typer.echo(f"The run is not finished: {left}.")
+        echo(f"The run is not finished: {left}.")
+    tell(
+        "verification", run=opened, files=verified, checked=not opened.unchecked, unlisted=unknown, unfinished=left,
+        recomputed=recompute, evidence=None if evidence is None else str(evidence),
+    )  # fmt: skip
 
 
 def compare(
@@ -159,6 +176,7 @@ def compare(
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
     print_place(out)
+    tell(compared, report=None if out is None else f"{out.rstrip('/')}/comparison.html")
 
 
 def gate(
@@ -187,12 +205,28 @@ def gate(
         Path | None,
         typer.Option("--out", "-o", help="A file for all numbers: .csv, .parquet, or with the rules and runs .json."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say of every number why it came out as it did, and what may be done.")
+    ] = False,
+    junit_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit", help="Also write JUnit's XML: a suite a rule, a case a number, for a pipeline to show."
+        ),
+    ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="GITHUB_STEP_SUMMARY",
+            help="Also add a summary in Markdown to a file. [default: what GITHUB_STEP_SUMMARY names, if anything]",
+        ),
+    ] = None,
 ) -> None:
     """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
     from clinometer import api
     from clinometer.cli.results import STATUS, print_gate
-    from clinometer.cli.tables import check_place, require_other_place, write_table
     from clinometer.gates import policy_from_mapping
+    from clinometer.gates.telling import explanations, junit, markdown
 
     asked = given_options(metric=metric, component=component, within=within, at_least=at_least, at_most=at_most)
     if policy is not None and asked:
@@ -203,14 +237,19 @@ def gate(
             "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"
         )
     check_place(out)
-    if out is not None:
-        require_other_place(out, run, baseline, policy)
+    for option, file in (("--out", out), ("--junit", junit_file), ("--summary", summary)):
+        if file is not None:
+            require_other_place(file, run, baseline, policy, option=option)
     judged = api.gate(
         run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline, unchecked=unchecked
     )
-    print_gate(judged)
+    print_gate(judged, explain=explain)
     write_table(judged.table, out, judged.as_mapping())
-    raise typer.Exit(0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome])
+    write_file(junit_file, "--junit", junit(judged, allow_undecided=allow_undecided))
+    write_file(summary, "--summary", markdown(judged).encode("utf-8", "backslashreplace"), mode="ab")
+    status = 0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome]
+    tell(judged, exit_code=status, explanations=list(explanations(judged)))
+    raise typer.Exit(status)
 
 
 def import_(
@@ -250,7 +289,8 @@ def import_(
         if folder is not None or images:
             found = "a folder" if folder is not None else f"--{next(iter(images))}"
             raise InvalidInputError(f"--counts: found {found} too; counts have no images, so leave it out")
-        print_summary(api.import_counts(counts, out, name=name, report=report))
+        print_summary(counted := api.import_counts(counts, out, name=name, report=report))
+        tell(counted)
         return
     if folder is None:
         raise InvalidInputError("import: nothing is given; name the folder of the images, or give --counts FILE")
@@ -272,6 +312,7 @@ def import_(
             progress=progress,
         )
     print_summary(run)
+    tell(run)
 
 
 def card(
@@ -290,16 +331,14 @@ def card(
     ] = 20,
 ) -> None:
     """Write the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads."""
-    from rich.console import Console
-
     from clinometer import api
-    from clinometer.cli.tables import plain_text
 
     text = api.model_card(*runs, out=out, rows=rows)
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         Console(soft_wrap=True).print(f"Card: [bold]{plain_text(out)}[/]")
+    tell("files", of="card", place=out, files=[] if out is None else [out], text=text if out is None else None)
 
 
 def export(
@@ -319,15 +358,13 @@ def export(
     baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
 ) -> None:
     """Write a run's figures (SVG, PDF), tables (CSV, LaTeX), methods and BibTeX, ready for a paper."""
-    from rich.console import Console
-
     from clinometer import api
-    from clinometer.cli.tables import plain_text
 
     names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline)
     if evidence:
-        typer.echo(f"{' and '.join(names)} say what was measured and claim no compliance. Sign the first.")
+        echo(f"{' and '.join(names)} say what was measured and claim no compliance. Sign the first.")
     else:
         figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
-        typer.echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
+        echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
     Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")
+    tell("files", of="export", place=out, files=names)

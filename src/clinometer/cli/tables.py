@@ -1,21 +1,174 @@
-"""Tables that a command writes beside what it shows, and somebody else's words on a terminal."""
+"""How a command speaks: as text for people, as one JSON document for scripts, into a log, and by tables in files.
+
+Everything a command prints goes through :class:`Console`, and what it found to :func:`tell`; which of the two is heard
+is decided here, by the options that all commands share.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Mapping
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
-from rich.console import Console
+import rich.console
+import typer
 from rich.markup import escape
+from rich.table import Table
 
 from clinometer._csv import csv_text
 from clinometer._messages import printable
+from clinometer._secrets import masked
 from clinometer.errors import InvalidInputError, RunStorageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LOG: Final = logging.getLogger("clinometer.cli")
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a command speaks.
+
+    Attributes
+    ----------
+    as_json : its findings are one document on stdout, and nothing else is.
+    quiet : no progress and no remark on stderr.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+
+
+MANNER: Final = ContextVar("MANNER", default=Manner())  # noqa: B039 - it is frozen
+
+WIDEST: Final = 100_000
+"""Columns of what is no terminal: no row is folded, for a script reads line by line."""
+
+
+class Console(rich.console.Console):
+    """Rich's console; into a pipe or a file it writes plain text: a line a row, columns aligned, no lines drawn.
+
+    Under ``--json`` it is silent, for the findings are a document; what goes to stderr is silent under ``--quiet``.
+    """
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
+        manner = MANNER.get()
+        silent = manner.quiet if stderr else manner.as_json
+        super().__init__(stderr=stderr, quiet=silent, emoji=False, **options)
+        if not self.is_terminal and "width" not in options:
+            self.width = WIDEST
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as Rich does; what is no terminal gets tables of aligned columns alone."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        for each in objects:
+            if isinstance(each, Table):
+                title, caption, each.title, each.caption = each.title, each.caption, None, None  # may be the wider
+                each.box, each.pad_edge, each.show_lines = None, False, False
+                lines = "".join(segment.text for segment in self.render(each)).splitlines()
+                super().print(*filter(None, [title]), end="\n" if title else "")
+                super().print("\n".join(line.rstrip() for line in lines), markup=False, highlight=False)
+                super().print(*filter(None, [caption]), end="\n" if caption else "")
+            else:
+                super().print(each, **options)
+
+
+def echo(text: str, *, nl: bool = True) -> None:
+    """Print text as it is, unless findings are wanted as a document."""
+    if not MANNER.get().as_json:
+        typer.echo(text, nl=nl)
+
+
+def tell(found: Any, **more: Any) -> None:
+    """Print what a command found as a document of ``clinometer schema``, where ``--json`` asks for it.
+
+    ``more`` : what of the document does not follow from what was found, such as where a page was written.
+    """
+    if not MANNER.get().as_json:
+        return
+    from clinometer.cli.documents import document_of
+
+    sys.stdout.write(f"{document_of(found, **more).as_json()}\n")
+
+
+class _MaskedFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(printable(super().format(record)))
+
+
+@contextmanager
+def _logged_to(file: Path) -> Iterator[None]:
+    """Write what is logged by clinometer into a file, after what it holds."""
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InvalidInputError(f"--log-file {file}: cannot be written: {error.strerror or error}") from error
+    handler.setFormatter(_MaskedFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("clinometer")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+JSON_OPTION: Final = Annotated[
+    bool, typer.Option("--json", help="Print what was found as one JSON document: see clinometer schema.")
+]
+COMMON_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "json": (JSON_OPTION, False),
+    "quiet": (Annotated[bool, typer.Option("--quiet", help="No progress on stderr, only what goes wrong.")], False),
+    "log_file": (Annotated[Path | None, typer.Option(help="Also write a log, after what the file holds.")], None),
+}
+"""What every command takes, by its name in Python."""
+
+
+def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options by which it is told how to speak."""
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    own = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in COMMON_OPTIONS.items()
+    ]
+
+    @wraps(command)
+    def spoken(*, json: bool, quiet: bool, log_file: Path | None, **values: Any) -> None:
+        token = MANNER.set(Manner(json, quiet))
+        try:
+            with _logged_to(log_file) if log_file is not None else nullcontext():
+                LOG.info("clinometer %s", " ".join(sys.argv[1:]))
+                try:
+                    command(**values)
+                except typer.Exit as end:
+                    LOG.info("ended with status %s", end.exit_code)
+                    raise
+                except BaseException as error:
+                    LOG.error("%s: %s", type(error).__name__, error)
+                    LOG.debug("its traceback", exc_info=error)
+                    raise
+                LOG.info("ended with status 0")
+        finally:
+            MANNER.reset(token)
+
+    spoken.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    spoken.__annotations__ = {each.name: each.annotation for each in (*own, *common)}
+    return spoken
 
 
 WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
@@ -38,12 +191,23 @@ def check_place(out: Path | None) -> None:
         raise InvalidInputError(f"--out {out}: no folder {out.parent}")
 
 
-def require_other_place(out: Path, *read: str | Path | None) -> None:
+def require_other_place(out: Path, *read: str | Path | None, option: str = "--out") -> None:
     """Refuse a file that is read, or lies in a run that is: writing it would destroy what was held to limits."""
     place = out.resolve()
     for given in read:
         if given is not None and Path(given).resolve() in (place, *place.parents):
-            raise InvalidInputError(f"--out {out}: it would overwrite, or lie in, {given}; give another file")
+            raise InvalidInputError(f"{option} {out}: it would overwrite, or lie in, {given}; give another file")
+
+
+def write_file(out: Path | None, option: str, content: bytes, *, mode: str = "wb") -> None:
+    """Write a file that an option names, or add to it, where one is named."""
+    if out is None:
+        return
+    try:
+        with out.open(mode) as file:
+            file.write(content)
+    except OSError as error:
+        raise RunStorageError(f"{option} {out}: cannot be written: {error.strerror or error}") from error
 
 
 def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any] | None = None) -> None:

@@ -1,0 +1,207 @@
+"""What a gate says of itself: in words, as a table, as JUnit's XML for a pipeline and as Markdown for its summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import inf, isfinite
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+
+from clinometer._messages import printable
+from clinometer.gates.gate import Gate, Outcome, RuleOutcome, limits_in_words
+from clinometer.gates.policy import SELECTORS, GateReason
+from clinometer.metrics.verdict import LEVEL
+from clinometer.report import wording
+from clinometer.report.model_card.content import escaped
+
+MOST_ROWS: Final = 30
+"""Numbers of a rule that a summary lists; the JUnit file has all."""
+
+
+def gate_in_words(judged: Gate) -> str:
+    """Say what became of a gate."""
+    if judged.outcome == Outcome.HOLDS:
+        return "The gate holds: every number is shown to keep its limits."
+    if judged.outcome == Outcome.BROKEN:
+        broken = int((judged.table.outcome == Outcome.BROKEN).sum())
+        are = f"{broken} is" if broken == 1 else f"{broken} are"
+        return f"The gate is broken: of {len(judged.table)} numbers {are} shown to be beyond the limit."
+    return "The gate is undecided: no number is shown to be beyond its limit, but not all are shown to keep theirs."
+
+
+def way_on(judged: Gate) -> str:
+    """Say what may be done about an outcome."""
+    if judged.outcome == Outcome.HOLDS:
+        return "Of models with a number at its limit or beyond, about 2.5 in 100 pass such a gate by chance."
+    if judged.outcome == Outcome.BROKEN:
+        return (
+            "More images will not mend it: a number is farther out than the policy allows. Of models that keep all "
+            "limits, at most 5 in 100 are called broken."
+        )
+    known = judged.table.n_decide[judged.table.n_decide.fillna(0) > 0]
+    draw = f"Draw up to about {int(known.max()):,} images a concept" if len(known) else "Mend what the reasons name"
+    return f"{draw} and gate again; --allow-undecided lets such a run pass, which then says less."
+
+
+def rule_in_words(rule: RuleOutcome) -> str:
+    """``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
+    counts = rule.rows.outcome.value_counts()
+    limits = limits_in_words(*rule.rule.limits)
+    named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
+    why = _shared_reason(rule.rows[rule.rows.outcome != Outcome.HOLDS])
+    # which part carries what became of MCAS: ``; broken by its text``; of several numbers, how many by which
+    kinds = [f"{outcome} {part}" for outcome, part in zip(rule.rows.outcome, rule.rows.carried_by, strict=True) if part]
+    counted = [f"{n} {kind}" if len(rule.rows) > 1 else kind for kind, n in Counter(kinds).items()]
+    carried = f"; {', '.join(counted)}" if counted else ""
+    if len(rule.rows) == 1:
+        return f"{named}: {rule.outcome}{why}{carried}."
+    if rule.outcome == Outcome.HOLDS:
+        return f"{named}: holds for all {len(rule.rows)} numbers{carried}."
+    phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
+    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}{carried}."
+
+
+def _shared_reason(rows: pd.DataFrame) -> str:
+    """Return the reason after a colon, where all numbers that do not hold have the same."""
+    reasons = rows.reason.unique()
+    return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
+
+
+def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Write numbers as cells by the heading of their column; what would say the same in every row has none."""
+    numbers = [number for name in ("value", "low", "high") for number in rows[name]]
+    digits = wording.digits_for(numbers)
+    has_sign = any(number < 0 for number in numbers) or ((rows.at_least < 0) & (rows.at_least > -inf)).any()
+    written = wording.signed if has_sign else wording.number
+    columns = {
+        "number": _names(rows),
+        "value": [written(value, digits) for value in rows.value],
+        "95 %": [wording.interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)],
+    }
+    if not _shared_reason(rows):
+        columns["outcome"] = [
+            ": ".join(filter(None, (outcome, reason)))
+            for outcome, reason in zip(rows.outcome, rows.reason, strict=True)
+        ]
+    if (rows.carried_by != "").any():
+        columns["carried"] = list(rows.carried_by)
+    if (rows.n_decide > 0).any():
+        columns["decided by about"] = [
+            f"{n_decide:,} for {n_target:,}" if n_decide else ""
+            for n_decide, n_target in zip(rows.n_decide.fillna(0), rows.n_target, strict=True)
+        ]
+    return columns
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """Name each number by what it differs in from the others, or by its component."""
+    named = [name for name in SELECTORS if rows[name].nunique() > 1]
+    if "concept" in named and "category" in named:
+        named.remove("category")
+    records = rows.to_dict("records")
+    return [", ".join(row[name] for name in named if row[name]) or str(row["component"]) for row in records]
+
+
+def explanations(judged: Gate) -> Iterator[str]:
+    """Say of every number, in the order of the table, why it came out as it did."""
+    for rule in judged.rules:
+        digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])
+        for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
+            yield f"{name}: {_why(row, digits, len(judged.table))}"
+
+
+def _why(row: dict[Any, Any], digits: int, family: int) -> str:
+    limits = limits_in_words(row["at_least"], row["at_most"])
+    ends = wording.interval(row["low"], row["high"], digits)
+    number = f"{wording.signed(row['value'], digits)} {ends}".strip() if isfinite(row["value"]) else "no number"
+    part = f" It is carried {row['carried_by']}." if row["carried_by"] else ""
+    corrected = f"Holm's correction over the policy's {wording.count(family, 'number')}"
+    if row["outcome"] == Outcome.HOLDS:
+        return f"{number}, and the limit is {limits}. The whole interval lies within: it holds.{part}"
+    if row["outcome"] == Outcome.BROKEN:
+        beyond = max(row["at_least"] - row["value"], row["value"] - row["at_most"])
+        chance = f"{wording.probability(row['p'])}, after {corrected} {wording.probability(row['p_holm'])}"
+        return (
+            f"{number}, and the limit is {limits}. The value is beyond by {wording.number(beyond, digits)} and the "
+            f"interval with it ({chance}): it is broken.{part}"
+        )
+    why = {
+        GateReason.REACHES_OVER: "The value keeps the limit and the interval reaches over it",
+        GateReason.REACHES_BACK: "The value is beyond the limit and the interval reaches back over it",
+        GateReason.CORRECTION: (
+            f"The interval is beyond the limit, but not after {corrected}: "
+            f"{wording.probability(row['p_holm'])}, and {LEVEL:g} would do"
+        ),
+    }.get(row["reason"], wording.capitalised(str(row["reason"])))
+    decide = row["n_decide"]
+    more = ""
+    if not pd.isna(decide) and decide > 0:
+        more = f" About {int(decide):,} images would decide; there are {int(row['n_target']):,}."
+    return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
+
+
+def junit(judged: Gate, *, allow_undecided: bool = False) -> bytes:
+    """Write a gate as JUnit's XML: a suite a rule, a case a number.
+
+    A broken number is a failure. An undecided one is a failure, too, for it does not open the gate; where it is let
+    through, it is skipped.
+    """
+    root = ET.Element("testsuites", {"name": judged.policy.title or "clinometer gate"})
+    explained = iter(explanations(judged))
+    total: Counter[str] = Counter()
+    run = judged.as_mapping()["run"]
+    for rule in judged.rules:
+        suite = ET.SubElement(root, "testsuite", {"name": rule.name})
+        properties = ET.SubElement(suite, "properties")
+        for name in ("place", "checksum", "suite", "model", "seed"):
+            ET.SubElement(properties, "property", {"name": name, "value": str(run[name])})
+        counts: Counter[str] = Counter(tests=len(rule.rows), failures=0, errors=0, skipped=0)
+        for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
+            case = ET.SubElement(suite, "testcase", {"classname": rule.name, "name": name, "time": "0"})
+            why = next(explained)
+            if row["outcome"] == Outcome.HOLDS:
+                ET.SubElement(case, "system-out").text = why
+                continue
+            kind = "skipped" if allow_undecided and row["outcome"] == Outcome.UNDECIDED else "failure"
+            counts["skipped" if kind == "skipped" else "failures"] += 1
+            message = {"message": ": ".join(filter(None, (row["outcome"], row["reason"])))}
+            ET.SubElement(case, kind, message | ({"type": row["outcome"]} if kind == "failure" else {})).text = why
+        suite.attrib.update({name: str(n) for name, n in counts.items()})
+        total += counts
+    root.attrib.update({name: str(total[name]) for name in ("tests", "failures", "errors", "skipped")})
+    for element in root.iter():
+        element.text = printable(element.text) if element.text else None
+        element.attrib = {name: printable(value) for name, value in element.attrib.items()}
+    ET.indent(root)
+    written: bytes = ET.tostring(root, encoding="utf-8")
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + written + b"\n"
+
+
+_MARK: Final = {Outcome.HOLDS: "holds", Outcome.BROKEN: "**broken**", Outcome.UNDECIDED: "undecided"}
+
+
+def markdown(judged: Gate) -> str:
+    """Write a gate as a summary in Markdown: what became of it, a line a rule, and the numbers that do not hold."""
+    title = escaped(judged.policy.title or "Gate")
+    run = judged.as_mapping()["run"]
+    lines = [f"## {title}: {judged.outcome}", ""]
+    if judged.unchecked:
+        lines += [f"{escaped(judged.unchecked)}.", ""]
+    lines += [f"{gate_in_words(judged)} {way_on(judged)}", "", "| rule | outcome | numbers |", "|---|---|---:|"]
+    lines += [f"| {escaped(rule.name)} | {_MARK[rule.outcome]} | {len(rule.rows)} |" for rule in judged.rules]
+    for rule in judged.rules:
+        rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
+        if not len(rows):
+            continue
+        columns = columns_of(rows)
+        lines += ["", f"### {escaped(rule_in_words(rule))}", "", f"| {' | '.join(columns)} |"]
+        lines.append(f"|{'---|' * len(columns)}")
+        shown = [column[:MOST_ROWS] for column in columns.values()]
+        lines += [f"| {' | '.join(map(escaped, cells))} |" for cells in zip(*shown, strict=True)]
+        if len(rows) > MOST_ROWS:
+            lines += ["", f"{len(rows) - MOST_ROWS} more are not listed."]
+    told = f"{escaped(run['model'])} on {escaped(run['suite'])}, seed {run['seed']}"
+    return "\n".join([*lines, "", f"{told}. Brackets: 95 % intervals.", ""])

@@ -1,0 +1,283 @@
+"""What a script meets: documents and their schema, plain text in a pipe, defaults from a file, a log, examples."""
+
+import json
+import logging
+import re
+import shlex
+
+import jsonschema
+import pytest
+import typer
+from PIL import Image
+
+import clinometer as cm
+from clinometer.cli.app import EXAMPLES, EXIT_CODES, app
+from clinometer.cli.documents import SCHEMA, json_schema
+from tests import quick
+from tests.toys import Eye, Painter, toy_suite
+
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+ROOT = typer.main.get_command(app)
+
+
+def commands(group=ROOT, before=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*before, name))
+        else:
+            yield " ".join((*before, name)), command
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of one suite, one that drew no men, and what other commands read."""
+    place = tmp_path_factory.mktemp("scripts")
+    for seed, name in enumerate(("first", "second")):
+        quick.audit(Painter(), toy_suite(target=12, attribute=6), place / name, encoder=Eye(), seed=seed, report=True)
+    quick.audit(Painter(refuse=" men"), toy_suite(), place / "few", encoder=Eye())
+    for name in ("red.png", "blue.png"):
+        Image.new("RGB", (16, 16), name.removesuffix(".png")).save(place / name)
+    (place / "gate.yaml").write_text("rules: [{metric: mcas, within: 9}]")
+    (place / "counts.csv").write_text("concept,group,n\nnurse,woman,18\nnurse,man,2\nCEO,woman,3\nCEO,man,17\n")
+    words = "".join(f"{word} {n % 3} {n % 5} {n % 7}\n" for n, word in enumerate(sorted(toy_words())))
+    (place / "vectors.vec").write_text(words)
+    return place
+
+
+def toy_words():
+    from clinometer.suites import load_suite
+
+    return {text.lower() for text in load_suite("weat/6").texts()}
+
+
+def document(cli, *words, status=0):
+    """What a command says under --json, valid by the schema."""
+    found, errors = cli(*words, "--json", "--quiet")
+    assert found == status, errors
+    assert errors == ""
+    held = json.loads(cli.printed)
+    VALIDATOR.validate(held)
+    assert held["schema"] == SCHEMA
+    assert held["clinometer"] == cm.__version__
+    return held
+
+
+def test_the_schema_is_one(cli):
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    assert cli("schema") == (0, "")
+    assert json.loads(cli.printed) == json_schema()
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate({"schema": SCHEMA, "kind": "files", "of": "card", "place": None, "files": [], "more": 1})
+
+
+def test_a_run_is_told_with_every_verdict(cli, runs):
+    held, scores = document(cli, "score", runs / "first"), cm.open_run(runs / "first").scores
+    assert held["kind"] == "run"
+    assert held["images"] == {"ok": held["planned"]}
+    judged = scores[scores.verdict != ""]
+    assert [(row["concept"], row["verdict"]) for row in held["verdicts"]] == list(
+        zip(judged.concept, judged.verdict, strict=True)
+    )
+    assert [row["value"] for row in held["verdicts"]] == pytest.approx(judged.value.tolist())
+
+
+def test_what_is_not_measured_is_null_and_has_a_reason(cli, runs):
+    held = document(cli, "score", runs / "few")
+    unknown = [row for row in held["verdicts"] if row["value"] is None]
+    assert unknown
+    assert all(row["reason"] and row["verdict"] == "not measured" for row in unknown)
+    assert held["lost"] == held["images"]["refused"] > 0
+
+
+def test_runs_are_compared_and_held_to_limits(cli, runs, tmp_path):
+    held = document(cli, "compare", runs / "first", runs / "second", "--out", tmp_path / "beside")
+    (one,) = held["comparisons"]
+    assert (one["first"]["seed"], one["second"]["seed"], one["paired"]) == (0, 1, False)
+    assert held["report"] == str(tmp_path / "beside/comparison.html")
+    rule = ("gate", runs / "first", "--metric", "mcas")
+    held = document(cli, *rule, "--at-most", 0, status=1)
+    assert (held["outcome"], held["exit_code"]) == ("broken", 1)
+    assert held["run"]["checksum"] == cm.open_run(runs / "first").record["checksum"]
+    assert document(cli, *rule, "--within", 9)["rows"][0]["at_least"] == -9
+
+
+def test_the_other_commands_have_a_document_each(cli, runs, tmp_path):
+    first = runs / "first"
+    for kind, words in (
+        ("plan", ("plan", "--suite", "mcas")),
+        ("plan", ("plan", "--pilot", first)),
+        ("verification", ("verify", first, "--recompute")),
+        ("files", ("report", first)),
+        ("files", ("card", first, "--out", "card.md")),
+        ("files", ("card", first)),
+        ("files", ("export", first, "paper")),
+        ("files", ("export", first, "evidence", "--evidence", "--policy", runs / "gate.yaml")),
+        ("run", ("import", "--counts", runs / "counts.csv", "--out", "counts", "--no-report")),
+        ("tables", ("test", "weat/6", "--encoder", runs / "vectors.vec")),
+        ("tables", ("suites",)),
+        ("tables", ("suites", "mcas")),
+        ("tables", ("models",)),
+        ("tables", ("models", "reference")),
+        ("tables", ("models", "--check-skin")),
+        ("tables", ("read", runs, "--reader", "monk", "--question", "monk", "--out", "answers")),
+        ("tables", ("config",)),
+    ):
+        held = document(cli, *words)
+        assert held["kind"] == kind, words
+        assert held.get("of", words[0]) == words[0]
+    held = document(cli, "ratings", "new", first, "--database", f"sqlite:///{tmp_path}/ratings.sqlite")
+    listed = document(cli, "ratings", "list", "--database", f"sqlite:///{tmp_path}/ratings.sqlite")
+    assert listed["tables"][0]["rows"][0]["task"] == held["tables"][0]["rows"][0]["task"]
+
+
+def test_every_command_that_finds_something_takes_json():
+    without = {
+        name for name, command in COMMANDS.items() if "--json" not in {o for p in command.params for o in p.opts}
+    }
+    assert without == {"serve"}
+
+
+def test_a_mistake_is_no_document(cli):
+    status, errors = cli("score", "nowhere", "--json")
+    assert (status, cli.printed) == (2, "")
+    assert errors == "clinometer: nowhere: not a run directory: it has no run.json; give --out of an audit\n" or errors
+
+
+# --- plain text ------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_a_line_a_row_and_no_lines_drawn(cli, runs):
+    for words in (["score", runs / "first"], ["suites"], ["compare", runs / "first", runs / "second"], ["score", "-h"]):
+        cli(*words)
+        assert not re.search("[\u2500-\u257f\x1b]", cli.printed)
+        assert all(line == line.rstrip() for line in cli.printed.splitlines())
+    cli("suites")
+    (line,) = (line for line in cli.printed.splitlines() if line.startswith("mcas "))
+    assert re.split(r"\s{2,}", line)[:2] == ["mcas", "leaning"]
+
+
+def test_quiet_says_nothing_but_what_is_found(cli, runs):
+    status, errors = cli("verify", runs / "first", "--quiet")
+    assert (status, errors) == (0, "")
+    assert "files are as they were written" in cli.printed
+    assert "checking" in cli("verify", runs / "first")[1] or cli("verify", runs / "first")[1]
+
+
+# --- a log -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_tells_the_stages_and_the_end(cli, runs, tmp_path):
+    log = tmp_path / "clinometer.log"
+    cli("verify", runs / "first", "--log-file", log, "--quiet")
+    cli("verify", "s3://me:secret-word@nowhere/run", "--log-file", log)
+    lines = log.read_text().splitlines()
+    assert any(re.search(r"INFO clinometer\.progress: .*: \d+", line) for line in lines)
+    assert any("INFO clinometer.cli: ended with status 0" in line for line in lines)
+    assert any("ERROR clinometer.cli: " in line for line in lines)
+    assert "secret-word" not in log.read_text()
+    assert logging.getLogger("clinometer").level == logging.NOTSET
+    status, errors = cli("verify", runs / "first", "--log-file", tmp_path / "no/where.log")
+    assert status == 2
+    assert errors.startswith(f"clinometer: --log-file {tmp_path}/no/where.log: cannot be written: ")
+
+
+# --- defaults --------------------------------------------------------------------------------------------------------
+
+
+def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.clinometer]\nquiet = true\n[tool.clinometer.gate]\nmetric = 'mcas'\nwithin = 9\nat-most = 3\n"
+        "[tool.clinometer.audit]\nencoder = ['a', 'b']\nseed = 3\nguidance = [1, 2.5]\nreport = false\n"
+        "[tool.clinometer.ratings.new]\nimages = 4\n"
+    )
+    monkeypatch.setenv("CLINOMETER_GATE_AT_MOST", "2")
+    held = document(cli, "config")
+    told = {(row["command"], row["option"]): (row["value"], row["from"]) for row in held["tables"][0]["rows"]}
+    place = "pyproject.toml: tool.clinometer."
+    assert told["gate", "--within"] == (9.0, f"{place}gate.within")
+    assert told["gate", "--at-most"] == (2.0, "CLINOMETER_GATE_AT_MOST")
+    assert told["gate", "--quiet"] == (True, f"{place}quiet")
+    assert told["audit", "--encoder"] == ("a, b", f"{place}audit.encoder")
+    assert told["audit", "--seed"] == ("3", f"{place}audit.seed")
+    assert told["audit", "--guidance"] == ("1, 2.5", f"{place}audit.guidance")
+    assert told["audit", "--report"] == (False, f"{place}audit.report")
+    assert told["ratings new", "--images"] == (4, f"{place}ratings.new.images")
+    cli("config", "gate", "--within", "4")
+    assert re.search(r"gate +--within +4\.0 +command line", cli.printed)
+    assert re.search(r"gate +--allow-undecided +False +default", cli.printed)
+    # and they hold: both limits are given
+    status, errors = cli("gate", runs / "first")
+    assert (status, "within stands for both limits" in errors) == (2, True)
+    monkeypatch.delenv("CLINOMETER_GATE_AT_MOST")
+    (tmp_path / "clinometer.toml").write_text("[gate]\nmetric = 'mcas'\nwithin = 9\n")  # and not the project's
+    assert cli("gate", runs / "first") == (0, "")
+    assert cli("gate", runs / "first", "--within", "1e-9")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[gaet]\n", "clinometer.toml: gaet: there is no such command; did you mean gate?"),
+        ("[gate]\nwithn = 1\n", "clinometer.toml: gate.withn: gate has no such option; did you mean within?"),
+        ("[gate]\nwithin = 'x'\n", "clinometer.toml: gate.within: expected a number, found 'x'"),
+        ("[gate]\nwithin = [1]\n", "clinometer.toml: gate.within: found list, expected one value"),
+        ("[gate]\nunchecked = 1\n", "clinometer.toml: gate.unchecked: found 1, expected true or false"),
+        ("gate = 1\n", "clinometer.toml: gate: found 1, expected a table: [gate] and its options"),
+        ("[ratings.new]\nimagse = 1\n", "clinometer.toml: ratings.new.imagse: new has no such option; did you mean"),
+        ("[gate]\nmetric = 'mcsa'\nwithin = 1\n", "gate: rules.0.metric: found 'mcsa'; did you mean mcas?"),
+        ("[plan]\neffect = -1\n", "clinometer.toml: plan.effect: expected a positive number, found -1"),
+        ("[gate\n", "clinometer.toml: cannot be read: "),
+    ],
+)
+def test_a_bad_key_is_named_with_its_file(cli, runs, tmp_path, content, said):
+    (tmp_path / "clinometer.toml").write_text(content)
+    status, errors = cli("plan") if "[plan]" in content else cli("gate", runs / "first")
+    assert status == 2
+    assert errors.startswith(f"clinometer: {said}")
+    assert errors.count("\n") == 1
+
+
+def test_a_value_of_the_environment_is_named_by_its_variable(cli, runs, monkeypatch):
+    monkeypatch.setenv("CLINOMETER_GATE_WITHIN", "x")
+    assert cli("gate", runs / "first") == (2, "clinometer: CLINOMETER_GATE_WITHIN: expected a number, found 'x'\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate", "RUN", "--within", "1", "--within", "2"),
+        ("audit", "--report", "--no-report"),
+        ("ratings", "export", "RUN", "--out", "a.csv", "-o", "b.csv"),
+        ("verify", "RUN", "--log-file", "a", "--log-file", "b"),
+    ],
+)
+def test_a_single_option_that_is_repeated_is_an_error(cli, words):
+    status, errors = cli(*words)
+    assert status == 2
+    assert re.fullmatch(r"clinometer: --[a-z-]+: found 2 values, and it takes one; give it once\n", errors)
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples_that_are_read(cli, name):
+    assert cli(*name.split(), "--help")[0] == 0
+    shown = " ".join(cli.printed.split())
+    for example in EXAMPLES[name]:
+        assert example in shown
+        words = shlex.split(example)
+        assert words[: 1 + len(name.split())] == ["clinometer", *name.split()]
+        context = COMMANDS[name].make_context(name, words[1 + len(name.split()) :])
+        assert not context.args
+    assert EXAMPLES.keys() == COMMANDS.keys()
+
+
+def test_every_status_is_documented():
+    from clinometer.cli.app import STATUS
+    from clinometer.cli.results import STATUS as OF_GATES
+
+    assert EXIT_CODES.keys() == {0, 2, 130, STATUS, *OF_GATES.values()}
