@@ -26,7 +26,7 @@ def test_results_come_in_order_and_items_are_taken_when_there_is_room(threads):
 
 
 def test_several_threads_are_at_work_at_once():
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=600)
     assert len(list(mapped_by_threads(lambda item: together.wait(), range(3), 3))) == 3
 
 

@@ -73,13 +73,13 @@ def test_a_demonstration_is_added_to_what_is_served(runs, tmp_path):
 @pytest.mark.slow
 def test_it_serves_until_it_is_stopped(served):
     process, address = served()
-    page = httpx.get(address, timeout=60, follow_redirects=True)
+    page = httpx.get(address, timeout=600, follow_redirects=True)
     assert page.status_code == 200
     assert str(page.url).startswith(f"{address}/explore?run=")
-    assert "painter" in httpx.get(f"{address}/runs", timeout=60).text
+    assert "painter" in httpx.get(f"{address}/runs", timeout=600).text
     assert "server" not in page.headers
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) in (
+    assert process.wait(timeout=600) in (
         0,
         130,
     )  # the server may have ended by itself before the signal is raised again
@@ -91,9 +91,9 @@ def test_the_demonstration_is_there_to_rate(served):
     process, address = served("--demo")
     assert f"{address}/runs" in process.stdout.readline()
     assert "data/clinometer/ratings.sqlite (none yet)" in process.stdout.readline()
-    page = httpx.get(f"{address}/ratings", timeout=60).text
+    page = httpx.get(f"{address}/ratings", timeout=600).text
     assert "Demonstration: simulated raters" in page
-    shown = httpx.get(f"{address}/explore", timeout=60, follow_redirects=True)
+    shown = httpx.get(f"{address}/explore", timeout=600, follow_redirects=True)
     assert str(shown.url).startswith(f"{address}/explore?run=")
     assert "people-say" in shown.text
 
@@ -102,9 +102,9 @@ def test_the_demonstration_is_there_to_rate(served):
 def test_with_a_password_nothing_is_shown_without_it(served):
     _, address = served("--host", "0.0.0.0", CLINOMETER_PASSWORD="correct horse battery")
     address = address.replace("0.0.0.0", "127.0.0.1")
-    assert httpx.get(f"{address}/runs", timeout=60).status_code == 303
+    assert httpx.get(f"{address}/runs", timeout=600).status_code == 303
     token = {"Authorization": "Bearer correct horse battery"}
-    assert "painter" in httpx.get(f"{address}/runs", headers=token, timeout=60).text
+    assert "painter" in httpx.get(f"{address}/runs", headers=token, timeout=600).text
 
 
 def test_another_host_needs_a_password(runs):

@@ -141,3 +141,15 @@ def slowly(seconds: float) -> Callable[[int, dict[str, Any]], Answer]:
         return drawn(asked)
 
     return behaviour
+
+
+def together(count: int) -> Callable[[int, dict[str, Any]], Answer]:
+    """Answer the first requests once so many are there: fewer at a time would never end."""
+    all_there = threading.Barrier(count, timeout=600)
+
+    def behaviour(number: int, asked: dict[str, Any]) -> Answer:
+        if number <= count:
+            all_there.wait()
+        return drawn(asked)
+
+    return behaviour

@@ -63,7 +63,7 @@ def run(hub: HubServer, home: Path, *arguments: str, **environment: str) -> subp
     return subprocess.run(
         [sys.executable, *arguments],
         env=kept | {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"} | environment,
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from clinometer.errors import ModelError
 from clinometer.models.openai.images import load
 from clinometer.models.protocols import EditRequest
 from tests import quick
-from tests.models.image_server import ImageServer, drawn, error, slowly
+from tests.models.image_server import ImageServer, drawn, error, slowly, together
 from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
 
@@ -55,7 +55,7 @@ def test_the_image_and_the_prompt_are_sent_and_the_edit_comes_back():
 
 
 def test_requests_go_together_at_the_generations_pace():
-    with ImageServer(slowly(0.1)) as server:
+    with ImageServer(together(3)) as server:
         list(connect(server, concurrency=3).editor().edit(REQUESTS))
     assert server.most_at_once == 3
 

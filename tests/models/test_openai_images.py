@@ -15,7 +15,7 @@ from clinometer.models import GenerationRequest, load_generator
 from clinometer.models.openai.client import Pace, error_line
 from clinometer.models.openai.images import load
 from tests import quick
-from tests.models.image_server import ImageServer, drawn, error, png, slowly
+from tests.models.image_server import ImageServer, drawn, error, png, slowly, together
 from tests.toys import Eye, paint, toy_suite
 
 pytest.importorskip("openai")
@@ -71,7 +71,7 @@ def test_a_revised_prompt_is_kept():
 
 
 def test_several_requests_are_under_way_at_once_and_no_more():
-    with ImageServer(slowly(0.1)) as server:
+    with ImageServer(together(3)) as server:
         list(connect(server, concurrency=3).generate(REQUESTS))
     assert server.most_at_once == 3
 

@@ -446,7 +446,7 @@ def test_a_vllm_that_takes_no_schema_is_asked_in_words():
 
 def test_as_many_requests_are_under_way_as_were_allowed():
     """Each waits until two are there: one at a time would never end."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=600)
 
     def behaviour(number, asked):
         if number <= 2:

@@ -48,14 +48,14 @@ def server(stable_diffusion):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not running.started:
             assert thread.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.02)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         running.should_exit = True
-        thread.join(30)
+        thread.join(600)
         assert not thread.is_alive()
 
 

@@ -28,7 +28,7 @@ def send_half(unit):
 def test_half_a_result_is_not_awaited():
     engine, thread = LocalEngine(1), ThreadPoolExecutor(1)
     try:
-        first = thread.submit(lambda: next(iter(engine.map(Halved(), [(0,)])))).result(timeout=60)
+        first = thread.submit(lambda: next(iter(engine.map(Halved(), [(0,)])))).result(timeout=600)
         assert isinstance(first, Death)
     finally:
         thread.shutdown(wait=False)

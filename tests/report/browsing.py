@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+PATIENCE = 600_000
+"""Milliseconds until a page that does not come to what is waited for hangs; a busy machine takes many seconds."""
+
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 900}
 PAPER = {"width": 688, "height": 1000}  # A4 less the margins of the style sheet, at 96 pixels an inch
@@ -45,3 +54,24 @@ CLOSED = """
 () => [...document.querySelectorAll("details:not(.concept)")].filter((details) =>
   !details.lastElementChild.checkVisibility()).map((details) => details.textContent.trim().slice(0, 40))
 """
+
+
+@contextmanager
+def launched_chromium() -> Iterator[Browser]:
+    """Launch a Chromium whose pages wait for what a test waits for, however busy the machine is."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE)
+        make = browser.new_context
+
+        def new_context(**options: Any) -> BrowserContext:
+            context = make(**options)
+            context.set_default_timeout(PATIENCE)
+            return context
+
+        browser.new_context = new_context  # type: ignore[method-assign]
+        yield browser
+        browser.close()

@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import ReportInput
-from tests.report.browsing import CHROMIUM
+from tests.report.browsing import launched_chromium
 from tests.report.page import Page
 from tests.report.synthetic import report_input
 
@@ -33,9 +33,5 @@ def page(html: str) -> Page:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A Chromium for a module, not for a session: while it runs, no other test of the process may run a loop."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launched_chromium() as browser:
         yield browser
-        browser.close()

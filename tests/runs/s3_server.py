@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
     def _pass_on(self, body: bytes, befallen: str) -> None:
-        behind = http.client.HTTPConnection(*self.server.behind, timeout=30)
+        behind = http.client.HTTPConnection(*self.server.behind, timeout=600)
         behind.request(self.command, self.path, body, dict(self.headers.items()))
         answer = behind.getresponse()
         content = answer.read()

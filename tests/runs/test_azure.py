@@ -60,7 +60,7 @@ def place(tmp_path_factory):
 
 
 def wait_for(port):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -64,7 +64,7 @@ def test_it_is_waited_for(directory):
     first, second = lease(directory, 60), lease(directory, 60)
     first.acquire()
     threading.Timer(0.3, first.release).start()
-    second.acquire(wait=30)
+    second.acquire(wait=600)
     second.release()
 
 
@@ -110,7 +110,7 @@ def test_a_holder_that_comes_back_after_all_is_done_is_told_so(directory):
     asleep, awake = lease(directory), lease(directory)
     asleep.acquire()
     die(asleep)
-    awake.acquire(wait=5)
+    awake.acquire(wait=600)
     awake.release()
     with pytest.raises(RunLockedError, match=r"another has taken over \(a process that has ended since\)"):
         asleep.require_held()
@@ -137,7 +137,7 @@ def test_a_dead_holders_lease_ends(directory):
     die(first)
     with pytest.raises(RunLockedError):
         lease(directory, 60).acquire()
-    second.acquire(wait=5)
+    second.acquire(wait=600)
     second.release()
     assert files(directory) == []
 
@@ -146,7 +146,7 @@ def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
     asleep, awake = lease(directory), lease(directory)
     asleep.acquire()
     die(asleep)
-    awake.acquire(wait=5)
+    awake.acquire(wait=600)
     asleep._find_out_whether_lost()
     with pytest.raises(RunLockedError, match=r"this process was silent for 0\.3 s, and another has taken over"):
         asleep.require_held()
@@ -165,7 +165,7 @@ def test_a_holder_that_wakes_looks_before_it_writes(tmp_path, monkeypatch):
     with directory.locked():
         directory.write_bytes("x", b"first")
         successor = lease(directory)
-        successor.acquire(wait=5)
+        successor.acquire(wait=600)
         with pytest.raises(RunLockedError, match=r"silent for 0\.3 s, and another has taken over"):
             directory.write_bytes("x", b"second")
     assert directory.read_bytes("x") == b"first"
@@ -317,5 +317,5 @@ def test_a_sign_that_is_no_time_keeps_nobody_out_for_ever(directory):
     die(first)
     directory.write_bytes(f".leases/{token}.beat", b'{"time": NaN}')
     second = lease(directory)
-    second.acquire(wait=5)
+    second.acquire(wait=600)
     second.release()

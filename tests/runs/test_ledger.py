@@ -216,7 +216,7 @@ def test_two_processes_that_change_run_json_lose_nothing(tmp_path):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
+        process.join(600)
     assert Run(tmp_path).record["batch_size"] == 40
 
 

@@ -178,7 +178,7 @@ def test_a_missing_file_is_named(tmp_path):
 def _hold(path, held, release):
     with Directory(path).locked():
         held.set()
-        release.wait(30)
+        release.wait(600)
 
 
 def test_a_second_process_is_told_who_holds_the_directory(tmp_path):
@@ -187,12 +187,12 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path):
     process = context.Process(target=_hold, args=(tmp_path, held, release))
     process.start()
     try:
-        assert held.wait(30)
+        assert held.wait(600)
         with pytest.raises(RunLockedError, match=f"process {process.pid} on "), Directory(tmp_path).locked():
             pass
     finally:
         release.set()
-        process.join(30)
+        process.join(600)
     with Directory(tmp_path).locked():  # the lock goes with the process
         pass
 

@@ -21,7 +21,7 @@ class Witness:
 
 async def rate(url: str, invitation: str, witness: Witness) -> None:
     """Join and answer until the end, or until the server is gone."""
-    async with httpx.AsyncClient(base_url=url, timeout=30) as browser:
+    async with httpx.AsyncClient(base_url=url, timeout=600) as browser:
         try:
             await _rate(browser, invitation, witness)
         except httpx.HTTPError:

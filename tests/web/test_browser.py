@@ -1,6 +1,5 @@
 """The viewer as people meet it: a real server, a real Chromium, by keyboard, on a phone, in light and dark."""
 
-import os
 import re
 import shutil
 import threading
@@ -10,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from clinometer.web.app import create_app
 from clinometer.web.settings import ServerSettings
+from tests.report.browsing import launched_chromium
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE = {"width": 390, "height": 800}
 DESK = {"width": 1280, "height": 900}
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
@@ -42,10 +41,8 @@ def address(runs, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launched_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def serving(tmp_path, **settings):
 
 
 def connected(port, source="127.0.0.1", sent=b""):
-    one = socket.create_connection(("127.0.0.1", port), timeout=120, source_address=(source, 0))
+    one = socket.create_connection(("127.0.0.1", port), timeout=600, source_address=(source, 0))
     if sent:
         one.sendall(sent)
     return one

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 import time
 from itertools import pairwise
@@ -12,17 +10,17 @@ from itertools import pairwise
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from sqlalchemy import func, select
 
 import clinometer as cm
 from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Answer
 from clinometer.web.runs_index import id_of
+from tests.report.browsing import launched_chromium
 from tests.web.rating import make
 from tests.web.serving import client, serve
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
 WIDTHS_AND_COLOURS = [
@@ -36,10 +34,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def chromium():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launched_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +164,7 @@ def test_an_answer_that_did_not_arrive_survives_a_reload(joined, served):
     expect(page.locator("#saving")).to_contain_text("Not saved yet")
     page.unroute("**/rate/*")
     page.reload()
-    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=15_000)
+    expect(page.locator(".turn-head")).to_contain_text("1 of")
     assert count(served[0]) == before + 1
     page.reload()  # and once
     expect(page.locator(".turn-head")).to_contain_text("1 of")
@@ -183,7 +179,6 @@ def test_an_answer_waits_for_a_server_that_starts_anew(chromium, runs, tmp_path,
     server, address = serve(runs, url, tmp_path)
     context = chromium.new_context()
     page = context.new_page()
-    page.set_default_timeout(60_000)
     page.goto(f"{address}/join/{link}")
     page.get_by_role("button", name="I agree, begin").click()
     page.wait_for_url("**/rate/*")
@@ -194,7 +189,7 @@ def test_an_answer_waits_for_a_server_that_starts_anew(chromium, runs, tmp_path,
     if key == "lost":
         (tmp_path / "session.key").unlink()
     server, _ = serve(runs, url, tmp_path, port=address.rpartition(":")[2])
-    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=60_000)
+    expect(page.locator(".turn-head")).to_contain_text("1 of")
     context.close()
     server.kill()
     server.wait()
@@ -222,7 +217,7 @@ def test_a_cut_line_loses_nothing(joined, served):
     expect(page.locator("#saving")).to_contain_text("Not saved yet")
     assert count(served[0]) == before
     page.context.set_offline(False)
-    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=15_000)
+    expect(page.locator(".turn-head")).to_contain_text("1 of")
     assert count(served[0]) == before + 1
 
 
