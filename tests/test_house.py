@@ -29,6 +29,7 @@ def test_the_public_names():
         "gate",
         "import_counts",
         "import_images",
+        "mitigate",
         "model_card",
         "open_answers",
         "open_run",

@@ -16,6 +16,7 @@ from clinometer.api.runs import (
     score_run,
     verify_run,
 )
+from clinometer.mitigation import mitigate
 from clinometer.sweeps.sweep import Sweep
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "gate",
     "import_counts",
     "import_images",
+    "mitigate",
     "model_card",
     "open_answers",
     "open_run",

@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from clinometer._in_hand import run_directory, things_in_hand
 from clinometer._secrets import masked
-from clinometer.cli.audit import audit, sweep
+from clinometer.cli.audit import audit, mitigate, sweep
 from clinometer.cli.config import config, read_defaults, words_for
 from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
@@ -201,7 +201,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
     "card": card, "export": export, "import": import_, "classify": classify, "read": read, "questions": questions,
     "test": association_test,
-    "plan": plan, "suites": suites, "models": models, "sweep": sweep, "serve": serve,
+    "plan": plan, "suites": suites, "models": models, "sweep": sweep, "mitigate": mitigate, "serve": serve,
     "schema": schema, "config": config,
 }  # fmt: skip
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
@@ -240,6 +240,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "suites": ("clinometer suites", "clinometer suites mcas --json"),
     "models": ("clinometer models", "clinometer models reference"),
     "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
+    "mitigate": (
+        "clinometer mitigate reference --method balanced --out balanced",
+        "clinometer mitigate openai:gpt-image-1 --method prompt --out words",
+    ),
     "serve": ("clinometer serve runs", "clinometer serve runs --port 0 --demo"),
     "schema": ("clinometer schema",),
     "config": ("clinometer config", "clinometer config audit --images 5"),

@@ -1,4 +1,4 @@
-"""``clinometer audit`` and ``clinometer sweep``: one audit, or a grid of them, and what a sweep prints."""
+"""``clinometer audit`` and ``clinometer sweep``: one audit, or a grid of them; and ``clinometer mitigate``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from clinometer.cli.options import (
+    DeviceOption,
     EngineOption,
     RetryFailedOption,
     WorkersOption,
@@ -167,3 +168,79 @@ def audit_grid(axes: Mapping[str, Sequence[Any]], out: str | None, common: Mappi
         swept = api.sweep(grid, out, progress=progress, **run)
     print_sweep(swept)
     end_sweep(swept)
+
+
+def mitigate(
+    model: Annotated[str, typer.Argument(help="As an audit takes it: reference, a pipeline directory, a hub id.")],
+    method: Annotated[
+        str,
+        typer.Option(help="prompt, balanced, projection, unconditional, steering, lora, or a plug-in's name."),
+    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="The directory to write; not there yet, or empty.")],
+    suite: Annotated[
+        str, typer.Option("--suite", "-s", help="A suite of study leaning: its groups, and concepts to learn from.")
+    ] = "reference",
+    target: Annotated[
+        str | None,
+        typer.Option(help="The groups' shares: man=0.5,woman=0.5. [default: the groups compared, all alike]"),
+    ] = None,
+    gate: Annotated[str, typer.Option(help="words spares prompts that name a group; none changes all.")] = "words",
+    concepts: Annotated[
+        str | None, typer.Option(help="Concepts to learn from: a number of each category, or names. [default: all]")
+    ] = None,
+    word: Annotated[
+        list[str] | None, typer.Option(help="How a group is named in a prompt: man=male. Repeatable.")
+    ] = None,
+    intervention: Annotated[
+        str | None, typer.Option(help="Of prompt: the text, with {prompt} or {subject} in it. [default: ENTIGEN's]")
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Of projection (1000), unconditional and steering (1). [default: those]")
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="Images of each prompt that a method draws. [default: the method's]")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", "-e", help="Reads what unconditional and lora draw. [default: reference]")
+    ] = None,
+    training_steps: Annotated[int | None, typer.Option(min=1, help="Of lora. [default: 60]")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of lora. [default: 0.002]")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
+    guidance_scale: Annotated[
+        float | None, typer.Option("--guidance", help="Guidance scale. [default: the model's]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="What is drawn follows from it, and which image is of which group.")] = 0,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make of a model one that is to lean less, with a card. Audits of both say whether it does."""
+    from clinometer import api
+
+    console = Console(soft_wrap=True)
+    settings = {"intervention": intervention, "strength": strength, "images": images, "encoder": encoder,
+                "training_steps": training_steps, "learning_rate": learning_rate}  # fmt: skip
+    shares = None if target is None else {name: _share(value) for name, value in _named("target", target.split(","))}
+    made = api.mitigate(
+        model, method, out, suite=suite, target=shares, gate=gate, concepts=concepts, seed=seed,
+        words=dict(_named("word", word or [])), say=lambda line: console.print(plain_text(line)),
+        options=given_options(steps=steps, guidance_scale=guidance_scale, device=device), **settings,
+    )  # fmt: skip
+    console.print(f"Written: [bold]{plain_text(str(made.directory))}[/], with what was done in README.md")
+    measured = f"Measure it: clinometer audit {' '.join(made.options)}"
+    console.print(plain_text(measured))
+    files = sorted(str(path) for path in made.directory.rglob("*") if path.is_file())
+    tell("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])
+
+
+def _named(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Take NAME=VALUE apart."""
+    pairs = [text.partition("=") for text in texts]
+    if wrong := next((text for text, (name, sign, _) in zip(texts, pairs, strict=True) if not (name and sign)), None):
+        raise InvalidInputError(f"--{option}: found {wrong!r}, expected GROUP=VALUE")
+    return [(name.strip(), value.strip()) for name, _, value in pairs]
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInputError(f"--target: found {text!r}, expected a share such as 0.5") from error

@@ -287,7 +287,7 @@ class VerificationDocument(Document):
 
 
 class FilesDocument(Document):
-    """What was written: report, card, export, questions, ratings."""
+    """What was written: report, card, export, mitigate, questions, ratings."""
 
     kind: Literal["files"] = "files"
     of: str = Field(description="The command.")

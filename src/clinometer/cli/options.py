@@ -89,6 +89,12 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
         list[str] | None,
         _option(help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."),
     ],
+    "mitigation": Annotated[
+        str | None,
+        _option(
+            help="What `clinometer mitigate` wrote, for any model. [default: of the pipeline's directory]; or none."
+        ),
+    ],
     "lora_scale": Annotated[float | None, _option(help="How strongly. [default: 1]")],
     "safety_checker": Annotated[
         str | None, _option(help="keep, mark or off: the pipeline's own checker. [default: keep]")

@@ -34,6 +34,7 @@ from typing import Any, Final, TypeGuard, cast
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import reference
+from clinometer.models.mitigation import Reworded, read_mitigation
 from clinometer.models.protocols import Card, Encoder, Generator, Reader
 from clinometer.models.weights import describe, is_single_file, user_path
 
@@ -79,7 +80,7 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
         left out where it has not. An adapter with a parameter ``prefer`` decides itself what its model has; of any
         other, the parameters of its factory do.
     **options : what the adapter takes, such as ``steps``, ``guidance_scale``, ``device``, ``dtype``,
-        ``batch_size``.
+        ``batch_size``. ``mitigation`` is for all: where an adapter does not take it, its prompts are worded anew.
 
     Raises
     ------
@@ -93,7 +94,12 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
         if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
         adapter = _entry(GENERATORS, "diffusers"), spec
-    return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
+    worn = options.get("mitigation")
+    if worn in (None, "none") or takes_option(spec if _split(GENERATORS, spec) else "diffusers", "mitigation"):
+        return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
+    mitigation = read_mitigation(worn)[0]  # read first: a wrong file must not cost the loading
+    others = {name: value for name, value in options.items() if name != "mitigation"}
+    return cast(Generator, Reworded(cast(Generator, _build(*adapter, others | {"prefer": prefer or None})), mitigation))
 
 
 def takes_option(spec: str, name: str) -> bool:

@@ -119,7 +119,8 @@ def _model(run: Run) -> Any:
     card = run.model_card
     if run.record["origin"] != "generated":  # the hash is that of its images
         return card["name"]
-    return card.get("weights_sha256") or (card["name"], card.get("revision")), card["settings"].get("lora")
+    changes = [card["settings"].get(name) for name in ("lora", "mitigation")]
+    return card.get("weights_sha256") or (card["name"], card.get("revision")), changes
 
 
 def _place(out: str | os.PathLike[str] | None) -> tuple[Directory | None, str]:
@@ -205,6 +206,8 @@ def _drawing_words(run: Run) -> Iterator[str]:
         yield from ("--width", width, "--height", height)
     if settings.get("lora"):
         yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _typed(settings["lora"]["scale"]))
+    if settings.get("mitigation"):
+        yield from ("--mitigation", "DIRECTORY")
     if settings.get("portraits"):
         name = str(settings["portraits"]["name"])
         yield from ("--portraits", "reference" if name == REFERENCE_PORTRAITS else name)

@@ -190,7 +190,9 @@ def _finished(cell: PrintedCell, publication: Published, run: Run) -> PrintedCel
     """A cell with its difference, and with what is known of the printed number."""
     notes = [slip.said for slip in publication.slips if slip.holds(asdict(cell))]
     card = run.model_card
-    same = publication.models[cell.model].is_called(str(card["name"])) and not card["settings"].get("lora")
+    same = publication.models[cell.model].is_called(str(card["name"])) and not (
+        card["settings"].get("lora") or card["settings"].get("mitigation")
+    )
     if cell.model in (GIVEN, DRAWN):
         portraits = "portraits" in card["settings"]
         if portraits != (cell.model == GIVEN):

@@ -104,9 +104,9 @@ def recorded_departures(record: Mapping[str, Any]) -> list[Departure] | None:
 
 
 def is_papers_model(protocol: Protocol, card: Mapping[str, Any]) -> bool:
-    """Whether a model is one that the paper audited, as far as its name and a LoRA tell."""
+    """Whether a model is one that the paper audited, as far as its name, a LoRA and a mitigation tell."""
     named = any(model.is_called(str(card["name"])) for model in protocol.models)
-    return named and not card["settings"].get("lora")
+    return named and not (card["settings"].get("lora") or card["settings"].get("mitigation"))
 
 
 def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Departure]:
@@ -125,6 +125,7 @@ def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Depar
 def _of_model(protocol: Protocol, card: Mapping[str, Any]) -> Iterator[Departure]:
     if not is_papers_model(protocol, card):
         with_lora = " with a LoRA" if card["settings"].get("lora") else ""
+        with_lora += " with a mitigation" if card["settings"].get("mitigation") else ""
         yield Departure("model", " or ".join(m.label for m in protocol.models), f"{card['name']}{with_lora}")
     if card["settings"].get("negative_prompt"):
         yield Departure("negative_prompt", "none", repr(card["settings"]["negative_prompt"]))

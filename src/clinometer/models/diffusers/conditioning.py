@@ -14,6 +14,7 @@ from typing import Any
 
 from clinometer._torch import torch
 from clinometer.models.diffusers.backbone import network_of
+from clinometer.models.diffusers.mitigated import Mitigator
 
 _POOLED = ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds", "negative_pooled_prompt_embeds")
 ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {
@@ -94,13 +95,21 @@ class Conditioning:
     are drawn from it in float32 and then moved and rounded, so neither the device, nor the batch, nor its
     place in the batch can change them; a stochastic scheduler goes on drawing from the same generator.
 
-    torch's CPU generator uses the low 32 bits of a seed.
+    torch's CPU generator uses the low 32 bits of a seed. A ``mitigator`` words prompts anew and changes embeddings, and
+    is told which images the call is about to draw.
     """
 
     def __init__(
-        self, pipeline: Any, *, size: tuple[int, int] | None, guided: bool, negative_prompt: str | None
+        self,
+        pipeline: Any,
+        *,
+        size: tuple[int, int] | None,
+        guided: bool,
+        negative_prompt: str | None,
+        mitigator: Mitigator | None = None,
     ) -> None:
         self._negative_prompt = negative_prompt
+        self._mitigator = mitigator
         self._made_of = pipeline, size, guided
         self._embeddings: PromptEmbeddings | None = None
         self._latent_shape: tuple[int, ...] | None = None
@@ -117,19 +126,33 @@ class Conditioning:
         pipeline, size, as_now = self._made_of
         if guided == as_now:
             return self
-        return Conditioning(pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt)
+        return Conditioning(
+            pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt, mitigator=self._mitigator
+        )
+
+    def mitigated(self, mitigator: Mitigator) -> Conditioning:
+        """The same with what a mitigation does to each batch."""
+        pipeline, size, guided = self._made_of
+        return Conditioning(
+            pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt, mitigator=mitigator
+        )
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""
         generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
         # Some take one generator and no list of them; a batch then fails as a whole, and its images are drawn alone.
         arguments: dict[str, Any] = {"generator": generators if len(generators) > 1 else generators[0]}
+        asked, mitigator = prompts, self._mitigator
+        if mitigator is not None:
+            prompts = [mitigator.mitigation.worded(*each) for each in zip(asked, seeds, strict=True)]
         if self._embeddings is None:
             arguments["prompt"] = list(prompts)
             if self._negative_prompt is not None:
                 arguments["negative_prompt"] = [self._negative_prompt] * len(prompts)
             return arguments
         arguments |= self._embeddings(prompts)
+        if mitigator is not None:
+            mitigator.intervene(asked, seeds, arguments)
         if self._latent_shape is None:
             return arguments
         noise = [torch.randn(self._latent_shape, generator=generator, dtype=torch.float32) for generator in generators]

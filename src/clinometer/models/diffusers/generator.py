@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -35,6 +36,7 @@ from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 if TYPE_CHECKING:
+    from clinometer.models.diffusers.mitigated import Mitigator
     from clinometer.models.diffusers.prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
@@ -191,6 +193,12 @@ class DiffusersGenerator:
         if self.opened is None:
             raise ModelError(f"{self.card.name}: it was not loaded from a file, and its settings cannot change")
         return self.opened.generator(**settings)
+
+    def mitigated(self, mitigator: Mitigator) -> DiffusersGenerator:
+        """Return the same pipeline at the same settings, with what a mitigation does to each batch; for trials."""
+        other = copy(self)
+        other._conditioning = self._conditioning.mitigated(mitigator)
+        return other
 
     def denoiser(self) -> DiffusersDenoiser:
         """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.

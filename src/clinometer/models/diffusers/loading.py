@@ -26,6 +26,7 @@ from diffusers.utils import BaseOutput
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
+from clinometer.models.mitigation import find_mitigation, read_mitigation
 from clinometer.models.weights import (
     PICKLES,
     Source,
@@ -363,12 +364,15 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
         raise ModelError(
             f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
         ) from error
-    return {
+    card = {
         "name": source.name,
         "revision": source.revision,
         "weights_sha256": hash_files([file], file.parent),
         "scale": scale,
     }
+    if (made := find_mitigation(file.parent)) is not None:
+        card["mitigation"] = read_mitigation(made)[0].settings
+    return card
 
 
 def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:

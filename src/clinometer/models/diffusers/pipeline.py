@@ -25,6 +25,7 @@ from clinometer.models.diffusers.loading import (
     download,
     open_pipeline,
 )
+from clinometer.models.diffusers.mitigated import Mitigator
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
     CallSettings,
@@ -35,6 +36,7 @@ from clinometer.models.diffusers.settings import (
     scheduler_cards,
 )
 from clinometer.models.diffusers.single_file import checked_file, configuration_of, open_single_file
+from clinometer.models.mitigation import find_mitigation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -42,6 +44,7 @@ from clinometer.models.weights import (
     hash_files,
     is_single_file,
     locate,
+    user_path,
     weight_files,
 )
 
@@ -87,6 +90,7 @@ def load(
     offline: bool = False,
     trust_remote_code: str | None = None,
     model_config: str | None = None,
+    mitigation: str | None = None,
     name: str | None = None,
 ) -> DiffusersGenerator:
     """Load a diffusers pipeline from a directory, a safetensors file, or a hub id ``owner/name[@revision]``.
@@ -117,6 +121,8 @@ def load(
     offline : use the local cache only.
     trust_remote_code : the model's own name, where the code in its repository is trusted to run.
     model_config : for a safetensors file, the pipeline whose configuration it takes: a directory or a hub id.
+    mitigation : the directory or file that ``clinometer mitigate`` wrote; None takes the ``mitigation.json`` that lies
+        in the pipeline's directory, and ``none`` leaves it out.
     name : the name in the card, where the directory's own says too little.
 
     Raises
@@ -131,6 +137,7 @@ def load(
         _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
+    worn = user_path(mitigation) if mitigation not in (None, "none") else None
     if is_single_file(source):
         refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
         _require_absent(refused, "a single file has no such choice; leave it out")
@@ -148,6 +155,7 @@ def load(
             without=without,
         )
         origin = _origin([checkpoint, *connected_sources(checkpoint, offline)], variant, without)
+        worn = find_mitigation(checkpoint.path) if mitigation is None else worn
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
@@ -170,11 +178,21 @@ def load(
         further["safety_checker"] = keep_pictures(pipeline, source)
     if lora is not None:
         further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
+    mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256)
     placement.place(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )
     pipeline.set_progress_bar_config(disable=True)
-    opened = OpenedPipeline(pipeline, origin, name, chosen_device.type, further, compiled=compile)
+    opened = OpenedPipeline(
+        pipeline,
+        origin,
+        name,
+        chosen_device.type,
+        further,
+        compiled=compile,
+        defaults=dict if mitigator is None else mitigator.completed,
+        mitigator=mitigator,
+    )
     return opened.generator(**settings, batch_size=batch_size)
 
 
@@ -190,6 +208,7 @@ class OpenedPipeline:
     compiled : whether its network is compiled.
     defaults : settings of a call → the same, completed with what whoever loaded it takes for granted.
     batch_sizes : those that memory was found to hold, by the settings that say how much a batch takes.
+    mitigator : what a mitigation does to each batch.
     """
 
     pipeline: Any
@@ -200,6 +219,7 @@ class OpenedPipeline:
     compiled: bool = False
     defaults: Callable[[dict[str, Any]], dict[str, Any]] = dict
     batch_sizes: dict[Any, int] = field(default_factory=dict)
+    mitigator: Mitigator | None = None
 
     def generator(self, *, batch_size: int | None = None, **options: Any) -> DiffusersGenerator:
         """Draw with it at some settings; ``options`` are those of `chosen_settings`.
@@ -211,12 +231,19 @@ class OpenedPipeline:
         """
         settings, edits, negative_prompt = chosen_settings(self.pipeline, **self.defaults(options))
         recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
+        if self.mitigator is not None:
+            self.mitigator.require_guided(settings.guided)
+            recorded["mitigation"] = self.mitigator.mitigation.settings
         return DiffusersGenerator(
             self.pipeline,
             _card(self.origin, self.name, self.pipeline, recorded),
             call=settings.call,
             conditioning=Conditioning(
-                self.pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
+                self.pipeline,
+                size=settings.size,
+                guided=settings.guided,
+                negative_prompt=negative_prompt,
+                mitigator=self.mitigator,
             ),
             batch_size=batch_size or batch_bounds(self.device, settings.size, compiled=self.compiled),
             edit_call=edits.call,

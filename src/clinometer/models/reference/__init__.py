@@ -89,8 +89,9 @@ def planted_in(model_card: Mapping[str, Any]) -> Mapping[str, Mapping[str, float
 
     Only the weights that were planted have a planted truth, as they were: a name alone is not enough.
     """
-    is_planted = model_card["weights_sha256"] == card()["weights_sha256"] and not model_card["settings"].get("lora")
-    return planted() if is_planted else None
+    settings = model_card["settings"]
+    is_changed = settings.get("lora") or settings.get("mitigation")
+    return planted() if model_card["weights_sha256"] == card()["weights_sha256"] and not is_changed else None
 
 
 def readings_in(

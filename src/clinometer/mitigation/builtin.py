@@ -1,0 +1,224 @@
+"""The built-in methods: two of words, two of embeddings, one of cross-attention, and the LoRA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError, ModelError
+from clinometer.mitigation.making import Job, Made
+from clinometer.models import load_encoder
+from clinometer.models.protocols import GenerationRequest
+from clinometer.stats.association import unit_vectors
+
+INTERVENTION: Final = "{prompt} if all individuals can be {subject} irrespective of their %s"
+"""ENTIGEN's (Bansal et al. 2022, *How well can text-to-image generative models understand ethical natural language
+interventions?*)."""
+CHUANG: Final = 1000.0
+"""λ of the calibrated projection, as its authors set it for images."""
+SAMPLED: Final = 8
+"""Steps of the sampler while a LoRA is trained."""
+OFFSETS: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""Offsets that are tried for each prompt, in mean lengths of a token's embedding times the strength."""
+
+
+def prompt(job: Job) -> Made:
+    """Every prompt is followed by an ethical intervention: "… irrespective of their gender" (ENTIGEN)."""
+    axes = list(job.suite.axes or {})
+    attribute = " and ".join(axes) if axes else "gender" if {"man", "woman"} & set(job.target) else "group"
+    template = job.setting("intervention", INTERVENTION % attribute)
+    if "{prompt}" not in template and "{subject}" not in template:
+        raise InvalidInputError(
+            f"found {template!r}, expected a text with {{prompt}} or {{subject}} in it", field="intervention"
+        )
+    return Made("prompt", template=template)
+
+
+def balanced(job: Job) -> Made:
+    """A group is drawn at random for each image, by its seed, and put into the prompt (Fair Diffusion's way)."""
+    return Made("group in the prompt")
+
+
+def projection(job: Job) -> Made:
+    """The direction between the groups is projected out of the text embeddings, calibrated (Chuang et al. 2023)."""
+    import torch
+
+    pipeline = _encoding(job, "projection")
+    named = job.named()
+    differences = []
+    for concept in job.prompts:
+        embeddings = torch.stack([_embedding(pipeline, named[group][concept]) for group in job.target])
+        apart = embeddings - embeddings.mean(dim=0)  # groups × tokens × d
+        differences.append(apart[:, apart.abs().amax(dim=(0, 2)) > 1e-6].mean(dim=1))
+    pairs = torch.cat(differences).double()
+    pairs = pairs / pairs.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    basis = torch.linalg.svd(pairs, full_matrices=False).Vh[: len(job.target) - 1]
+    identity = torch.eye(pairs.shape[1], dtype=pairs.dtype)
+    calibration = torch.linalg.inv(identity + job.setting("strength", CHUANG) / len(pairs) * pairs.T @ pairs)
+    matrix = (identity - basis.T @ basis) @ calibration
+    return Made(
+        "text embedding",
+        strength=job.setting("strength", CHUANG),
+        tensors={"projection": matrix.float()},
+        told={"pairs": len(pairs)},
+    )
+
+
+def unconditional(job: Job) -> Made:
+    """The unconditional embedding is moved along the groups' direction, by so much for each prompt (Stay Fair)."""
+    from clinometer.models.diffusers.mitigated import Mitigator
+
+    pipeline, generator = _encoding(job, "unconditional"), job.generator
+    if not generator.card.settings.get("guidance_scale", 0) > 1:
+        raise ModelError(
+            "method unconditional acts through guidance, and guidance is off; give --guidance above 1, as the model is "
+            "used with",
+            field="method",
+        )
+    first, *others = (_embedding(pipeline, job.groups[group].word) for group in job.target)
+    apart = first - sum(others) / len(others)
+    direction = apart / apart.norm(dim=-1, keepdim=True).clamp(min=1e-6)  # token by token
+    length = float(_embedding(pipeline, "").norm(dim=-1).mean()) * job.setting("strength", 1.0)
+    reader, n_images = _Reader(job), job.setting("images", 8)
+    distances: dict[str, dict[float, float]] = {}
+    for concept, asked in job.prompts.items():
+        distances[concept] = {}
+        for offset in OFFSETS:
+            trial = job.tried("unconditional embedding", offsets={asked: offset * length})
+            moved = generator.mitigated(Mitigator(pipeline, trial, {"direction": direction}))
+            distances[concept][offset] = _distance(reader.shares(moved, asked, n_images), job.target)
+        job.say(f"{concept}: " + ", ".join(f"{x:+g} is {d:.2f} off" for x, d in distances[concept].items()))
+    chosen = {concept: min(tried, key=lambda x: (tried[x], abs(x))) for concept, tried in distances.items()}
+    return Made(
+        "unconditional embedding",
+        strength=job.setting("strength", 1.0),
+        offsets={job.prompts[concept]: offset * length for concept, offset in chosen.items()},
+        tensors={"direction": direction},
+        told={
+            "distances": {name: {f"{x:+g}": round(d, 3) for x, d in of.items()} for name, of in distances.items()},
+            "images": n_images,
+        },
+    )
+
+
+def steering(job: Job) -> Made:
+    """Cross-attention is steered to a group that the image's seed draws, behind a gate (EquiSteer)."""
+    import torch
+
+    from clinometer.models.diffusers.mitigated import cross_attentions, network_with_attention
+
+    network = network_with_attention(job.pipeline("steering"), "steering")
+    layers, step = cross_attentions(network), [-1]
+    sums: dict[tuple[str, int], torch.Tensor] = {}  # layer, step → mean over pixels and images
+    times: list[float] = []
+
+    def begin(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        step[0] += 1
+        times.append(float(torch.as_tensor(named["timestep"] if "timestep" in named else arguments[1]).flatten()[0]))
+
+    def note(layer: str, output: torch.Tensor, n: int) -> None:
+        conditional = output[len(output) - n :].float()  # of a guided call the second half
+        sums[layer, step[0]] = sums.get((layer, step[0]), 0) + conditional.mean(dim=1).sum(dim=0).cpu()
+
+    named, n_images = job.named(), job.setting("images", 2)
+    means: dict[str, dict[tuple[str, int], torch.Tensor]] = {}
+    for group, prompts in named.items():
+        means[group], drawn = {}, 0
+        for number, asked in enumerate(prompts.values()):
+            requests = [GenerationRequest(f"{number}/{i}", asked, job.seed + i) for i in range(n_images)]
+            job.generator.batch_size = n_images
+            hooks = [network.register_forward_pre_hook(begin, with_kwargs=True)]
+            hooks += [
+                layer.register_forward_hook(lambda *call, name=name: note(name, call[-1], n_images))
+                for name, layer in layers.items()
+            ]
+            step[0], drawn = -1, drawn + n_images
+            times.clear()
+            list(job.generator.generate(requests))
+            for hook in hooks:
+                hook.remove()
+        means[group] = {key: total / drawn for key, total in sums.items()}
+        sums.clear()
+        job.say(f"{group}: {drawn} images under {len(prompts)} prompts that name it")
+    tensors = {"timesteps": torch.tensor(times)}
+    for name in layers:
+        steps = torch.stack(
+            [torch.stack([means[group][name, at] for group in job.target]) for at in range(len(times))]
+        )  # steps × groups × channels
+        tensors[f"middles/{name}"] = steps.mean(dim=1)
+        tensors[f"apart/{name}"] = steps - steps.mean(dim=1, keepdim=True)
+    return Made("cross-attention", strength=job.setting("strength", 1.0), tensors=tensors, told={"images": n_images})
+
+
+def lora(job: Job) -> Made:
+    """A LoRA is trained by the leaning of its images, so that they follow the target (Shen et al. 2024)."""
+    import importlib.util
+
+    from clinometer.mitigation.lora import ImageReader, LoraSettings, train
+
+    if importlib.util.find_spec("peft") is None:
+        raise ModelError("method lora needs the package peft; install it with `pip install peft`", field="method")
+    pipeline = _encoding(job, "lora")
+    if len(job.target) != 2:
+        told = ", ".join(job.target)
+        raise InvalidInputError(f"found {told}; a LoRA learns to tell two groups apart, so name two", field="target")
+    named = [asked for prompts in job.named().values() for asked in prompts.values()]
+    attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
+    wished = {"steps": "training_steps", "learning_rate": "learning_rate"}
+    given = {ours: job.settings[theirs] for ours, theirs in wished.items() if job.settings.get(theirs) is not None}
+    state, told = train(
+        pipeline,
+        ImageReader.of(job.setting("encoder", "reference")),
+        prompts=job.prompts,
+        named=[*named, *(asked for prompts in attributes.values() for asked in prompts)],
+        attributes={group: attributes[group] for group in job.target},
+        words={group: job.suite.groups[group].words for group in job.target},
+        shares=job.target,
+        sampler_steps=SAMPLED,
+        settings=LoraSettings(seed=job.seed, **given),
+        say=job.say,
+    )
+    return Made("weights", lora=state, told=told)
+
+
+def _encoding(job: Job, method: str) -> Any:
+    """Return the pipeline of a model that is guided by one text encoder."""
+    from clinometer.models.diffusers.mitigated import require_embeddings
+
+    pipeline = job.pipeline(method)
+    require_embeddings(pipeline, method)
+    return pipeline
+
+
+def _embedding(pipeline: Any, text: str) -> Any:
+    """Encode a text as the network reads it, (tokens × d)."""
+    import torch
+
+    with torch.no_grad():
+        return pipeline.encode_prompt(text, pipeline._execution_device, 1, False)[0][0].float().cpu()
+
+
+def _distance(shares: np.ndarray, target: Mapping[str, float]) -> float:
+    """Mean absolute distance of shares from the target."""
+    return float(np.abs(shares - np.array(list(target.values()))).mean())
+
+
+class _Reader:
+    """Draws few images of prompts, and reads each as the group whose words it is nearest to."""
+
+    def __init__(self, job: Job) -> None:
+        self._seed = job.seed
+        self._encoder: Any = load_encoder(job.setting("encoder", "reference"))
+        words = [self._encoder.encode_texts(list(job.suite.groups[group].words)) for group in job.target]
+        self._words = np.stack([unit_vectors(np.asarray(each)).mean(axis=0) for each in words])
+
+    def shares(self, generator: Any, asked: str, n: int) -> np.ndarray:
+        """Return the share of each group of the target in ``n`` images of a prompt."""
+        requests = [GenerationRequest(str(i), asked, self._seed + i) for i in range(n)]
+        images = [result.image for result in generator.generate(requests) if result.image is not None]
+        if not images:
+            raise ModelError(f"no image of {asked!r} could be drawn, so nothing can be chosen by images")
+        nearest = (unit_vectors(np.asarray(self._encoder.encode_images(images))) @ self._words.T).argmax(axis=1)
+        return np.bincount(nearest, minlength=len(self._words)) / len(nearest)

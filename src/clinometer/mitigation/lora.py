@@ -1,0 +1,357 @@
+"""A LoRA of the denoising network, trained so that each concept's images follow a target distribution over two groups.
+
+The leaning of an image is the image part of MCAS, ``s = II + ITA``, of that image alone, with its gradient
+(:func:`clinometer.metrics.mcas`). What is learned follows Shen et al. (2024, *Finetuning text-to-image diffusion models
+for fairness*):
+
+- **Distribution alignment.** Of n images of a concept, sorted by leaning, the k furthest to group a are to be of a and
+  the others of b, which changes the fewest. k is binomial with the target's share, so image r is to be of a with
+  probability ``P(k > r)``; one for which neither group has 80 % is left as it is. The loss is the cross-entropy of
+  ``s / scale``, ``scale`` making the groups' own images lie at ±`SHARPNESS`.
+- **Direct fine-tuning, adjusted.** Images are drawn without a gradient by the model's own sampler. The gradient at the
+  finished latents is given to the network's estimate of them at some of the steps, each by itself: the chain from step
+  to step, whose gradient explodes, is left out. It takes the memory of one step.
+- **Preservation.** An image's embedding is to stay what it was without the LoRA, but for the direction between the
+  groups; and under prompts that name a group the network is to answer as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import scipy
+
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.metrics import mcas
+from clinometer.models import reference
+from clinometer.models.weights import user_path
+
+SHARPNESS: Final = 3.0
+CERTAIN: Final = 0.8
+"""From this probability on an image is to be of one group."""
+NOT_FINITE: Final = "nothing was written; train in float32, or with a smaller learning rate"
+TARGETS: Final = ("to_q", "to_k", "to_v", "to_out.0")
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """How a LoRA is trained.
+
+    Attributes
+    ----------
+    steps, batch : steps of the optimizer, and images of a concept in each; ``concepts`` of them a step.
+    rank, learning_rate : of the LoRA, and of AdamW.
+    through : of the sampler's steps, how many get the gradient, drawn at random.
+    keep, keep_named : weights of the two parts that preserve.
+    seed : which noise and which concepts.
+    """
+
+    steps: int = 60
+    batch: int = 12
+    concepts: int = 2
+    rank: int = 8
+    learning_rate: float = 2e-3
+    through: int = 3
+    keep: float = 1.0
+    keep_named: float = 10.0
+    seed: int = 0
+
+
+@dataclass
+class ImageReader:
+    """A CLIP whose embeddings of images and words keep their gradient."""
+
+    model: Any
+    tokenizer: Any
+    size: int
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    @classmethod
+    def of(cls, spec: str) -> ImageReader:
+        """Load ``reference`` or a directory with a CLIP of transformers.
+
+        Raises
+        ------
+        ModelError
+            It is not one.
+        """
+        from transformers import AutoTokenizer, CLIPImageProcessor, CLIPModel
+
+        place = reference.clip_path() if spec == "reference" else user_path(spec)
+        try:
+            model = CLIPModel.from_pretrained(place, local_files_only=True).eval().requires_grad_(False)
+            processor = CLIPImageProcessor.from_pretrained(place, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
+        except Exception as error:  # many kinds
+            raise ModelError(
+                f"found {spec!r}, and a LoRA learns from 'reference' or a directory with a CLIP of transformers",
+                field="encoder",
+            ) from error
+        mean, std = (torch.tensor(values)[:, None, None] for values in (processor.image_mean, processor.image_std))
+        return cls(model, tokenizer, int(model.config.vision_config.image_size), mean, std)
+
+    def images(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Embed pictures in [−1, 1], n × 3 × height × width; unit vectors."""
+        resized = torch.nn.functional.interpolate(
+            pictures.float(), size=(self.size, self.size), mode="bilinear", antialias=True, align_corners=False
+        )
+        if not bool(torch.isfinite(resized).all()):
+            raise ModelError(f"a picture holds values that are not finite, so the loss is not a number; {NOT_FINITE}")
+        pixels = ((resized.clamp(-1, 1) + 1) / 2 - self.mean.to(resized)) / self.std.to(resized)
+        return torch.nn.functional.normalize(_vectors(self.model.get_image_features(pixel_values=pixels)), dim=-1)
+
+    def words(self, words: Sequence[str]) -> torch.Tensor:
+        """Embed words; unit vectors."""
+        tokens = self.tokenizer(list(words), padding=True, return_tensors="pt")
+        with torch.no_grad():
+            return torch.nn.functional.normalize(_vectors(self.model.get_text_features(**tokens)), dim=-1)
+
+
+def _vectors(output: Any) -> torch.Tensor:
+    vectors: torch.Tensor = getattr(output, "pooler_output", output)
+    return vectors
+
+
+@dataclass
+class Sampler:
+    """A pipeline's own way from noise to images, whose steps are kept; without guidance, as a LoRA learns best."""
+
+    pipeline: Any
+    steps: int
+    rng: torch.Generator
+    texts: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def text(self, prompts: Sequence[str]) -> torch.Tensor:
+        """Encode prompts, each once."""
+        for prompt in set(prompts) - self.texts.keys():
+            with torch.no_grad():
+                self.texts[prompt] = self.pipeline.encode_prompt(prompt, self.pipeline.device, 1, False)[0]
+        return torch.cat([self.texts[prompt] for prompt in prompts])
+
+    def noise(self, n: int) -> torch.Tensor:
+        """Draw first latents."""
+        network = self.pipeline.unet
+        side = network.config.sample_size
+        return torch.randn(n, network.config.in_channels, side, side, generator=self.rng)
+
+    @torch.no_grad()
+    def draw(
+        self, prompts: Sequence[str], noise: torch.Tensor, seed: int, rows: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, list[tuple[Any, torch.Tensor]]]:
+        """Draw latents without a gradient, and keep what the network was asked: (latents, [(t, its input)]).
+
+        ``rows`` : of the batch, those that are drawn; each from the noise that it has in the whole batch.
+        """
+        scheduler, asked = self.pipeline.scheduler, []
+        rows = torch.ones(len(prompts), dtype=torch.bool) if rows is None else rows
+        text = self.text(prompts)[rows]
+        scheduler.set_timesteps(self.steps)
+        rngs = [torch.Generator().manual_seed(seed + int(row)) for row in rows.nonzero()]  # a sampler's own noise
+        latents = (noise * scheduler.init_noise_sigma)[rows]
+        for t in scheduler.timesteps:
+            given = scheduler.scale_model_input(latents, t)
+            asked.append((t, given))
+            answer = self.pipeline.unet(given, t, encoder_hidden_states=text).sample
+            latents = scheduler.step(answer, t, latents, generator=rngs).prev_sample
+        return latents, asked
+
+    def decode(self, latents: torch.Tensor) -> torch.Tensor:
+        """Decode latents to pictures in [−1, 1]."""
+        pictures: torch.Tensor = self.pipeline.vae.decode(latents / self.pipeline.vae.config.scaling_factor).sample
+        return pictures
+
+    def towards(self, t: Any, answer: torch.Tensor) -> torch.Tensor:
+        """Return the part of the finished latents that the network's answer at a step gives, up to its size."""
+        kind = self.pipeline.scheduler.config.prediction_type
+        alpha = self.pipeline.scheduler.alphas_cumprod[int(t)].to(answer)
+        return {"epsilon": -answer, "v_prediction": -((1 - alpha) ** 0.5) * answer, "sample": answer}[kind]
+
+
+def assigned(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Say which of n images, sorted by leaning to group a, are to be of a, and how sure that is.
+
+    Returns
+    -------
+    (n,) 1 for a and 0 for b, and (n,) weights: the probability of that group, 0 below `CERTAIN`.
+
+    Examples
+    --------
+    >>> [array.round(2).tolist() for array in assigned(4, 0.5)]
+    [[1.0, 1.0, 0.0, 0.0], [0.94, 0.0, 0.0, 0.94]]
+    """
+    of_a = scipy.stats.binom.sf(np.arange(n), n, share)  # k > r
+    sure = np.maximum(of_a, 1 - of_a)
+    return (of_a > 0.5).astype(np.float64), np.where(sure >= CERTAIN, sure, 0.0)
+
+
+@dataclass
+class _Leaning:
+    """The leaning of each image by itself, against images and words of two groups."""
+
+    images_a: torch.Tensor
+    images_b: torch.Tensor
+    texts_a: torch.Tensor
+    texts_b: torch.Tensor
+
+    def __post_init__(self) -> None:
+        """Measure the groups' own images: the ends of the scale.
+
+        Raises
+        ------
+        ModelError
+            The encoder does not tell them apart.
+        """
+        self.ends = [round(float(self._scores(images).mean()), 4) for images in (self.images_a, self.images_b)]
+        self.apart = torch.nn.functional.normalize((self.images_a.mean(0) - self.images_b.mean(0))[None], dim=-1)
+        if not self.ends[0] > self.ends[1]:
+            raise ModelError("the encoder does not tell the groups' own images apart; a LoRA cannot learn from it")
+
+    def _scores(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """II + ITA of each image, (n × d) → (n,)."""
+        scores = mcas(target_images=embeddings[:, None], target_texts=None, **self._groups())
+        return scores.ii + scores.ita
+
+    def _groups(self) -> dict[str, torch.Tensor]:
+        return {name: getattr(self, name) for name in ("images_a", "images_b", "texts_a", "texts_b")}
+
+    def towards_a(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Return the log odds of group a that each image's leaning stands for."""
+        a, b = self.ends
+        return (self._scores(embeddings) - (a + b) / 2) / ((a - b) / 2) * SHARPNESS
+
+    def alike_otherwise(self, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        """Compare embeddings by their cosine, but for the direction between the groups."""
+        left = [x - (x @ self.apart.T) @ self.apart for x in (after, before)]
+        return torch.nn.functional.cosine_similarity(*left)
+
+
+def train(
+    pipeline: Any,
+    reader: ImageReader,
+    *,
+    prompts: Mapping[str, str],
+    named: Sequence[str],
+    attributes: Mapping[str, Sequence[str]],
+    words: Mapping[str, Sequence[str]],
+    shares: Mapping[str, float],
+    sampler_steps: int,
+    settings: LoraSettings,
+    say: Callable[[str], None],
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Train a LoRA of a Stable Diffusion pipeline; the pipeline is changed.
+
+    Parameters
+    ----------
+    prompts : concept → its neutral prompt.
+    named : prompts that name a group, under which the network is to answer as it did.
+    attributes, words : of groups a and b: prompts whose images stand for them, and words.
+    shares : what each is to have.
+    say : told each step's loss.
+
+    Returns
+    -------
+    The LoRA's weights, and what was measured: the losses.
+
+    Raises
+    ------
+    ModelError
+        A loss is not finite; the pipeline has no UNet.
+    """
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    (a, b), rng = shares, np.random.default_rng(settings.seed)
+    network = pipeline.unet
+    for part in (pipeline.vae, pipeline.text_encoder, network):
+        part.requires_grad_(False)
+    torch.manual_seed(settings.seed)
+    sampler = Sampler(pipeline, sampler_steps, torch.Generator().manual_seed(settings.seed))
+    groups, kept = _groups(sampler, reader, attributes, named, rng)
+    leaning = _Leaning(groups[a], groups[b], *(reader.words(words[group]) for group in (a, b)))
+    network.add_adapter(LoraConfig(r=settings.rank, lora_alpha=settings.rank, target_modules=list(TARGETS)))
+    weights = [each for each in network.parameters() if each.requires_grad]
+    optimizer, losses = torch.optim.AdamW(weights, lr=settings.learning_rate, weight_decay=0.0), []
+    names, n = list(prompts), settings.batch
+    is_a, sure = (torch.tensor(each) for each in assigned(n, shares[a]))
+    for step in range(settings.steps):
+        for group in optimizer.param_groups:  # down to a tenth
+            group["lr"] = settings.learning_rate * (1 - 0.9 * step / settings.steps)
+        chosen = [names[i] for i in rng.choice(len(names), min(settings.concepts, len(names)), replace=False)]
+        asked = [prompts[name] for name in chosen for _ in range(n)]
+        noise, seed = sampler.noise(len(asked)), int(rng.integers(2**31))
+        latents, steps = sampler.draw(asked, noise, seed)
+        network.disable_adapters()
+        half = torch.arange(len(asked)) % 2 == 0  # what half of the images were is enough to tell
+        with torch.no_grad():
+            before = reader.images(sampler.decode(sampler.draw(asked, noise, seed, half)[0]))
+        network.enable_adapters()
+        latents.requires_grad_(True)
+        after = reader.images(sampler.decode(latents))
+        towards = leaning.towards_a(after)
+        order = towards.detach().unflatten(0, (-1, n)).argsort(dim=1, descending=True).argsort(dim=1).flatten()
+        alike = leaning.alike_otherwise(after[half], before)
+        entropy = torch.nn.functional.binary_cross_entropy_with_logits(
+            towards, is_a[order].to(towards), reduction="none"
+        )
+        loss = (sure[order].to(towards) * entropy).mean() + settings.keep * (1 - alike).mean()
+        (gradient,) = torch.autograd.grad(loss, latents)
+        optimizer.zero_grad()
+        text = sampler.text(asked)
+        for at in rng.choice(len(steps), min(settings.through, len(steps)), replace=False):
+            t, given = steps[at]
+            answer = network(given, t, encoder_hidden_states=text).sample
+            (gradient * sampler.towards(t, answer)).sum().div(settings.through).backward()
+        held = settings.keep_named * _answers_differ(sampler, kept, n, rng)
+        held.backward()
+        total = float(loss.detach()) + float(held.detach())
+        if not np.isfinite(total):
+            raise ModelError(f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}")
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        losses.append(round(total, 4))
+        say(f"step {step + 1} of {settings.steps}: loss {total:.3f}, {float((towards > 0).float().mean()):.0%} {a}")
+    state = {f"unet.{name}": value.contiguous() for name, value in get_peft_model_state_dict(network).items()}
+    return state, {"losses": losses, "concepts": names, "leaning of the groups' images": leaning.ends}
+
+
+def _groups(
+    sampler: Sampler,
+    reader: ImageReader,
+    attributes: Mapping[str, Sequence[str]],
+    named: Sequence[str],
+    rng: np.random.Generator,
+) -> tuple[dict[str, torch.Tensor], tuple[list[str], torch.Tensor]]:
+    """Draw what stands for the groups: its embeddings; and latents under prompts that name a group, to hold fast."""
+    embeddings, latents = {}, []
+    for group, asked in attributes.items():
+        prompts = [prompt for prompt in asked for _ in range(4)]
+        drawn, _ = sampler.draw(prompts, sampler.noise(len(prompts)), int(rng.integers(2**31)))
+        with torch.no_grad():
+            embeddings[group] = reader.images(sampler.decode(drawn))
+    held = list(named)
+    for start in range(0, len(held), 16):
+        part = held[start : start + 16]
+        latents.append(sampler.draw(part, sampler.noise(len(part)), int(rng.integers(2**31)))[0])
+    return embeddings, (held, torch.cat(latents))
+
+
+def _answers_differ(
+    sampler: Sampler, kept: tuple[list[str], torch.Tensor], n: int, rng: np.random.Generator
+) -> torch.Tensor:
+    """Measure how far the network's answers under prompts that name a group are from what they were: a mean square."""
+    network, scheduler = sampler.pipeline.unet, sampler.pipeline.scheduler
+    rows = rng.integers(len(kept[0]), size=min(n, len(kept[0])))
+    clean, text = kept[1][rows], sampler.text([kept[0][row] for row in rows])
+    t = torch.tensor(rng.integers(scheduler.config.num_train_timesteps, size=len(rows)))
+    alpha = scheduler.alphas_cumprod[t].to(clean)[:, None, None, None]
+    noised = alpha**0.5 * clean + (1 - alpha) ** 0.5 * torch.randn(clean.shape, generator=sampler.rng)
+    network.disable_adapters()
+    with torch.no_grad():
+        before = network(noised, t, encoder_hidden_states=text).sample
+    network.enable_adapters()
+    return (network(noised, t, encoder_hidden_states=text).sample - before).square().mean()

@@ -1,0 +1,367 @@
+"""From a model, a method and a target to a directory that ``--model``, ``--lora`` or ``--mitigation`` takes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pydantic import ValidationError
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.models import load_generator, reference
+from clinometer.models.mitigation import FILE, IN_WORDS, TENSORS, Acts, GroupWords, Mitigation, made_for, with_group
+from clinometer.models.mitigation import write_mitigation as write_file
+from clinometer.models.registry import HUB_ID
+from clinometer.models.weights import file_hash, locate, user_path
+from clinometer.suites import load_suite
+from clinometer.suites.leaning import LeaningSuite
+
+GROUP: Final = "clinometer.mitigations"
+LORA_FILE: Final = "pytorch_lora_weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a method is asked.
+
+    Attributes
+    ----------
+    model, options : the model as ``--model`` names it, and what its adapter is given.
+    suite : its groups say who is named how, and which images stand for them.
+    target : the share that each group is to have.
+    groups : how each group of the suite is named.
+    prompts : concept → its neutral prompt; those that the method may learn from.
+    seed : what it draws follows from it.
+    settings : further wishes, by name: ``strength``, ``images``, ``intervention``, ``encoder``, ``training_steps``,
+        ``learning_rate``; None is the method's own.
+    say : told how far it is.
+    """
+
+    model: str
+    options: Mapping[str, Any]
+    suite: LeaningSuite
+    target: Mapping[str, float]
+    groups: Mapping[str, GroupWords]
+    prompts: Mapping[str, str]
+    seed: int
+    settings: Mapping[str, Any]
+    say: Callable[[str], None]
+
+    def setting(self, name: str, default: Any) -> Any:
+        """Return what was wished for, or the default."""
+        value = self.settings.get(name)
+        return default if value is None else value
+
+    @cached_property
+    def generator(self) -> Any:
+        """The model, loaded when it is asked for: what acts on words needs none."""
+        return load_generator(self.model, **self.options)
+
+    def pipeline(self, method: str) -> Any:
+        """Return the model's pipeline of diffusers.
+
+        Raises
+        ------
+        ModelError
+            It has none.
+        """
+        if not hasattr(self.generator, "pipeline"):
+            raise ModelError(f"{self.model}: method {method} needs a pipeline of diffusers; use prompt or balanced")
+        return self.generator.pipeline
+
+    def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
+        """Make a record for a trial: with the target and the groups of the job, and without a gate."""
+        record: dict[str, Any] = {"method": "trial", "acts_on": acts_on, "made_for": {}, "gate": "none"}
+        return _checked(**record, target=self.target, groups=self.groups, seed=self.seed, **fields)
+
+    def named(self) -> dict[str, dict[str, str]]:
+        """Put each group of the target into each concept's prompt: group → concept → prompt."""
+        return {
+            group: {concept: with_group(prompt, self.groups[group]) for concept, prompt in self.prompts.items()}
+            for group in self.target
+        }
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a method made: where it acts, and what is written.
+
+    ``tensors`` lie beside ``mitigation.json``; ``lora`` is the state of a LoRA; ``told`` is what it was made of, for
+    the card.
+    """
+
+    acts_on: Acts
+    template: str = ""
+    strength: float = 1.0
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+    lora: Mapping[str, Any] | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+
+Method: TypeAlias = Callable[[Job], Made]
+
+
+@dataclass(frozen=True)
+class Mitigated:
+    """A mitigation that was written: its record, its directory, and the options by which an audit takes it."""
+
+    mitigation: Mitigation
+    directory: Path
+    options: tuple[str, ...]
+
+
+def methods() -> dict[str, str]:
+    """Name the methods that are installed, each with what it does: the first line of its docstring."""
+    found = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found[point.name] = (inspect.getdoc(point.load()) or "").partition("\n")[0]
+        except Exception as error:  # a plug-in that cannot be imported is named all the same
+            found[point.name] = f"cannot be imported: {error}"
+    return found
+
+
+def _method(name: str) -> Method:
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        way_out = did_you_mean(name, points) or f"expected one of {', '.join(sorted(points))}"
+        raise InvalidInputError(f"found {name!r}; {way_out}", field="method")
+    try:
+        method: Method = points[name].load()
+    except Exception as error:  # importing a package runs it
+        raise ModelError(f"plug-in {name!r} ({points[name].value}) cannot be imported: {error}") from error
+    return method
+
+
+def mitigate(
+    model: str,
+    method: str,
+    out: str | os.PathLike[str],
+    *,
+    suite: str | Path | LeaningSuite = "reference",
+    target: Mapping[str, float] | None = None,
+    concepts: int | Sequence[str] | str | None = None,
+    words: Mapping[str, str] | None = None,
+    gate: str = "words",
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    **settings: Any,
+) -> Mitigated:
+    """Make of a model one that leans less, as far as the method can, and write it to ``out``.
+
+    Parameters
+    ----------
+    model : as :func:`clinometer.audit` takes it, by name.
+    method : the name of an entry point of the group ``clinometer.mitigations``.
+    out : a directory that is not there, or empty.
+    suite : of study leaning; its groups are the model's groups, and its concepts what a method learns from.
+    target : group → share, which sum to 1; None is the two groups that the suite compares, or all its cells, alike.
+    concepts : fewer concepts to learn from, as in an audit; the others tell whether it holds beyond them.
+    words : group → the word that puts it into a prompt, where the suite's own will not do.
+    gate : ``words`` leaves prompts alone that name a group; ``none`` changes all.
+    seed : what is drawn follows from it, and which image is of which group.
+    options : what the model's adapter takes, such as ``steps``.
+    say : told how far it is.
+    **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``training_steps``, ``learning_rate``.
+
+    Raises
+    ------
+    InvalidInputError, SuiteError, ModelError
+        There is no such method; a target that does not sum to 1; a group without words; a suite of another study; a
+        model that the method cannot change; a loss that is not finite. Nothing is written then.
+    """
+    make = _method(method)
+    place = Path(out)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InvalidInputError(f"{place} is there already; name a directory that is not", field="out")
+    asked = _leaning_suite(suite)
+    learned = asked.with_options(concepts=_listed(concepts)) if concepts is not None else asked
+    groups = _groups(asked, words or {})
+    shares = dict(target) if target is not None else _uniform(asked)
+    given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
+    prompts = {each.name: each.prompt for each in learned.targets}
+    begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
+    _checked(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
+    job = Job(model, given, learned, shares, groups, prompts, seed, settings, say)
+    made = make(job)
+    is_lora = made.lora is not None
+    source = None if is_lora else _pipeline_place(model, given)
+    card = {"name": model} if made.acts_on in IN_WORDS else job.generator.card
+    partial = place.with_name(f".{place.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        if source is not None:
+            shutil.copytree(source, partial)
+        partial.mkdir(parents=True, exist_ok=True)
+        mitigation = _checked(
+            acts_on=made.acts_on, made_for=made_for(card), template=made.template, strength=made.strength,
+            offsets=dict(made.offsets), tensors_sha256=_written(made, partial), drawn_at=_drawn_at(model, given),
+            made_of=dict(made.told) | {"suite": asked.name, "concepts": list(prompts)}, **begun,
+        )  # fmt: skip
+        write_file(mitigation, partial)
+        options_of_audit = _options_of_audit(model, place, made, is_pipeline=source is not None)
+        (partial / "README.md").write_text(_card(mitigation, model, methods()[method], options_of_audit), "utf-8")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            place.rmdir()
+        partial.rename(place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Mitigated(mitigation, place, options_of_audit)
+
+
+def _checked(**fields: Any) -> Mitigation:
+    try:
+        return Mitigation(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = first["msg"].removeprefix("Value error, ")
+        name = str(first["loc"][0]) if first["loc"] else "target"
+        raise InvalidInputError(problem.removeprefix("target: "), field=name) from error
+
+
+def _listed(concepts: int | Sequence[str] | str) -> int | list[str]:
+    if isinstance(concepts, str):
+        return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
+    return concepts if isinstance(concepts, int) else list(concepts)
+
+
+def _leaning_suite(suite: str | Path | LeaningSuite) -> LeaningSuite:
+    loaded = load_suite(suite) if isinstance(suite, str | Path) else suite
+    if not isinstance(loaded, LeaningSuite):
+        raise SuiteError(
+            f"suite {loaded.name} is of study {loaded.study}, which has no neutral prompts; expected leaning"
+        )
+    return loaded
+
+
+def _uniform(suite: LeaningSuite) -> dict[str, float]:
+    """The groups that the suite compares, alike: its pair, or all cells of its axes."""
+    names = list(suite.groups) if suite.axis is None else [suite.axis.a, suite.axis.b]
+    return {name: 1 / len(names) for name in names}
+
+
+def _groups(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
+    """Find how each group is named: as asked, as an adjective of "person" in its prompts, by its name, or first."""
+    if unknown := [name for name in words if name not in suite.groups]:
+        raise InvalidInputError(f"found {unknown[0]!r}; {suite.name} has {', '.join(suite.groups)}", field="word")
+    groups = {}
+    for name, group in suite.groups.items():
+        prompts = " ".join(each.prompt.lower() for each in group.prompts)
+        adjectives = [word for word in group.words if f" {word.lower()} person" in f" {prompts}"]
+        word = words.get(name, next(iter([*adjectives, *({name} & set(group.words)), *group.words])))
+        if not word.strip():
+            raise InvalidInputError(f"group {name!r} has no word to name it by; give --word {name}=WORD", field="word")
+        word = re.sub(r"^an?\s+", "", word.strip())
+        adjective = f" {word.lower()} person" in f" {prompts}"
+        groups[name] = GroupWords(
+            word=word, adjective=adjective, names=tuple(dict.fromkeys([*group.words, word.partition(" with ")[0]]))
+        )
+    return groups
+
+
+def _drawn_at(model: str, options: Mapping[str, Any]) -> dict[str, float]:
+    """The steps and guidance that were asked for, or that the reference model was made for."""
+    made_at = reference.card()["defaults"] if model == "reference" else {}
+    own = {"steps": made_at.get("steps"), "guidance_scale": made_at.get("guidance")}
+    asked = {name: options.get(name, own[name]) for name in own}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _pipeline_place(model: str, options: Mapping[str, Any]) -> Path | None:
+    """Find the directory of a model that is a pipeline; None of a server's model, of one file, or of a plug-in's."""
+    spec = model.removeprefix("diffusers:")
+    if model == "reference":
+        return reference.pipeline_path()
+    if spec and user_path(spec).is_dir():
+        found = user_path(spec)
+    elif HUB_ID.fullmatch(spec):
+        from clinometer.models.diffusers.loading import download
+
+        variant, offline = options.get("variant"), bool(options.get("offline"))
+        found = locate(spec, lambda repository, revision: download(repository, revision, variant, offline)).path
+    else:
+        return None
+    if (found / FILE).is_file():
+        raise ModelError(f"{model} is mitigated already; start from the model that it was made of")
+    return found
+
+
+def _written(made: Made, folder: Path) -> str | None:
+    """Write tensors and a LoRA; return the hash of the tensors."""
+    if not (made.tensors or made.lora):
+        return None
+    from safetensors.torch import save_file
+
+    if made.lora:
+        save_file(dict(made.lora), folder / LORA_FILE)
+        return None
+    save_file({name: value.contiguous() for name, value in made.tensors.items()}, folder / TENSORS)
+    return file_hash(folder / TENSORS)
+
+
+def _options_of_audit(model: str, place: Path, made: Made, *, is_pipeline: bool) -> tuple[str, ...]:
+    if made.lora is not None:
+        return ("--model", model, "--lora", str(place))
+    return ("--model", str(place)) if is_pipeline else ("--model", model, "--mitigation", str(place))
+
+
+_PLAIN: Final = {
+    "pipeline": "Plain diffusers (`DiffusionPipeline.from_pretrained`) does not know `mitigation.json`: it loads this "
+    "directory as **the model before, unmitigated**. What is here acts only through clinometer.",
+    "lora": "The LoRA is one of diffusers' own: `pipeline.load_lora_weights(DIRECTORY)` takes it, and clinometer is "
+    "not needed to use it.",
+    "alone": "There are no weights here. clinometer words the prompts of any model by this file; nothing else reads "
+    "it.",
+}
+
+
+def _card(mitigation: Mitigation, model: str, method: str, options: Sequence[str]) -> str:
+    """Write the card: what was done, to what, how to use it, and what it does outside of clinometer."""
+    kind = "lora" if "--lora" in options else "alone" if "--mitigation" in options else "pipeline"
+    shares = ", ".join(f"{name} {share:.3g}" for name, share in mitigation.target.items())
+    gate = "prompts that name a group are left alone" if mitigation.gate == "words" else "none: all prompts are changed"
+    if mitigation.acts_on == "weights":
+        gate = "none in the weights; prompts that name a group were held fast while it was trained"
+    named = "; ".join(
+        f"{name} as “{group.word}”" for name, group in mitigation.groups.items() if name in mitigation.target
+    )
+    concepts = mitigation.made_of["concepts"]
+    return f"""---
+{f"base_model: {model}" if HUB_ID.fullmatch(model) else "library_name: clinometer"}
+tags: [clinometer, mitigation, {mitigation.method}]
+---
+
+# {mitigation.method}: {model}, mitigated
+
+{method}
+
+| | |
+|---|---|
+| acts on | {mitigation.acts_on} |
+| target | {shares} |
+| groups are named | {named} |
+| gate | {gate} |
+| strength | {mitigation.strength:g} |
+| made from | {len(concepts)} concepts of the suite {mitigation.made_of["suite"]}: {", ".join(concepts)} |
+| made for | {mitigation.made_for["name"]}, weights {mitigation.made_for.get("weights_sha256") or "any"} |
+
+Whether it works, and what else it changes, is not known before it is measured:
+
+    clinometer audit --model {model} --out runs/before
+    clinometer audit {" ".join(options)} --out runs/after
+    clinometer compare runs/before runs/after --mitigation
+
+{_PLAIN[kind]}
+"""

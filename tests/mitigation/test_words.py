@@ -1,0 +1,196 @@
+"""Mitigations of words: what they make of a prompt, what they spare, and what they refuse. Needs no model."""
+
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clinometer.errors import InvalidInputError, ModelError, ModelNotFoundError, SuiteError
+from clinometer.mitigation import Made, methods, mitigate
+from clinometer.mitigation import making as making_module
+from clinometer.models.mitigation import FILE, GroupWords, Mitigation, Reworded, read_mitigation
+from clinometer.models.protocols import GenerationRequest
+from clinometer.suites import load_suite
+from tests.toys import Painter
+
+GROUPS = {
+    "man": GroupWords(word="man", names=("man", "he", "his", "boy")),
+    "woman": GroupWords(word="woman", names=("woman", "she", "her", "girl", "wife")),
+    "nonbinary": GroupWords(word="non-binary", adjective=True, names=("non-binary", "they")),
+}
+
+
+def balanced(target=None, **fields):
+    return Mitigation(
+        method="balanced", acts_on="group in the prompt", made_for={"name": "toy"}, groups=GROUPS,
+        target=target or {"man": 0.5, "woman": 0.5}, **fields,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prompt", "spared"),
+    [
+        ("an image of a firefighter", False),
+        ("an image of a man", True),
+        ("two Women and a dog", True),
+        ("a nurse and her patient", True),
+        ("several wives", True),
+        ("a non-binary person", True),
+        ("an image of a human", False),  # "man" within another word
+        ("a manager in Manchester", False),
+        ("a theme park", False),
+        ("", False),
+    ],
+)
+def test_the_gate_knows_a_group_as_a_word_of_its_own(prompt, spared):
+    assert balanced().spares(prompt) is spared
+    assert not balanced(gate="none").spares(prompt)
+    if spared:
+        assert balanced().worded(prompt, 3) == prompt
+
+
+def test_every_prompt_of_a_suite_that_names_a_group_is_spared(tmp_path):
+    for name in ("reference", "mcas"):
+        suite = load_suite(name)
+        found = mitigate("openai:any", "balanced", tmp_path / name, suite=name).mitigation
+        for group in suite.groups.values():
+            assert all(found.spares(each.prompt) for each in group.prompts)
+        assert not any(found.spares(target.prompt) for target in suite.targets)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_an_image_is_of_the_group_that_its_seed_alone_draws(seed):
+    one, other = balanced(), balanced(seed=1)
+    assert one.group_of(seed) == one.group_of(seed) in one.target
+    assert balanced({"man": 0.0, "woman": 1.0}).group_of(seed) == "woman"
+    assert balanced({"man": 1.0, "woman": 0.0}).group_of(seed) == "man"
+    assert other.group_of(seed) in other.target
+
+
+def test_groups_come_as_often_as_the_target_says():
+    target = {"man": 0.2, "woman": 0.5, "nonbinary": 0.3}
+    drawn = Counter(balanced(target).group_of(seed) for seed in range(20_000))
+    for group, share in target.items():
+        assert drawn[group] / 20_000 == pytest.approx(share, abs=5 * (share * (1 - share) / 20_000) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("group", "prompt", "worded"),
+    [
+        ("nonbinary", "an image of a person running", "an image of a non-binary person running"),
+        ("man", "an image of an artist", "an image of a man artist"),
+        ("woman", "the pilot", "the woman pilot"),
+        ("woman", "doctors at work", "doctors at work, woman"),
+        ("man", "", ""),
+    ],
+)
+def test_a_group_is_put_before_what_the_prompt_is_of(group, prompt, worded):
+    assert balanced({group: 1.0}).worded(prompt, 0) == worded
+
+
+def test_an_intervention_repeats_what_the_prompt_is_of(tmp_path):
+    made = mitigate("openai:any", "prompt", tmp_path / "a").mitigation
+    assert made.worded("an image of a nurse", 1) == (
+        "an image of a nurse if all individuals can be a nurse irrespective of their gender"
+    )
+    own = mitigate("openai:any", "prompt", tmp_path / "b", intervention="{prompt}, diverse").mitigation
+    assert own.worded("nurses {subject}", 1) == "nurses {subject}, diverse"
+
+
+def test_any_generator_wears_a_mitigation_of_words_and_says_so():
+    painter, asked = Painter(), []
+    painter.generate = lambda requests: iter([asked.append(each.prompt) for each in requests])
+    painter.shown_requests = lambda request: [request.prompt]
+    worn = Reworded(painter, balanced({"man": 0.0, "woman": 1.0}))
+    list(worn.generate([GenerationRequest("1", "a pilot", 4), GenerationRequest("2", "a man", 5)]))
+    assert asked == ["a woman pilot", "a man"]
+    assert worn.shown_requests(GenerationRequest("1", "a pilot", 4)) == ["a woman pilot"]
+    assert worn.card.settings["mitigation"]["target"] == {"man": 0.0, "woman": 1.0}
+    assert worn.card.fingerprint != painter.card.fingerprint
+    assert not hasattr(worn, "editor")
+    with pytest.raises(ModelError, match=r"acts on the cross-attention, which \w+ does not show; use"):
+        Reworded(painter, balanced().model_copy(update={"acts_on": "cross-attention"}))
+
+
+def test_a_server_s_model_gets_a_file_of_words_and_a_card(tmp_path):
+    made = mitigate("openai:gpt-image-1", "balanced", tmp_path / "it")
+    assert sorted(path.name for path in made.directory.iterdir()) == ["README.md", FILE]
+    assert made.options == ("--model", "openai:gpt-image-1", "--mitigation", str(tmp_path / "it"))
+    card = (made.directory / "README.md").read_text()
+    assert "There are no weights here." in card
+    assert "| target | man 0.5, woman 0.5 |" in card
+    assert read_mitigation(made.directory)[0] == made.mitigation == read_mitigation(made.directory / FILE)[0]
+
+
+def test_crossed_groups_are_named_by_what_they_have_in_common(tmp_path):
+    made = mitigate("openai:any", "balanced", tmp_path / "it", suite="reference-intersections").mitigation
+    assert set(made.target.values()) == {0.25}
+    worded = {made.worded("an image of an artist", seed) for seed in range(40)}
+    assert "an image of a man artist with light skin" in worded
+    assert len(worded) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"target": {"man": 0.5, "woman": 0.6}}, InvalidInputError, "target: found man 0.5, woman 0.6, which sum to 1"),
+        ({"target": {"man": 1.5, "woman": -0.5}}, InvalidInputError, "expected shares from 0 to 1"),
+        ({"target": {"man": 0.5, "child": 0.5}}, InvalidInputError, "target: 'child' is no group with words"),
+        ({"words": {"man": " "}}, InvalidInputError, "word: group 'man' has no word to name it by; give --word"),
+        ({"words": {"men": "man"}}, InvalidInputError, "word: found 'men'; reference has man, woman, nonbinary"),
+        ({"gate": "classifier"}, InvalidInputError, "gate: Input should be 'words' or 'none'"),
+        ({"suite": "weat/6"}, SuiteError, "which has no neutral prompts; expected leaning"),
+        ({"concepts": "firefihter"}, SuiteError, "concepts: suite reference has no 'firefihter'; did you mean"),
+        ({"method": "balnced"}, InvalidInputError, "method: found 'balnced'; did you mean balanced"),
+        ({"method": "prompt", "intervention": "be fair"}, InvalidInputError, "intervention: found 'be fair'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said_and_nothing_is_written(options, error, words, tmp_path):
+    method = options.pop("method", "balanced")
+    with pytest.raises(error, match=words):
+        mitigate("openai:any", method, tmp_path / "it", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_holds_something_is_left_as_it_is(tmp_path):
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(InvalidInputError, match="is there already; name a directory that is not"):
+        mitigate("openai:any", "balanced", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"target": {"man": 0.4}}, "mitigation.json: target: found man 0.4, which sum to 0.4"),
+        ({"acts_on": "magic"}, "mitigation.json: acts_on: Input should be"),
+        ({"surprise": 1}, "mitigation.json: surprise: Extra inputs"),
+        ({"tensors_sha256": "0" * 64}, "mitigation.safetensors beside mitigation.json is missing"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused(change, words, tmp_path):
+    place = mitigate("openai:any", "balanced", tmp_path / "it").directory / FILE
+    place.write_text(json.dumps(json.loads(place.read_text()) | change))
+    with pytest.raises(ModelError, match=words):
+        read_mitigation(place)
+    with pytest.raises(
+        ModelNotFoundError, match=r"no mitigation.json there; give the directory that clinometer mitigate"
+    ):
+        read_mitigation(tmp_path)
+
+
+def test_a_plug_in_adds_a_method(tmp_path, monkeypatch):
+    def reversing(job):
+        """Every prompt is read backwards."""
+        assert list(job.prompts) == ["firefighter", "golfing"]
+        return Made("prompt", template="{prompt}, backwards", told={"by": "a plug-in"})
+
+    points = [SimpleNamespace(name="reversing", value="other:reversing", load=lambda: reversing)]
+    monkeypatch.setattr(making_module, "entry_points", lambda group: points)
+    assert methods() == {"reversing": "Every prompt is read backwards."}
+    made = mitigate("openai:any", "reversing", tmp_path / "it", concepts=1)
+    assert made.mitigation.made_of["by"] == "a plug-in"
+    assert "Every prompt is read backwards." in (made.directory / "README.md").read_text()

@@ -1,0 +1,210 @@
+"""Mitigations within a real, tiny pipeline: what they change, what they leave bit for bit, and what they refuse."""
+
+import json
+
+import numpy as np
+import pytest
+
+from clinometer._torch import torch
+from clinometer.errors import InvalidInputError, ModelError
+from clinometer.mitigation import Made, mitigate
+from clinometer.mitigation.lora import assigned
+from clinometer.models import load_generator
+from clinometer.models.diffusers.mitigated import steer
+from clinometer.models.mitigation import FILE
+from clinometer.models.protocols import GenerationRequest
+from tests.builders import tiny_stable_diffusion
+
+NEUTRAL, NAMED = "an image of a firefighter", "an image of an old woman"
+REQUESTS = [GenerationRequest(f"{n}", prompt, n) for n in range(3) for prompt in (NEUTRAL, NAMED)]
+CALL = {"steps": 2, "guidance_scale": 3.0}
+WISHES = {"projection": {}, "steering": {"images": 1}, "unconditional": {"images": 2}, "balanced": {}}
+
+
+def drawn(generator, requests=REQUESTS, batch=6):
+    generator.batch_size = batch
+    return [np.asarray(result.image).astype(int) for result in generator.generate(requests)]
+
+
+@pytest.fixture(scope="module")
+def before(stable_diffusion):
+    return drawn(load_generator(str(stable_diffusion), **CALL))
+
+
+@pytest.fixture(scope="module")
+def made(stable_diffusion, clip, tmp_path_factory):
+    """The tiny pipeline mitigated by each method that draws nothing but a few images."""
+    folder = tmp_path_factory.mktemp("mitigated")
+    return {
+        method: mitigate(
+            str(stable_diffusion), method, folder / method, concepts=1, options=CALL, encoder=str(clip), **wishes
+        )
+        for method, wishes in WISHES.items()
+    }
+
+
+@pytest.mark.parametrize("method", WISHES)
+def test_what_names_a_group_stays_bit_for_bit_and_what_is_neutral_changes(method, made, before):
+    generator = load_generator(str(made[method].directory))
+    after = drawn(generator)
+    for request, ours, theirs in zip(REQUESTS, after, before, strict=True):
+        if request.prompt == NAMED:
+            np.testing.assert_array_equal(ours, theirs)
+        elif method != "unconditional":  # the offset that is chosen may be none
+            assert (ours != theirs).any()
+    for one, together in zip(drawn(generator, batch=1), after, strict=True):
+        assert np.abs(one - together).max() <= 1  # neither the batch nor a place in it matters
+    assert generator.card.settings["mitigation"]["method"] == method
+    assert {name: generator.card.settings[name] for name in CALL} == CALL  # as it was made
+
+
+def test_a_pipeline_is_what_it_was_without_its_file(made, before, stable_diffusion):
+    import diffusers
+
+    left_out = load_generator(str(made["steering"].directory), mitigation="none", **CALL)
+    assert "mitigation" not in left_out.card.settings
+    assert all((a == b).all() for a, b in zip(drawn(left_out), before, strict=True))
+    plain = diffusers.DiffusionPipeline.from_pretrained(made["steering"].directory, safety_checker=None)
+    own = diffusers.DiffusionPipeline.from_pretrained(stable_diffusion, safety_checker=None)
+    for name, value in own.unet.state_dict().items():
+        torch.testing.assert_close(plain.unet.state_dict()[name], value, rtol=0, atol=0)
+    assert "loads this directory as **the model before" in (made["steering"].directory / "README.md").read_text()
+
+
+def test_a_drawn_group_is_the_prompt_that_names_it(made, stable_diffusion):
+    mitigation = made["balanced"].mitigation
+    worded = [GenerationRequest(each.id, mitigation.worded(each.prompt, each.seed), each.seed) for each in REQUESTS]
+    assert {request.prompt for request in worded} > {NAMED}
+    ours = drawn(load_generator(str(stable_diffusion), mitigation=str(made["balanced"].directory), **CALL))
+    theirs = drawn(load_generator(str(stable_diffusion), **CALL), worded)
+    assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+
+
+def test_the_projection_takes_the_direction_between_the_groups_out(made, stable_diffusion):
+    from safetensors.torch import load_file
+
+    projection = load_file(made["projection"].directory / "mitigation.safetensors")["projection"].double()
+    values = torch.linalg.svdvals(projection)
+    assert values[-1] < 1e-5 < 0.5 < values[0] <= 1 + 1e-6  # one direction less, and nothing grows
+    pipeline = load_generator(str(stable_diffusion)).pipeline
+    man, woman = (
+        pipeline.encode_prompt(f"an image of a {w} firefighter", "cpu", 1, False)[0] for w in ("man", "woman")
+    )
+    apart = (man - woman)[0].double()
+    apart = apart[apart.abs().amax(dim=1) > 1e-6].mean(dim=0)
+    assert (projection @ apart).norm() < 0.5 * apart.norm()
+
+
+def test_steering_moves_each_pixel_to_its_place_and_keeps_its_length():
+    rng = torch.Generator().manual_seed(0)
+    output = torch.randn(4, 9, 16, generator=rng, dtype=torch.float64)
+    means = torch.randn(3, 16, generator=rng, dtype=torch.float64)
+    apart = means - means.mean(dim=0)  # three groups, two dimensions between them
+    groups = torch.tensor([0, 1, 2, 1])
+    steered = steer(output, apart, means[groups])
+    torch.testing.assert_close(steered.norm(dim=-1), output.norm(dim=-1))
+    # directions between two groups are the same at all pixels, up to the length that is kept
+    before = output - output @ torch.linalg.pinv(apart) @ apart
+    moved = before + (means[groups] @ torch.linalg.pinv(apart) @ apart)[:, None]
+    expected = torch.nn.functional.normalize(moved, dim=-1) * output.norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(steered, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        steer(output, apart * 0.1, means[groups]), steered, rtol=1e-4, atol=1e-5
+    )  # the space alone counts
+
+
+def test_an_offset_needs_guidance_and_is_of_its_prompts(made, stable_diffusion, tmp_path):
+    place = made["unconditional"].directory
+    assert set(made["unconditional"].mitigation.offsets) == {NEUTRAL, "an image of a person golfing"}
+    with pytest.raises(ModelError, match="only guidance uses, and guidance is off; give a guidance above 1"):
+        load_generator(str(place), guidance_scale=1.0)
+    with pytest.raises(ModelError, match="method unconditional acts through guidance, and guidance is off"):
+        mitigate(str(stable_diffusion), "unconditional", tmp_path / "it", options=CALL | {"guidance_scale": 1.0})
+    file = json.loads((place / FILE).read_text())
+    changed = file | {"offsets": {NEUTRAL: 5.0}}
+    (place / FILE).write_text(json.dumps(changed))
+    requests = [GenerationRequest("1", NEUTRAL, 1), GenerationRequest("2", "an image of a cook", 1)]
+    ours = drawn(load_generator(str(place)), requests)
+    theirs = drawn(load_generator(str(stable_diffusion), **CALL), requests)
+    (place / FILE).write_text(json.dumps(file))
+    assert (ours[0] != theirs[0]).any()
+    assert (ours[1] == theirs[1]).all()
+
+
+def test_a_mitigation_of_another_model_is_refused(made, families, tmp_path):
+    other = tiny_stable_diffusion(tmp_path / "other", seed=1)
+    for method in ("steering", "projection"):
+        with pytest.raises(ModelError, match="was made for tiny-sd, and other has other weights; make one for it"):
+            load_generator(str(other), mitigation=str(made[method].directory))
+    with pytest.raises(ModelError, match=f"{made['balanced'].directory} is mitigated already"):
+        mitigate(str(made["balanced"].directory), "prompt", tmp_path / "it")
+    with pytest.raises(ModelError, match="a StableDiffusionXLPipeline has another way to its prompts; use prompt or"):
+        mitigate(str(families("sdxl")), "projection", tmp_path / "it")
+    with pytest.raises(ModelError, match="and a FluxPipeline has none; use prompt or balanced"):
+        mitigate(str(families("flux")), "steering", tmp_path / "it")
+    assert not (tmp_path / "it").exists()
+
+
+def test_files_beside_it_must_be_those_it_was_written_with(made, tmp_path):
+    from shutil import copytree
+
+    place = copytree(made["projection"].directory, tmp_path / "damaged")
+    with (place / "mitigation.safetensors").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(ModelError, match="is not the file that it was written with; make the mitigation anew"):
+        load_generator(str(place))
+
+
+# --- the LoRA ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(
+    stable_diffusion, clip, families, tmp_path
+):
+    made = mitigate(
+        str(stable_diffusion), "lora", tmp_path / "lora", concepts=1, encoder=str(clip), training_steps=1,
+        options=CALL, learning_rate=0.01,
+    )  # fmt: skip
+    assert made.options == ("--model", str(stable_diffusion), "--lora", str(tmp_path / "lora"))
+    plain, worn = (load_generator(str(stable_diffusion), lora=lora, **CALL) for lora in (None, str(made.directory)))
+    assert worn.card.settings["lora"]["mitigation"]["method"] == "lora"
+    assert any((a != b).any() for a, b in zip(drawn(plain), drawn(worn), strict=True))
+    assert len(made.mitigation.made_of["losses"]) == 1
+    with pytest.raises(ModelError, match=r"lora: .* does not fit this model"):
+        load_generator(str(families("sdxl")), lora=str(made.directory))
+
+
+def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable_diffusion, clip, tmp_path):
+    from shutil import copytree
+
+    from safetensors.torch import load_file, save_file
+
+    broken = copytree(stable_diffusion, tmp_path / "broken")
+    weights = next((broken / "vae").glob("*.safetensors"))
+    state = {name: value * 1e30 for name, value in load_file(weights).items()}
+    save_file(state, weights, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="so the loss is not a number; nothing was written"):
+        mitigate(str(broken), "lora", tmp_path / "it", concepts=1, encoder=str(clip), training_steps=1, options=CALL)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken"]
+
+
+def test_a_lora_tells_two_groups_apart(stable_diffusion, clip, tmp_path):
+    thirds = {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}
+    with pytest.raises(
+        InvalidInputError, match="target: found man, woman, nonbinary; a LoRA learns to tell two groups"
+    ):
+        mitigate(str(stable_diffusion), "lora", tmp_path / "it", target=thirds, encoder=str(clip))
+
+
+def test_the_fewest_images_are_to_change():
+    is_a, sure = assigned(12, 0.5)
+    assert is_a.tolist() == [1] * 6 + [0] * 6
+    np.testing.assert_allclose(sure, sure[::-1])  # symmetric at one half
+    assert (sure[:4] > 0.8).all()
+    is_a, sure = assigned(10, 1.0)
+    assert (is_a == 1).all()
+    assert (sure == 1).all()
+
+
+def test_what_a_plug_in_makes_of_weights_is_a_lora():
+    assert Made("weights", lora={}).lora == {}
