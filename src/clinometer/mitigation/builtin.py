@@ -162,8 +162,8 @@ def lora(job: Job) -> Made:
         raise ModelError("method lora needs the package peft; install it with `pip install peft`", field="method")
     pipeline = _encoding(job, "lora")
     if len(job.target) != 2:
-        told = ", ".join(job.target)
-        raise InvalidInputError(f"found {told}; a LoRA learns to tell two groups apart, so name two", field="target")
+        found = ", ".join(job.target)
+        raise InvalidInputError(f"found {found}; a LoRA learns to tell two groups apart, so name two", field="target")
     named = [asked for prompts in job.named().values() for asked in prompts.values()]
     attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
     wished = {"steps": "training_steps", "learning_rate": "learning_rate"}

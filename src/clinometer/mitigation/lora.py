@@ -169,7 +169,10 @@ class Sampler:
         """Return the part of the finished latents that the network's answer at a step gives, up to its size."""
         kind = self.pipeline.scheduler.config.prediction_type
         alpha = self.pipeline.scheduler.alphas_cumprod[int(t)].to(answer)
-        return {"epsilon": -answer, "v_prediction": -((1 - alpha) ** 0.5) * answer, "sample": answer}[kind]
+        parts: dict[str, torch.Tensor] = {
+            "epsilon": -answer, "v_prediction": -((1 - alpha) ** 0.5) * answer, "sample": answer
+        }  # fmt: skip
+        return parts[kind]
 
 
 def assigned(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -214,7 +217,8 @@ class _Leaning:
     def _scores(self, embeddings: torch.Tensor) -> torch.Tensor:
         """II + ITA of each image, (n × d) → (n,)."""
         scores = mcas(target_images=embeddings[:, None], target_texts=None, **self._groups())
-        return scores.ii + scores.ita
+        leaning: torch.Tensor = scores.ii + scores.ita
+        return leaning
 
     def _groups(self) -> dict[str, torch.Tensor]:
         return {name: getattr(self, name) for name in ("images_a", "images_b", "texts_a", "texts_b")}
@@ -226,8 +230,8 @@ class _Leaning:
 
     def alike_otherwise(self, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Compare embeddings by their cosine, but for the direction between the groups."""
-        left = [x - (x @ self.apart.T) @ self.apart for x in (after, before)]
-        return torch.nn.functional.cosine_similarity(*left)
+        left, right = (x - (x @ self.apart.T) @ self.apart for x in (after, before))
+        return torch.nn.functional.cosine_similarity(left, right)
 
 
 def train(
@@ -293,7 +297,7 @@ def train(
         latents.requires_grad_(True)
         after = reader.images(sampler.decode(latents))
         towards = leaning.towards_a(after)
-        order = towards.detach().unflatten(0, (-1, n)).argsort(dim=1, descending=True).argsort(dim=1).flatten()
+        order = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1).flatten()
         alike = leaning.alike_otherwise(after[half], before)
         entropy = torch.nn.functional.binary_cross_entropy_with_logits(
             towards, is_a[order].to(towards), reduction="none"
@@ -305,9 +309,9 @@ def train(
         for at in rng.choice(len(steps), min(settings.through, len(steps)), replace=False):
             t, given = steps[at]
             answer = network(given, t, encoder_hidden_states=text).sample
-            (gradient * sampler.towards(t, answer)).sum().div(settings.through).backward()
+            (gradient * sampler.towards(t, answer)).sum().div(settings.through).backward()  # type: ignore[no-untyped-call]
         held = settings.keep_named * _answers_differ(sampler, kept, n, rng)
-        held.backward()
+        held.backward()  # type: ignore[no-untyped-call]
         total = float(loss.detach()) + float(held.detach())
         if not np.isfinite(total):
             raise ModelError(f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}")
@@ -354,4 +358,5 @@ def _answers_differ(
     with torch.no_grad():
         before = network(noised, t, encoder_hidden_states=text).sample
     network.enable_adapters()
-    return (network(noised, t, encoder_hidden_states=text).sample - before).square().mean()
+    differences: torch.Tensor = network(noised, t, encoder_hidden_states=text).sample - before
+    return differences.square().mean()

@@ -85,7 +85,7 @@ class Mitigator:
     def completed(self, options: dict[str, Any]) -> dict[str, Any]:
         """Complete settings of a call by those that the mitigation was made at, where nothing else is asked for."""
         wished = {name: value for name, value in options.items() if value is not None}
-        made_at: dict[str, Any] = dict(self.mitigation.drawn_at)
+        made_at: dict[str, Any] = {str(name): value for name, value in self.mitigation.drawn_at.items()}
         if "steps" in made_at:
             made_at["steps"] = int(made_at["steps"])
         return {name: value for name, value in made_at.items() if name not in (options.get("prefer") or {})} | wished
@@ -155,7 +155,8 @@ def steer(output: torch.Tensor, apart: torch.Tensor, places: torch.Tensor) -> to
     space = basis.Vh[1e-4 * basis.S.max() < basis.S].to(output)
     moved = output + ((places[:, None] - output) @ space.T) @ space
     length = torch.linalg.vector_norm(output, dim=-1, keepdim=True)
-    return moved * length / torch.linalg.vector_norm(moved, dim=-1, keepdim=True).clamp(min=1e-8)
+    steered: torch.Tensor = moved * length / torch.linalg.vector_norm(moved, dim=-1, keepdim=True).clamp(min=1e-8)
+    return steered
 
 
 def network_with_attention(pipeline: Any, method: str) -> Any:
