@@ -20,6 +20,7 @@ from clinometer.pipeline.comparison_page import (
     side_by_side,
 )
 from clinometer.report.comparison import compared, run_names
+from clinometer.report.inputs import report_input
 from clinometer.studies.refusals.scoring import refusal_table
 from tests import quick
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
@@ -84,6 +85,10 @@ def classified(tmp_path_factory):
     return [quick.audit(ClassifyingPainter(), suite, folder / f"{seed}", seed=seed) for seed in range(2)]
 
 
+def reports(runs):
+    return {name: report_input(run) for name, run in runs.items()}
+
+
 def value(run, metric, component, encoder="mean", **equal):
     rows = run.scores[(run.scores.metric == metric) & (run.scores.component == component)]
     rows = rows[rows.encoder == encoder]
@@ -127,7 +132,7 @@ def test_a_setting_that_differs_or_that_one_run_lacks_is_a_row(tmp_path):
         painter = Painter()
         painter.card = dataclasses.replace(painter.card, weights_sha256="cd" * 32, settings=settings)
         runs[name] = quick.audit(painter, toy_suite(**SMALL), tmp_path / name, encoder=Eye())
-    found = compared(runs)
+    found = compared(reports(runs))
     rows = {row["name"]: (row["cells"], row["differs"]) for row in found["rows"]}
     assert rows["Weights"] == (["cdcdcdcdcdcd…"] * 2, False)
     assert rows["steps"] == (["8", "9"], True)
@@ -217,7 +222,7 @@ def test_a_suite_without_a_third_group_has_no_plane(tmp_path):
 
 
 def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):
-    shown = side_by_side(dict(zip("ab", edits, strict=True)), ["reader"])
+    shown = side_by_side(reports(dict(zip("ab", edits, strict=True))), ["reader"])
     assert len(shown["edits"]) == 2 * 2 * 2  # groups, classes, strengths
     flips = {(row["name"], row["concept"]): [cells[0] for cells in row["cells"]] for row in shown["edits"]}
     assert flips["Women, into “high-paid”", "strength 1"] == ["100\u202f%", "100\u202f%"]
@@ -233,7 +238,7 @@ def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):
 
 
 def test_every_contrast_of_every_classifier_is_in_figure_and_tables(classified):
-    shown = side_by_side(dict(zip("ab", classified, strict=True)), [])
+    shown = side_by_side(reports(dict(zip("ab", classified, strict=True))), [])
     assert [row["name"] for row in shown["contrasts"]] == [
         "Gender: men less women",
         "Age: young people less old people",
@@ -274,7 +279,7 @@ def test_tests_and_prompts_of_every_model(associations):
 
 def test_runs_with_other_encoders_are_shown_as_the_one_that_saw_both(associations):
     runs = {name: associations[name] for name in ("one", "twice")}
-    shared = side_by_side(runs, ["eye"])
+    shared = side_by_side(reports(runs), ["eye"])
     assert shared["encoder"] == "eye"
     wanted = value(runs["twice"], "t2iat", "differential_association", encoder="eye")
     assert wanted != value(runs["twice"], "t2iat", "differential_association")
@@ -354,7 +359,7 @@ def test_pictures_of_one_noise_stand_in_one_column(leaning, tmp_path):
     first = next(iter(leaning.values()))
     again = quick.audit(Painter(name="again"), toy_suite(**SMALL), tmp_path / "again", encoder=Eye(), seed=0)
     (found,) = cm.compare(first, again)
-    entries = side_by_side({"first": first, "again": again}, ["eye"], ["concept 0.80"])["pictures"]
+    entries = side_by_side(reports({"first": first, "again": again}), ["eye"], ["concept 0.80"])["pictures"]
     assert [entry["name"] for entry in entries][:1] == ["concept 0.80"]
     assert len(entries) == 4
     seeds = {sample.id: sample.seed for sample in first.plan if sample.concept == "concept 0.80"}
@@ -367,7 +372,7 @@ def test_pictures_of_one_noise_stand_in_one_column(leaning, tmp_path):
 
 
 def test_pictures_of_other_seeds_are_said_to_share_no_noise(leaning):
-    entries = side_by_side(leaning, ["eye"])["pictures"]
+    entries = side_by_side(reports(leaning), ["eye"])["pictures"]
     assert not any(entry["same_noise"] for entry in entries)
     (found,) = cm.compare(*leaning.values())
     assert "no noise in common" in comparison_html([found])

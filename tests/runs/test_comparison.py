@@ -24,6 +24,7 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
     side_by_side,
 )
+from clinometer.report.inputs import report_input
 from clinometer.runs.together import shared_encoders
 from tests import quick
 from tests.docs.pages import ROOT
@@ -263,7 +264,8 @@ def test_an_encoder_that_is_another_leaves_those_that_are_the_same(tmp_path):
     second = audit(tmp_path / "second", encoder=[other, Eye("second")])
     (compared,) = cm.compare(first, second)
     assert {"second"} <= set(compared.scores.encoder) <= {"second", "mean"}
-    assert side_by_side({"first": first, "second": second}, shared_encoders((first, second)))["encoder"] == "second"
+    reports = {"first": report_input(first), "second": report_input(second)}
+    assert side_by_side(reports, shared_encoders((first, second)))["encoder"] == "second"
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

@@ -24,11 +24,10 @@ from clinometer.report.comparison import (
 from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, policy
-from clinometer.report.inputs import Curve, repeats_in_words, report_input
+from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
 from clinometer.report.page import View, digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
-from clinometer.runs import Run
 from clinometer.runs.storage import Directory
 from clinometer.runs.together import Comparison, PooledRun, shared_encoders
 from clinometer.studies import study_of
@@ -43,6 +42,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
     study = study_of(runs[0].suite)
     page = study.page(runs[0].suite)
     labels = run_names(runs)
+    reports = {name: report_input(run) for name, run in zip(labels, runs, strict=True)}
     return (
         environment(page.package)
         .get_template("comparison_page.html")
@@ -52,8 +52,8 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             suite=runs[0].suite.title,
             unchecked=[(name, run.unchecked) for name, run in zip(labels, runs, strict=True) if run.unchecked],
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
-            compared=compared(dict(zip(labels, runs, strict=True))),
-            s=side_by_side(dict(zip(labels, runs, strict=True)), shared_encoders(runs), _furthest(comparisons)),
+            compared=compared(reports),
+            s=side_by_side(reports, shared_encoders(runs), _furthest(comparisons)),
             style=Markup(style),
             script=Markup(script),
             policy=policy(style, script),
@@ -273,31 +273,33 @@ def _same_images(comparison: Comparison) -> bool:
     return alike and bool((differences["value"].fillna(0) == 0).all())
 
 
-def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str], first: Sequence[str] = ()) -> dict[str, Any]:
+def side_by_side(
+    reports: Mapping[str, ReportInput], encoders: Sequence[str], first: Sequence[str] = ()
+) -> dict[str, Any]:
     """Gather what a page of several runs shows besides their differences; pictures of ``first`` first.
 
     Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
     the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
     that needs one.
     """
-    suite = next(iter(runs.values())).suite
+    suite = next(iter(reports.values())).suite
     study = study_of(suite)
     shown_as = study.comparison(suite)
     if not encoders and study.encoders_needed:
-        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(runs), "contents": [],
+        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(reports), "contents": [],
                 "pictures": []}  # fmt: skip
-    alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
+    alike = all(set(report.encoder_cards) == set(encoders) for report in reports.values())
     encoder = MEAN if alike else encoders[0]
     views = {
-        name: _of_one_encoder(shown_as.view, run, encoder) if shown_as.averaged else shown_as.view.of(report_input(run))
-        for name, run in runs.items()
+        name: _of_one_encoder(shown_as.view, report, encoder) if shown_as.averaged else shown_as.view.of(report)
+        for name, report in reports.items()
     }
     context = {
         "study": study.key,
         "encoder": "" if alike else encoders[0],
-        "marks": _marks(list(runs)),
+        "marks": _marks(list(reports)),
         "bars": shown_as.bars,
-        "models": list(runs),
+        "models": list(reports),
         "contents": [],
         "pictures": beside_each_other(views, first),
         "view": next(iter(views.values())),
@@ -305,9 +307,8 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str], first: Sequen
     return context | shown_as.side_by_side(views, encoders[0] if encoders else "")
 
 
-def _of_one_encoder(shape: type[View], run: Run, encoder: str) -> View:
+def _of_one_encoder(shape: type[View], report: ReportInput, encoder: str) -> View:
     """A run's rows of one encoder as if it were the only one; curves are of the average and left out then."""
-    report = report_input(run)
     view = shape.of(report)
     if encoder == MEAN:
         return view

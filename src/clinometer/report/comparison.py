@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.inputs import ReportInput, report_input
+from clinometer.report.inputs import ReportInput
 from clinometer.report.page import View
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
@@ -197,13 +197,12 @@ _FACTS: Final = ("seed", "created", "versions.clinometer")
 _LABELS: Final = {"images": "images asked for"}  # how many there are is a fact of its own
 
 
-def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
+def compared(reports: Mapping[str, ReportInput]) -> dict[str, Any]:
     """Gather the facts of every run; of their settings those that differ, and those that are the same."""
-    reports = [report_input(run) for run in runs.values()]
-    fact_cells = _by_name([_facts(report) for report in reports])
-    settings = _by_name([_settings(report) for report in reports])
+    fact_cells = _by_name([_facts(report) for report in reports.values()])
+    settings = _by_name([_settings(report) for report in reports.values()])
     return {
-        "names": list(runs),
+        "names": list(reports),
         "rows": [_row(name, cells) for name, cells in fact_cells.items()]
         + [_row(name, cells) for name, cells in settings.items() if _differ(cells)],
         "same": [(name, _shortened(cells[0])) for name, cells in settings.items() if not _differ(cells)],

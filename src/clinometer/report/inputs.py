@@ -105,32 +105,32 @@ def report_input(run: Run) -> ReportInput:
     record = run.record
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
     damage += filter(None, [outdated(run), pooled(run)])
-    samples = run.drawn.whole(damage)
+    samples, scores, curves = run.drawn.whole(damage), run.scores, run.curves
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",
         suite=run.suite,
         model_card=run.model_card,
         encoder_cards=run.encoder_cards,
         settings=_settings(record, run.suite),
-        scores=run.scores,
+        scores=scores,
         samples=samples,
         image=_image_reader(run, damage),
         planted=reference.planted_in(run.model_card),
         readings=reference.readings_in(run.model_card, run.encoder_cards),
-        curve=_curve(run),
-        curves=run.curves,
+        curve=_curve(curves, scores),
+        curves=curves,
         stopped_early=record.get("until") is not None,
         departures=(record.get("protocol") or {}).get("departures"),
         unchecked=run.unchecked,
-        notices=_notices(run, damage),
+        notices=_notices(run, Scores.from_frame(scores), damage),
         damage=damage,
     )
 
 
-def _notices(run: Run, damage: list[str]) -> list[str]:
+def _notices(run: Run, scores: Scores, damage: list[str]) -> list[str]:
     """Gather what is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
     try:
-        return pictures_in_words(run)
+        return pictures_in_words(run, scores)
     except (RunCorruptError, RunNotFoundError) as error:
         if not damage:  # a part that is gone or damaged is named there
             damage.append(run.directory.without_place(error))
@@ -174,9 +174,8 @@ def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
     return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"
 
 
-def _curve(run: Run) -> Curve:
-    rows = run.curves[run.curves.curve == "delta_alpha"]
-    scores = run.scores
+def _curve(curves: pd.DataFrame, scores: pd.DataFrame) -> Curve:
+    rows = curves[curves.curve == "delta_alpha"]
     of_alpha = scores[(scores.metric == "internal_bias") & (scores.component == "bias_amplification")]
     if len(of_alpha) and "flag" in of_alpha and (of_alpha.flag[of_alpha.encoder == "mean"] == "unstable").all():
         return Curve(reason="no curve: \N{GREEK SMALL LETTER ALPHA} is unstable for every concept")
@@ -218,14 +217,24 @@ _CAUSES: Final = {
 }
 
 
-def pictures_in_words(run: Run) -> list[str]:
+def pictures_in_words(run: Run, scores: Scores | None = None) -> list[str]:
     """Say what has no picture, then what is another picture again; nothing where neither is the case."""
+    scores = scores or _scores(run)
     present = set(
         (concept, group, prompt)
         for concept, group, prompt, status in run.drawn.each(["concept", "group", "prompt", "status"])
         if status == "ok"
     )
-    return [*_without_pictures(run.suite, present), *_assumptions(run), *_between(run), *repeats_in_words(run)]
+    return [
+        *_without_pictures(run.suite, present),
+        *_assumptions(scores),
+        *_between(scores),
+        *repeats_in_words(run, scores),
+    ]
+
+
+def _scores(run: Run) -> Scores:
+    return Scores.from_frame(run.scores) if run.is_scored else Scores(())
 
 
 def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
@@ -250,9 +259,8 @@ def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Itera
             yield f"{len(lacking):,} of {len(by_name):,} {verb}: {names}. Nothing below is about them."
 
 
-def _assumptions(run: Run) -> Iterator[str]:
+def _assumptions(scores: Scores) -> Iterator[str]:
     """Say which verdicts would not hold whatever the pictures show that are not there."""
-    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
     judged = [
         row
         for row in scores
@@ -265,9 +273,8 @@ def _assumptions(run: Run) -> Iterator[str]:
         yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
 
 
-def _between(run: Run) -> Iterator[str]:
+def _between(scores: Scores) -> Iterator[str]:
     """Say where more pictures are like neither group than chance explains."""
-    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
     rows = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
     if rows:
         words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in rows]
@@ -277,9 +284,9 @@ def _between(run: Run) -> Iterator[str]:
         )
 
 
-def repeats_in_words(run: Run) -> Iterator[str]:
+def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
     """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
-    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    scores = scores or _scores(run)
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)
     found: dict[tuple[str, str], Row] = dict(by_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,10 @@ class Scores:
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Scores:
         """Read a data frame; a missing column or cell takes the field's default."""
-        return cls(_row(record) for record in frame.to_dict("records"))
+        columns = {name: _cells(frame[name], default) for name, default in _DEFAULTS.items() if name in frame}
+        if not columns:
+            return cls(Row() for _ in range(len(frame)))
+        return cls(Row(**dict(zip(columns, cells, strict=True))) for cells in zip(*columns.values(), strict=True))
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -97,15 +100,12 @@ class Scores:
 _DEFAULTS = {field.name: field.default for field in fields(Row)}
 
 
-def _row(record: Mapping[Any, Any]) -> Row:
-    return Row(**{name: _cell(record.get(name), default) for name, default in _DEFAULTS.items()})
-
-
-def _cell(value: Any, default: Any) -> Any:
-    """Read a cell in the field's type; an empty one (None, NaN, NA) is the default."""
-    if is_empty(value):
-        return default
-    return type(default)(value)
+def _cells(column: pd.Series, default: Any) -> list[Any]:
+    """Read cells in the field's type; an empty one (None, NaN, NA) is the default."""
+    kind, cells, empty = type(default), column.tolist(), column.isna().to_numpy()
+    if not empty.any():
+        return list(map(kind, cells))
+    return [default if gone else kind(cell) for cell, gone in zip(cells, empty.tolist(), strict=True)]
 
 
 def is_empty(value: Any) -> bool:
