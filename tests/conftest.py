@@ -40,10 +40,11 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def rows_are_remembered() -> Iterator[None]:
-    """The same toys are scored once in each process; see :func:`tests.quick.remember_rows`."""
+def rows_are_remembered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same toys are scored once; see :func:`tests.quick.remember_rows`."""
     from tests.quick import remember_rows  # numpy, too, asks at once how many cores it may take
 
     with pytest.MonkeyPatch.context() as patch:
-        remember_rows(patch)
+        base = tmp_path_factory.getbasetemp()
+        remember_rows(patch, (base.parent if PROCESSES > 1 else base) / "rows")
         yield

@@ -9,8 +9,10 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,37 +69,60 @@ def sweep(grid: Any, *what: Any, **given: Any) -> Any:
     return cm.sweep(options(**grid) if isinstance(grid, Mapping) else grid, *what, **given)
 
 
-def remember_rows(patch: pytest.MonkeyPatch) -> None:
-    """Let audits and comparisons of this process take the rows that the same embeddings and settings gave before.
+def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let audits and comparisons take the rows that the same embeddings and settings gave before.
 
     Hundreds of tests ask about toys of the same pictures what scoring has no part in: what is stored, resumed, named
     or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/metrics`` holds the studies to it,
-    where nothing is kept), and are most of a toy audit's time. Everything around them is done anew.
+    where nothing is kept), and are most of a toy audit's time. Everything around them is done anew. What one process
+    of the tests has scored lies in the ``folder`` for the others.
     """
-    from clinometer.studies.leaning import scoring
+    from clinometer.studies.classification import scoring as classification
+    from clinometer.studies.editing import scoring as editing
+    from clinometer.studies.leaning import scoring as leaning
+    from clinometer.studies.t2iat import scoring as t2iat
 
-    for name in ("mcas_study", "compare_leanings"):
-        patch.setattr(scoring, name, _remembered(getattr(scoring, name)))
+    for module, names in (
+        (leaning, ("mcas_study", "crossed_study", "compare_leanings", "compare_intersections")),
+        (t2iat, ("compare_t2iat",)),
+        (editing, ("editing_study", "compare_edits")),
+        (classification, ("classification_study", "compare_classifications")),
+    ):
+        for name in names:
+            patch.setattr(module, name, _remembered(getattr(module, name), folder))
 
 
-def _remembered(study: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    kept: dict[bytes, list[Any]] = {}
+def _remembered(study: Callable[..., list[Any]], folder: Path) -> Callable[..., list[Any]]:
+    kept: dict[str, list[Any]] = {}
 
     @functools.wraps(study)
     def rows(*given: Any, **settings: Any) -> list[Any]:
         told = {name: value for name, value in settings.items() if name != "store"}
         try:
-            content = pickle.dumps(_plain((given, told)))
+            content = pickle.dumps((study.__name__, _plain((given, told))))
         except TypeError:  # something that is read as it is used
             return study(*given, **settings)
         if len(content) > SMALL:
             return study(*given, **settings)
-        key = hashlib.sha256(content).digest()
+        key = hashlib.sha256(content).hexdigest()
         if key not in kept:
-            kept[key] = study(*given, **settings)
+            kept[key] = _of_another_process(folder / key) or study(*given, **settings)
+            _leave(folder / key, kept[key])
         return copy.copy(kept[key])
 
     return rows
+
+
+def _of_another_process(place: Path) -> list[Any] | None:
+    return pickle.loads(place.read_bytes()) if place.exists() else None
+
+
+def _leave(place: Path, rows: list[Any]) -> None:
+    if not place.exists():
+        place.parent.mkdir(exist_ok=True)
+        unnamed = place.with_suffix(f".{os.getpid()}")
+        unnamed.write_bytes(pickle.dumps(rows))
+        unnamed.replace(place)
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -109,7 +111,7 @@ class Directory(Files):
                     )
                 if check is not None:
                     check(None if contents is None else contents.checksum)
-                table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns, added)
+                table = _table(file, columns, added) if contents is None else _sealed_table(contents, columns, added)
             if contents is not None and contents.pixels[1] and self.inventory is not None:
                 self.inventory.keep(name, contents.buffer, contents.pixels)
             if shape is not None:
@@ -154,6 +156,29 @@ class Directory(Files):
         """
         with hold(self):
             yield
+
+
+_READ: Final = OrderedDict[tuple[object, ...], pa.Table]()
+"""Small tables that were read last, by the checksum that their bytes were just found to have."""
+_MOST_READ: Final = (64, 2**18)
+"""Tables, and bytes of each."""
+_READING: Final = Lock()
+
+
+def _sealed_table(contents: Contents, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
+    """Read a sealed table, or take the one that the same bytes gave before: a page asks for a table a dozen times."""
+    key = (contents.checksum, *(None if names is None else tuple(names) for names in (columns, added and added.names)))
+    with _READING:
+        table = _READ.pop(key, None)
+    if table is None:
+        table = _table(pa.BufferReader(contents.buffer), columns, added)
+    most, size = _MOST_READ
+    if table.nbytes <= size:
+        with _READING:
+            _READ[key] = table
+            while len(_READ) > most:
+                _READ.popitem(last=False)
+    return table
 
 
 def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
