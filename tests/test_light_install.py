@@ -5,8 +5,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-import clinometer as cm
 from clinometer.models.registry import EXTRA_PACKAGES
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 ROOT = Path(__file__).parents[1]
@@ -57,7 +57,7 @@ def run(code: str, *arguments: Path, hub: bool = False) -> subprocess.CompletedP
 
 def test_finished_runs_need_no_models(tmp_path):
     for seed, name in enumerate(("first", "second")):
-        cm.audit(Painter(name=name), toy_suite(), tmp_path / name, encoder=Eye(), seed=seed)
+        quick.audit(Painter(name=name), toy_suite(), tmp_path / name, encoder=Eye(), seed=seed)
     done = run(LIGHT, tmp_path / "first", tmp_path / "second", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/comparison.html").exists()

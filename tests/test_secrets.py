@@ -16,6 +16,7 @@ import clinometer as cm
 from clinometer import _secrets
 from clinometer._secrets import MaskedStream, masked, masked_address, masked_values, recalled, remember
 from clinometer.errors import ClinometerError
+from tests import quick
 from tests.models.image_server import ImageServer, drawn, error
 from tests.toys import Eye, Painter, toy_suite
 
@@ -174,7 +175,9 @@ def test_a_server_s_address_leaves_neither_password_nor_key(tmp_path, monkeypatc
     with ImageServer(behaviour) as server:
         url = server.url.replace("//", f"//{USER.replace('/', '%2F')}").replace("/v1", f"/{KEY}/v1")
         options = {"base_url": url, "price": 0.0, "retries": 0}
-        run = cm.audit("openai:m", toy_suite(concepts=2), tmp_path / "run", encoder=Eye(), model_options=options)
+        run = quick.audit(
+            "openai:m", toy_suite(concepts=2), tmp_path / "run", encoder=Eye(), model_options=options, report=True
+        )
         assert all(KEY in asked["path"] for asked in server.asked)
     assert run.model_card["settings"]["server"].endswith("/…/v1")
     assert run.samples.reason.dropna().str.contains("…").any()
@@ -239,7 +242,7 @@ def behind_a_password(folder):
 def test_runs_behind_a_password_are_read_and_it_is_shown_nowhere(tmp_path, monkeypatch):
     pytest.importorskip("aiohttp")
     for name in ("one", "two"):
-        cm.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / name, encoder=Eye())
+        quick.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / name, encoder=Eye())
     with behind_a_password(tmp_path / "runs") as url:
         run = cm.open_run(f"{url}/one")
         shown = [repr(run), run._repr_html_()]

@@ -45,6 +45,7 @@ def test_equal_runs_are_not_called_different(way):
             assert found.rate <= found.nominal + 4 * max(found.error, 0.01), found
 
 
+@pytest.mark.thorough
 def test_a_filter_makes_no_difference_without_a_qualifier():
     differs, bare, *over_all = sim.filtered(8, 0.5, 0.4, 12, 60, "independent")
     assert differs.rate >= 0.3

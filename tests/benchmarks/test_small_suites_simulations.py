@@ -22,7 +22,7 @@ def test_a_concept_that_leans_is_what_the_truth_says():
     assert covers.rate >= 0.85
 
 
-@pytest.mark.parametrize("words_drawn", [False, True])
+@pytest.mark.parametrize("words_drawn", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_numbers_made_of_others_come_to_their_truth(words_drawn):
     for found in sim.derived(2, (0.75, 0.25, 0.0), 0.15, 400, words_drawn):
         assert found.rate >= 0.75, found

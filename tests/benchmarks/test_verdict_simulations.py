@@ -22,7 +22,13 @@ def test_the_rows_of_an_experiment_are_those_of_a_study():
     assert {sim.side_of(row) for row in judged} == {0, 1}
 
 
-@pytest.mark.parametrize("population", range(len(sim.POPULATIONS)), ids=lambda p: sim.POPULATIONS[p].name)
+@pytest.mark.parametrize(
+    "population",
+    [
+        pytest.param(p, id=each.name, marks=[] if each.name in ("mixture", "continuous") else pytest.mark.thorough)
+        for p, each in enumerate(sim.POPULATIONS)
+    ],
+)
 def test_a_population_at_parity_is_mirrored(population):
     """Of many images, the image part of a concept at parity is 0 but for the attribute images that were drawn."""
     chosen = sim.POPULATIONS[population]

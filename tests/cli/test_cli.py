@@ -250,10 +250,10 @@ def test_the_reference_card_shows_the_planted_truth():
 
 @pytest.mark.slow
 def test_the_reference_model_is_audited_in_one_command(cli, tmp_path):
-    status, said = cli("audit", "--images", "1", "--steps", "1", "--concepts", "1")
+    status, said = cli("audit", "--images", "1", "--steps", "1", "--concepts", "1", "--resamples", "999")
     assert status == 0, said
     assert (tmp_path / "runs/reference-reference/report.html").exists()
-    status, said = cli("audit", "--images", "1", "--steps", "2", "--concepts", "1")
+    status, said = cli("audit", "--images", "1", "--steps", "2", "--concepts", "1", "--resamples", "999")
     assert status == 2
     assert "steps 1 → 2" in said
     assert "give another --out" in said

@@ -280,7 +280,7 @@ def given(*words, stdout=subprocess.PIPE):
         pytest.param(("gate", "RUN", "--metric", "mcas", "--within", 9), 0, marks=pytest.mark.thorough),
         pytest.param(("plan", "--pilot", "RUN"), 0, marks=pytest.mark.thorough),
         pytest.param(("verify", "DAMAGED"), 2, marks=pytest.mark.thorough),
-        (("suites",), 0),
+        pytest.param(("suites",), 0, marks=pytest.mark.thorough),
     ],
 )
 def test_the_status_survives_whoever_stops_reading(run, copy, words, expected):

@@ -86,6 +86,7 @@ def test_it_serves_until_it_is_stopped(served):
     assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_demonstration_is_there_to_rate(served):
     process, address = served("--demo")
@@ -98,6 +99,7 @@ def test_the_demonstration_is_there_to_rate(served):
     assert "people-say" in shown.text
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_with_a_password_nothing_is_shown_without_it(served):
     _, address = served("--host", "0.0.0.0", CLINOMETER_PASSWORD="correct horse battery")

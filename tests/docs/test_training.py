@@ -7,6 +7,7 @@ import pytest
 from tests.docs.pages import blocks, page
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_training_loop_leans_less_with_each_step():
     pytest.importorskip("torch")

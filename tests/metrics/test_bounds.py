@@ -239,6 +239,7 @@ def test_missing_pictures_of_groups_bound_differences_both_ways(study, paired):
                 assert row.bound_low == pytest.approx(-other.bound_high, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_filter_of_a_group_s_own_pictures_makes_no_verdict_without_a_qualifier():
     some, bare = sim.a_filter_of_attributes(8, 0.4, 60, "of both")
     assert some.rate >= 0.2
@@ -298,12 +299,14 @@ def test_a_verdict_depends_on_what_would_change_it(own, filled, depends):
     assert held.depends_on == depends
 
 
+@pytest.mark.thorough
 def test_a_filter_makes_no_verdict_without_a_qualifier():
     some, bare = sim.a_filter(12, 0.4, 12, 60)
     assert some.rate >= 0.5
     assert bare.rate <= 0.1
 
 
+@pytest.mark.thorough
 def test_a_model_that_knows_few_of_one_group_leans_only_if_each_counts_once():
     each, once, bare = sim.few_known(6, (50, 5), 0.5, 60)
     assert (each.rate, once.rate, bare.rate) == (0, 1, 0)
@@ -336,6 +339,7 @@ def test_what_a_group_s_own_images_score_is_the_mean_of_all_cosines_but_those_wi
             np.testing.assert_allclose(own[:, 1, h], words.mean(axis=1))
 
 
+@pytest.mark.thorough
 def test_pictures_halfway_are_told_and_two_clean_kinds_are_not():
     clean, mixed = sim.third_kind(8, 0.0, 0, 20)[0], sim.third_kind(8, 0.4, 0, 20)[0]
     assert clean.rate <= 0.03

@@ -48,10 +48,10 @@ def test_a_run_beside_itself_differs_by_nothing():
 
 def test_the_difference_is_that_of_the_two_studies():
     first, second = embeddings(), embeddings(seed=5)
-    rows = compare(first, second)
+    rows, studies = compare(first, second), [study(run) for run in (first, second)]
     for component in ("ii", "itp", "ita", "image_part", "mcas"):
         for target in ("target 0", "target 3"):
-            values = [one(study(run), "mcas", component, concept=target).value for run in (first, second)]
+            values = [one(own, "mcas", component, concept=target).value for own in studies]
             assert one(rows, "comparison", component, concept=target).value == pytest.approx(values[1] - values[0])
 
 

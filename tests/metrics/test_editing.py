@@ -412,6 +412,7 @@ def test_missing_edits_bound_soft_erasure() -> None:
         assert all(each.bound_low <= each.value <= each.bound_high for each in found if np.isfinite(each.value))
 
 
+@pytest.mark.thorough
 def test_no_tone_is_found_to_be_erased_where_none_is() -> None:
     """Of 100 studies without a difference, at most 5 % find any tone of any class, give or take two errors."""
     rng = np.random.default_rng(2)

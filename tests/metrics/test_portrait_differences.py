@@ -264,6 +264,7 @@ def test_bounds_of_a_difference_of_choices_hold_its_interval_and_change_nothing_
         assert row.component == "magnitude" or row.bound_low <= before.value <= row.bound_high
 
 
+@pytest.mark.thorough
 def test_a_filter_of_one_group_makes_no_finding_of_flips_without_a_qualifier():
     """Portraits flip as often in both genders and runs; of one the second does not show those that flip."""
     found = []

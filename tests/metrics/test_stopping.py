@@ -79,6 +79,7 @@ def test_a_precision_stops_where_the_sequence_is_narrow():
         StoppingRule(precision=0)
 
 
+@pytest.mark.thorough
 def test_looking_all_along_calls_parity_leaning_no_more_often_than_it_may():
     """30 studies of six targets whose images are the groups' own mixed evenly, looked at after every fifth image."""
     rng = np.random.default_rng(7)

@@ -43,7 +43,14 @@ def test_an_image_is_what_diffusers_itself_draws(stable_diffusion):
         assert np.array_equal(draw(generator, [request])[request.id], np.asarray(plain))
 
 
-@pytest.mark.parametrize("scheduler", [None, "EulerAncestralDiscreteScheduler", "DDPMScheduler"])
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        None,
+        "EulerAncestralDiscreteScheduler",  # draws noise on the way
+        pytest.param("DDPMScheduler", marks=pytest.mark.thorough),
+    ],
+)
 def test_batch_size_changes_an_image_by_one_level_at_most(stable_diffusion, scheduler):
     generator = load(str(stable_diffusion), steps=3, scheduler=scheduler, batch_size=1)
     single = draw(generator)
@@ -53,7 +60,9 @@ def test_batch_size_changes_an_image_by_one_level_at_most(stable_diffusion, sche
         assert furthest(draw(generator), single) <= 1
 
 
-@pytest.mark.parametrize("scheduler", [None, "EulerAncestralDiscreteScheduler"])
+@pytest.mark.parametrize(
+    "scheduler", [pytest.param(None, marks=pytest.mark.thorough), "EulerAncestralDiscreteScheduler"]
+)
 def test_order_and_company_do_not_matter(stable_diffusion, scheduler):
     generator = load(str(stable_diffusion), steps=4, scheduler=scheduler, batch_size=3)
     whole = draw(generator)

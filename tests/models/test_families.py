@@ -61,7 +61,9 @@ class Stopping(Eye):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize(
+    "name", ["sdxl", *(pytest.param(name, marks=pytest.mark.thorough) for name in ALL if name != "sdxl")]
+)
 def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
     suite = toy_suite(target=2, attribute=1, concepts=2)
     stopped = shared(name)
@@ -105,6 +107,7 @@ def test_what_a_family_can_do_it_does(shared, name):
         assert np.isfinite(classifier.errors([image]).errors).any()
 
 
+@pytest.mark.thorough
 def test_the_table_of_families_is_what_they_can_do(families):
     told = {row[0].strip("`"): row[1:] for row in table_rows(page("docs/models.md"), "family")}
     assert list(told) == list(ALL)

@@ -159,6 +159,7 @@ AUDIT = "import json, sys; import clinometer; clinometer.audit(**json.loads(sys.
 WITHOUT_TORCH = f"import sys; sys.modules['torch'] = None; {AUDIT}"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_finished_audit_of_hub_ids_is_repeated_without_torch_until_the_branch_moves(hub, tmp_path):
     few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)

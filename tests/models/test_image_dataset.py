@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from clinometer import _parquet
 from clinometer.errors import ImportManifestError, ModelError, RunMismatchError
 from clinometer.models.files import image_dataset
 from clinometer.models.files.image_dataset import ImageDataset
@@ -167,11 +168,12 @@ def test_a_table_is_read_through_a_few_rows_at_a_time(parquet, tmp_path, monkeyp
     assert max(sizes) == image_dataset.AT_ONCE
 
 
-def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path):
-    rows = {"image": [bytes(2**26)] * 6, "concept": ["nurse"] * 6}
+def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_parquet, "MOST_UNFOLDED", (2**22, 64))
+    rows = {"image": [bytes(2**20)] * 6, "concept": ["nurse"] * 6}
     pq.write_table(pa.table(rows), tmp_path / "bomb.parquet", compression="zstd", use_dictionary=False)
-    assert (tmp_path / "bomb.parquet").stat().st_size < 10**6
-    with pytest.raises(ImportManifestError, match=r"bomb.parquet: with its column 'image' it unfolds to 40\d,"):
+    assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
+    with pytest.raises(ImportManifestError, match=r"bomb.parquet: with its column 'image' it unfolds to 6,\d"):
         ImageDataset(tmp_path / "bomb.parquet")
 
 

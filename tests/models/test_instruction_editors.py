@@ -68,9 +68,14 @@ EDITORS = {
     "qwen-image-edit": qwen_image_edit,
 }
 DRAWING = ("flux-kontext", "flux2-klein")
+SHORT = ("instruct-pix2pix", "flux-kontext")
+"""A UNet and a transformer; `make test-all` takes the others."""
 
 
-@pytest.fixture(scope="module", params=EDITORS)
+@pytest.fixture(
+    scope="module",
+    params=[name if name in SHORT else pytest.param(name, marks=pytest.mark.thorough) for name in EDITORS],
+)
 def saved(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     with torch.random.fork_rng(devices=[]):

@@ -14,6 +14,7 @@ from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.runs import NoProgress
 from clinometer.runs.ledger import embeddings_name
 from tests import quick
+from tests.models.families import ARCHITECTURES
 from tests.toys import Eye, Painter, toy_suite
 
 VECTORS = {
@@ -24,10 +25,14 @@ VECTORS = {
     "qwen-image": ["mean of the last hidden states"],
     "kandinsky-2.2": ["projected end-of-text state"],
 }
+SUITE = toy_suite(target=2, attribute=1, concepts=2)
 TEXTS = ["a nurse", "a very old carpenter", "man"]
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ARCHITECTURES else pytest.param(name, marks=pytest.mark.thorough) for name in VECTORS],
+)
 def test_every_family_embeds_texts_by_itself(families, name):
     encoders = list(own_text_encoders(load(str(families(name)))))
     assert [each.card.settings["vector"] for each in encoders] == VECTORS[name]
@@ -51,7 +56,7 @@ def test_the_vector_is_what_the_pipeline_makes_of_the_prompt(families):
 def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
     from clinometer.metrics import association_scores
 
-    suite, model = toy_suite(), load(str(stable_diffusion), steps=1)
+    suite, model = SUITE, load(str(stable_diffusion), steps=1)
     run = quick.audit(model, suite, tmp_path / "run", encoder=Eye())
     rows = run.scores[run.scores.metric == "own_text"]
     assert set(rows.component) == {"tt"}
@@ -71,15 +76,15 @@ def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
 
 def test_it_moves_no_other_number(tmp_path, stable_diffusion, monkeypatch):
     model = load(str(stable_diffusion), steps=1)
-    run = quick.audit(model, toy_suite(), tmp_path / "with", encoder=Eye())
+    run = quick.audit(model, SUITE, tmp_path / "with", encoder=Eye())
     monkeypatch.setattr("clinometer.models.encoders.own_text.own_text_encoders", lambda generator: iter(()))
-    without = quick.audit(model, toy_suite(), tmp_path / "without", encoder=Eye()).scores
+    without = quick.audit(model, SUITE, tmp_path / "without", encoder=Eye()).scores
     rest = run.scores[run.scores.metric != "own_text"].reset_index(drop=True)
     assert rest.equals(without)
 
 
 def test_texts_that_are_gone_are_missed(tmp_path, stable_diffusion):
-    run = quick.audit(load(str(stable_diffusion), steps=1), toy_suite(), tmp_path / "run", encoder=Eye())
+    run = quick.audit(load(str(stable_diffusion), steps=1), SUITE, tmp_path / "run", encoder=Eye())
     (name, *_) = run.own_encoder_cards
     run.directory.remove(f"{embeddings_name(name)}/texts.parquet")
     with pytest.raises(RunNotFoundError, match=f"what {name} embedded is not complete; give the command that began"):
@@ -88,9 +93,9 @@ def test_texts_that_are_gone_are_missed(tmp_path, stable_diffusion):
 
 def test_texts_are_embedded_once(tmp_path, stable_diffusion, monkeypatch):
     model = load(str(stable_diffusion), steps=1)
-    quick.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+    quick.audit(model, SUITE, tmp_path / "run", encoder=Eye())
     monkeypatch.setattr("clinometer.models.encoders.own_text.OwnTextEncoder.encode_texts", None)
-    quick.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+    quick.audit(model, SUITE, tmp_path / "run", encoder=Eye())
 
 
 class Unknown:
@@ -134,7 +139,7 @@ def test_an_encoder_that_gives_no_vectors_is_left_out_and_said(tmp_path, stable_
         components={"text_encoder": encoder, "tokenizer": parts["tokenizer"]}
         | {f"{name}_2": parts[name] for name in ("text_encoder", "tokenizer")},
     )
-    run = quick.audit(painter, toy_suite(), tmp_path / "run", encoder=Eye(), progress=listener)
+    run = quick.audit(painter, SUITE, tmp_path / "run", encoder=Eye(), progress=listener)
     assert list(run.own_encoder_cards) == ["own:text_encoder_2"]
     assert set(run.scores.encoder[run.scores.metric == "own_text"]) == {"own:text_encoder_2"}
     (note,) = [note for note in listener.notes if "own:text_encoder" in note]
@@ -143,7 +148,7 @@ def test_an_encoder_that_gives_no_vectors_is_left_out_and_said(tmp_path, stable_
 
 @pytest.mark.pages
 def test_a_model_that_shows_no_encoder_has_no_such_rows(tmp_path):
-    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(), SUITE, tmp_path / "run", encoder=Eye())
     assert not (run.scores.metric == "own_text").any()
     assert run.own_encoder_cards == {}
     assert "own-text-heading" not in run.directory.read_bytes("report.html").decode()

@@ -138,6 +138,7 @@ def test_a_stage_that_is_not_shared_keeps_the_generator(tmp_path, asked, loaded,
     assert engine.gone[-1] == {"load_generator": False, "load_encoder": True}
 
 
+@pytest.mark.thorough
 def test_texts_of_a_command_that_was_stopped_before_it_recorded_them_count(tmp_path, asked, by_one_process, loaded):
     with pytest.raises(KeyboardInterrupt):
         quick.audit(out=tmp_path / "run", engine=Here(loaded, stop_after="embed_own_texts"), **asked)

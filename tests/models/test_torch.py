@@ -31,9 +31,13 @@ DOORS = {
     "a worker": ("python", "-m", "tests.models.torch_in_workers"),
     "a test": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=1", __file__),
 }
+LIKE_OTHERS = ("the module", "an encoder")
+"""Each of these goes the way of another."""
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=pytest.mark.thorough) if door in LIKE_OTHERS else door for door in DOORS]
+)
 def test_idle_threads_sleep_by_every_door(tmp_path, door):
     """Asked when torch is first looked for, which fails then: it would load OpenMP, which asks once."""
     said = policies(tmp_path, DOORS[door], torch=False)
@@ -49,6 +53,7 @@ def test_idle_threads_sleep_in_workers_of_who_has_torch(tmp_path, way):
     assert policies(tmp_path, command, torch=True) == ["PASSIVE"] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_idle_threads_sleep_in_actors_of_a_cluster_that_was_there_before(tmp_path):
     """Its processes know nothing of what the driver sets, and here the actor alone looks for torch."""
@@ -74,6 +79,7 @@ print(faults())
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left as they are")
 def test_freed_memory_is_kept_unless_the_environment_says_how_to_allocate():
     kept, given_back = (

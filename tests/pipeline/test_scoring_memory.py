@@ -35,6 +35,7 @@ def peak_of(function, *arguments):
     return min(peaks)
 
 
+@pytest.mark.thorough
 def test_vectors_of_edits_are_held_once(tmp_path):
     run = made_up(tmp_path / "run", "editing", 4)
     portraits = [sample for sample in run.plan if sample.role == "portrait"]
@@ -43,6 +44,7 @@ def test_vectors_of_edits_are_held_once(tmp_path):
     assert len(run.plan) * WIDTH * 4 <= peak < 1.5 * len(run.plan) * WIDTH * 4
 
 
+@pytest.mark.thorough
 def test_vectors_of_concepts_wait_outside_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch, "IN_MEMORY", 2**20)
     run = made_up(tmp_path / "run", "t2iat", 10)

@@ -14,6 +14,7 @@ from clinometer.report.sections import image_counts
 from clinometer.studies.leaning.page import lead
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
+from tests import quick
 from tests.report.page import Element, Page, with_only
 from tests.report.synthetic import report_input, small_input
 
@@ -202,11 +203,10 @@ def test_an_empty_cell_of_pandas_is_empty():
 
 
 def test_a_group_that_is_refused_more_often_is_told(tmp_path):
-    import clinometer as cm
     from tests.toys import Eye, Painter, toy_suite
 
     suite = toy_suite(target=2, attribute=2, concepts=2)
-    run = cm.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye())
+    run = quick.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye(), report=True)
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "missing (refused or of one colour) for man and for woman differ by +1.00" in section(page, "gallery")
 
@@ -229,14 +229,13 @@ def test_rates_that_may_be_alike_are_not_called_more(report):
 
 
 def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
-    import clinometer as cm
     from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
     for name, suite in {
         "leaning": toy_suite(target=2, attribute=2, concepts=2),
         "t2iat": toy_t2iat_suite(neutral=2, attribute=2, stimuli=2),
     }.items():
-        run = cm.audit(Painter(refuse="women"), suite, tmp_path / name, encoder=Eye())
+        run = quick.audit(Painter(refuse="women"), suite, tmp_path / name, encoder=Eye(), report=True)
         html = run.directory.read_bytes("report.html").decode()
         words = section(Page(html), "gallery")
         a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
@@ -255,18 +254,17 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
 
 
 def test_a_refused_picture_is_no_second_encoder(tmp_path):
-    import clinometer as cm
     from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
     painter = Painter(refuse="lean 0.20")
-    run = cm.audit(painter, toy_suite(target=2, attribute=2), tmp_path / "leaning", encoder=Eye())
+    run = quick.audit(painter, toy_suite(target=2, attribute=2), tmp_path / "leaning", encoder=Eye(), report=True)
     page = Page(run.directory.read_bytes("report.html").decode())
     assert (run.scores.metric == "refusal").any()
     assert "Only one encoder measured this run (eye)" in section(page, "stages")
     assert not [e for e in page.find("svg") if "encoders" in e.attributes.get("aria-labelledby", "")]
 
     suite = toy_t2iat_suite(neutral=2, attribute=2, stimuli=2)
-    run = cm.audit(Painter(refuse="0.71"), suite, tmp_path / "t2iat", encoder=Eye())
+    run = quick.audit(Painter(refuse="0.71"), suite, tmp_path / "t2iat", encoder=Eye(), report=True)
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "Encoder by encoder" not in section(page, "tests")
     assert "The report shows how far its encoders agree" not in section(page, "method")

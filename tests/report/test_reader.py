@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import clinometer as cm
 from clinometer.models import reference
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.page import APART
+from tests import quick
 from tests.report.page import Page, with_only
 from tests.report.synthetic import small_input
 from tests.toys import Eye, Painter, toy_suite
@@ -41,7 +41,10 @@ def _noise(content: bytes) -> np.ndarray:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
-    runs = {e.card.name: cm.audit(Painter(), toy_suite(), folder / e.card.name, encoder=e) for e in (Eye(), Noise())}
+    runs = {
+        e.card.name: quick.audit(Painter(), toy_suite(), folder / e.card.name, encoder=e, report=True)
+        for e in (Eye(), Noise())
+    }
     return {name: (run, Page(run.directory.read_bytes("report.html").decode())) for name, run in runs.items()}
 
 

@@ -247,7 +247,7 @@ quick.audit(Painter(halt=int(sys.argv[2])), toy_suite(), sys.argv[1], encoder=Ey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("drawn", "parts"), [(3, 0), (30, 3)])
+@pytest.mark.parametrize(("drawn", "parts"), [pytest.param(3, 0, marks=pytest.mark.thorough), (30, 3)])
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, drawn, parts):
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out), str(drawn)], cwd=Path(__file__).parents[2])

@@ -119,7 +119,15 @@ def test_every_command_takes_a_url(runs, store, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "period"), [("busy", 3), ("drop", 4), ("lost answer", 4), ("half", 5)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "period"),
+    [
+        ("busy", 3),
+        pytest.param("drop", 4, marks=pytest.mark.thorough),
+        pytest.param("lost answer", 4, marks=pytest.mark.thorough),
+        ("half", 5),
+    ],
+)
 def test_what_a_network_does_to_requests_changes_nothing(runs, store, kind, period):
     store.fault = every(period, kind)
     out = f"s3://bucket/faults/{kind.replace(' ', '-')}"

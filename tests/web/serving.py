@@ -23,6 +23,7 @@ from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
 from clinometer.web.sample_index import Shelf
 from clinometer.web.settings import ServerSettings
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -46,8 +47,9 @@ def serve(folder: Path, url: str, cache: Path, port: int | str = 0) -> tuple[sub
 def make_runs(folder: Path) -> Path:
     """Two checkpoints of one model that began from the same noise; the second refuses a concept, and one is flagged."""
     suite = toy_suite()
-    cm.audit(Painter(name="step-900"), suite, folder / "step-900", encoder=Eye())
-    cm.audit(Painter(name="step-1000", refuse="0.80", flag="0.40"), suite, folder / "step-1000", encoder=Eye())
+    quick.audit(Painter(name="step-900"), suite, folder / "step-900", encoder=Eye(), report=True)
+    painter = Painter(name="step-1000", refuse="0.80", flag="0.40")
+    quick.audit(painter, suite, folder / "step-1000", encoder=Eye(), report=True)
     return folder
 
 

@@ -14,6 +14,7 @@ import clinometer as cm
 from clinometer.models.protocols import Card, Reading
 from clinometer.runs.browse import Reader, part_numbers, piece_of
 from clinometer.studies import study_of
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures
@@ -127,7 +128,7 @@ def test_refusals_are_found_and_shown(browser):
 def test_a_run_of_other_images_leaves_cells_empty(runs, tmp_path):
     place = tmp_path / "runs"
     shutil.copytree(runs / "step-900", place / "step-900")
-    cm.audit(Painter(name="other"), toy_suite(), place / "other", encoder=Eye(), seed=1)
+    quick.audit(Painter(name="other"), toy_suite(), place / "other", encoder=Eye(), seed=1)
     browser = client(place, cache=tmp_path / "cache")
     known = ids(browser)
     page = browser.get("/explore", params={"run": [known["step-900"], known["other"]]}).text
@@ -167,7 +168,7 @@ def test_several_runs_begin_with_their_index(browser, tmp_path):
 
 
 def test_a_single_run_begins_with_what_leans_furthest_to_either_side(tmp_path):
-    run = cm.audit(Painter(), toy_suite(target=20, attribute=20), tmp_path / "runs" / "run", encoder=Eye())
+    run = quick.audit(Painter(), toy_suite(target=20, attribute=20), tmp_path / "runs" / "run", encoder=Eye())
     rows = run.scores.query("metric == 'mcas' and component == 'image_part' and encoder == 'mean'").set_index("concept")
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
     page = browser.get(browser.get("/").headers["location"]).text
@@ -184,7 +185,7 @@ def test_an_encoder_without_words_still_says_what_is_typical(tmp_path):
         def encode_images(self, images):
             return Eye().encode_images(images)
 
-    cm.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / "run", encoder=Blind())
+    quick.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / "run", encoder=Blind())
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
     page = browser.get("/explore", params={"run": ids(browser)["run"], "order": "typical"})
     assert page.status_code == 200
@@ -330,7 +331,7 @@ class Coin:
 
 
 def test_readers_stand_beside_pictures_and_can_be_filtered_by(tmp_path):
-    run = cm.audit(Painter(), toy_suite(), encoder=Eye(), out=tmp_path / "runs" / "read", report=False)
+    run = quick.audit(Painter(), toy_suite(), encoder=Eye(), out=tmp_path / "runs" / "read", report=False)
     cm.read_run(run.url, reader=Coin("low", 0, sure=0.75))
     cm.read_run(run.url, reader=Coin("high", 3))
     table = {name: run.readings(name).set_index("id") for name in ("low", "high")}

@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 import clinometer as cm
+from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures
@@ -110,7 +111,7 @@ def test_numbers_that_are_none_are_told(runs, tmp_path):
 
 
 def test_a_run_without_scores_is_shown(tmp_path):
-    cm.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / "run", encoder=Eye())
+    quick.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / "run", encoder=Eye(), report=True)
     for name in ("scores.parquet", "scores.csv", "curves.parquet", "report.html"):
         (tmp_path / "runs" / "run" / name).unlink()
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")

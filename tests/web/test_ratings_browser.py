@@ -25,7 +25,7 @@ PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
 WIDTHS_AND_COLOURS = [
     pytest.param(PHONE, "dark", id="phone-dark"),
-    pytest.param(DESK, "light", id="desk-light"),
+    pytest.param(DESK, "light", id="desk-light", marks=pytest.mark.thorough),
     pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.thorough),
     pytest.param(DESK, "dark", id="desk-dark", marks=pytest.mark.thorough),
 ]

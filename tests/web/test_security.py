@@ -15,6 +15,7 @@ from clinometer.web import security
 from clinometer.web.app import create_app
 from clinometer.web.security import BODIES, BODY, HEADERS, POLICY, Gate
 from clinometer.web.settings import ServerSettings, guarded, hosts_asked_for, is_local, password_given
+from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.rating import Rater, make
 from tests.web.serving import HASH, HTML, PASSWORD, client, ids, pictures
@@ -396,7 +397,7 @@ def hostile(tmp_path_factory):
             HTML: {"targets": [{"name": f"{HTML} {order}", "prompt": f"{HTML} lean 0.{order}"} for order in (2, 8)]}
         },
     )
-    cm.audit(Painter(name=HTML, refuse="0.8"), suite, place, encoder=Eye(f"{HTML} eye"))
+    quick.audit(Painter(name=HTML, refuse="0.8"), suite, place, encoder=Eye(f"{HTML} eye"), report=True)
     shutil.copytree(place, place.parent / HTML.replace("/", "_"))
     return place.parent
 

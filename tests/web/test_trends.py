@@ -7,6 +7,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.pipeline.comparison_page import comparison_html
+from tests import quick
 from tests.web.serving import client, ids
 
 
@@ -78,7 +79,7 @@ def test_one_run_is_not_compared(browser):
 def test_runs_of_other_suites_are_not_compared(runs, tmp_path):
     from tests.toys import Eye, Painter, toy_suite
 
-    cm.audit(Painter(), toy_suite(concepts=2), tmp_path / "other", encoder=Eye())
+    quick.audit(Painter(), toy_suite(concepts=2), tmp_path / "other", encoder=Eye())
     browser = client(runs, tmp_path, cache=tmp_path / "cache")
     known = ids(browser)
     response = browser.get("/compare", params={"run": [known["step-900"], known["other"]]})
