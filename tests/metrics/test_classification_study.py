@@ -110,6 +110,7 @@ def test_a_planted_difference_is_found_and_none_is_not():
     assert none.p > 0.05
 
 
+@pytest.mark.thorough
 def test_a_test_holds_its_level():
     rejected = [
         rows_of(classification_study(drawn(seed, images=6, trials=5), ClassificationDesign(

@@ -182,6 +182,7 @@ def toned_faces(n: int, rng: np.random.Generator) -> np.ndarray:
     )
 
 
+@pytest.mark.thorough
 def test_the_interval_of_the_average_face_covers_with_three_portraits() -> None:
     """Portraits and edits alike but for chance. Plain percentiles of three draws of three held 0 in 70 of 100."""
     rng, held, studies = np.random.default_rng(3), 0, 100

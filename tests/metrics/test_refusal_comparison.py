@@ -234,6 +234,7 @@ def test_p_of_many_prompts_is_near_that_of_the_t_test():
     assert one(compare(prompts)).p == pytest.approx(ttest_1samp(d, 0).pvalue, abs=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["rate", "difference"])
 def test_the_tests_keep_their_level_and_the_intervals_their_cover(kind):
     """Two models with the same rates on average but their own dislikes, 60 times: at most 13 % (3 standard errors)."""

@@ -176,6 +176,7 @@ def continued(encoder, of, factor, rng):
     return evidence_of([replace(encoder, target_images=tuple(images))], of)
 
 
+@pytest.mark.thorough
 def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
     encoder = embeddings(images=10, attribute_images=60, noise=1.5, leanings=(0.6, -0.6, 0.9, 0.5, -0.9, 0.7))
     of, rng = design(margin=0.2), np.random.default_rng(3)

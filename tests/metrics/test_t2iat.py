@@ -273,6 +273,7 @@ def test_the_image_interval_is_as_wide_as_independent_draws_scatter():
     assert np.mean(widths) / (2 * 1.96 * scatter) == pytest.approx(1, abs=0.12)
 
 
+@pytest.mark.thorough
 def test_the_prompt_interval_is_as_wide_as_new_prompts_scatter():
     """Prompts and images drawn anew: the interval over prompts is about 2 × 1.96 standard deviations of S wide.
 

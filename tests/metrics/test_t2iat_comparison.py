@@ -346,6 +346,7 @@ def test_one_prompt_in_each_set_has_no_interval_over_prompts():
     assert (row.verdict, row.n_splits) == ("too few images", 4)
 
 
+@pytest.mark.thorough
 def test_fewer_images_do_not_lean_more_by_chance_alone():
     """60 times a model that leans nowhere, 12 images against 3: the magnitude has no sign, and p keeps its level."""
     signs, false = [], 0

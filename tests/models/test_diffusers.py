@@ -193,7 +193,10 @@ def test_one_image_that_fails_does_not_take_its_batch_along(stable_diffusion):
         assert np.abs(np.asarray(results[key].image, dtype=int) - whole[key]).max() <= 1
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory."), pytest.param(MemoryError(), marks=pytest.mark.thorough)],
+)
 def test_out_of_memory_halves_the_batch(stable_diffusion, error):
     generator = load(str(stable_diffusion), steps=2, batch_size=8, guidance_scale=1.0)
     sizes = []

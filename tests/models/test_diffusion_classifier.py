@@ -40,6 +40,8 @@ def pipelines(stable_diffusion, tmp_path_factory):
 
 
 KINDS = ("epsilon", "v_prediction", "sample", *FAMILIES)
+SHORT = ("epsilon", "flux")
+"""A UNet that predicts noise and a transformer that predicts the flow; `make test-all` takes the others."""
 
 
 def denoiser_of(pipelines, kind, **options):
@@ -151,8 +153,9 @@ def test_errors_of_the_noise_are_weighted_errors_of_the_target(pipelines, kind):
 @pytest.mark.parametrize(
     ("kind", "size"),
     [
-        *((kind, 7) for kind in KINDS),
+        *((kind, 7) for kind in SHORT),
         (KINDS[0], 1),
+        *(pytest.param(k, 7, marks=pytest.mark.thorough) for k in KINDS if k not in SHORT),
         *(pytest.param(k, 1, marks=pytest.mark.thorough) for k in KINDS[1:]),
     ],
 )
@@ -222,7 +225,10 @@ def test_each_image_and_prompt_is_encoded_once_and_batches_are_full(pipelines):
     assert measured.evaluations.tolist() == [15, 15, 15]
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory."), pytest.param(MemoryError(), marks=pytest.mark.thorough)],
+)
 def test_out_of_memory_halves_the_batch(pipelines, error):
     pipeline = pipelines["epsilon"]
     whole = classifier_of(pipelines).errors(pictures(2))

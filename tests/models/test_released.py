@@ -112,6 +112,7 @@ def test_an_audit_by_workers_lets_go_and_finds_the_same(tmp_path, asked, by_one_
     assert engine.made.count("embed_own_texts") == 1
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_is_added_by_workers_is_let_go(by_one_process, tmp_path, asked, loaded):
     run = quick.audit(out=tmp_path / "run", **asked | {"encoder": Eye()})
     loaded.clear()
@@ -129,6 +130,7 @@ def test_objects_of_the_users_stay_whole(tmp_path, asked):
     assert on_meta(mine) == {"model": False, "encoder": False}
 
 
+@pytest.mark.thorough
 def test_a_stage_that_is_not_shared_keeps_the_generator(tmp_path, asked, loaded, monkeypatch):
     study = study_of(SUITE)
     plain = tuple(stage.make for stage in study.stages)

@@ -124,6 +124,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_script_that_forgot_its_guard_is_told(tmp_path):
     script = tmp_path / "script.py"

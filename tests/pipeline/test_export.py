@@ -29,7 +29,7 @@ def thorough(names):
     return [pytest.param(name, marks=pytest.mark.thorough) for name in sorted(names)]
 
 
-@pytest.fixture(scope="module", params=AUDITS)
+@pytest.fixture(scope="module", params=["leaning", "axes", "t2iat", *thorough(["editing", "classification"])])
 def exported(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     model, suite, encoder = AUDITS[request.param]

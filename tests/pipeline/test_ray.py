@@ -55,6 +55,7 @@ def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, finish
     assert not ray.is_initialized()
 
 
+@pytest.mark.thorough
 def test_what_a_model_raises_in_an_actor_is_told_in_its_line(tmp_path):
     with pytest.raises(Exception, match=r"^generator painter: it stopped with RuntimeError: no such layer") as raised:
         audit(tmp_path / "run", model=Broken(), engine="ray", workers=1)

@@ -171,7 +171,8 @@ def test_an_answer_that_did_not_arrive_survives_a_reload(joined, served):
     assert page.evaluate("localStorage.length") == 0
 
 
-@pytest.mark.parametrize("key", [pytest.param("kept", marks=pytest.mark.thorough), "lost"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("key", ["kept", "lost"])
 def test_an_answer_waits_for_a_server_that_starts_anew(chromium, runs, tmp_path, key):
     """By the key of its session; and where that is gone, by the page's own memory."""
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"

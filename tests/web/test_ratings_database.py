@@ -128,6 +128,7 @@ def test_a_damaged_database_is_named(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("url", ["sqlite", pytest.param("postgres", marks=pytest.mark.thorough)], indirect=True)
 def test_a_killed_server_loses_no_acknowledged_answer(url, runs, tmp_path):
     run = cm.open_run(runs / "step-900")
     _, invitation = make(client(runs, cache=tmp_path, database=url), run, images=6, raters_each=RATERS)
