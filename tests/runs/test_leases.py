@@ -216,6 +216,24 @@ def test_a_process_of_this_machine_that_is_gone_is_known_to_be():
     assert not is_gone(replace(here, pid=2**22 + 1, host="another container"))
 
 
+def test_a_host_is_told_from_others_and_not_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "quaggahost")
+    with Directory(tmp_path).locked():
+        held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        assert b"pid" in held
+        assert b"quaggahost" not in held
+        with pytest.raises(RunLockedError, match=f"process {os.getpid()} on this machine since"):
+            Directory(tmp_path).locked().__enter__()
+        monkeypatch.setattr("socket.gethostname", lambda: "okapihost")
+        with pytest.raises(RunLockedError, match="on another machine since"):
+            Directory(tmp_path).locked().__enter__()
+        (tmp_path / ".lock-holder.json").write_text('{"pid": 7, "host": "of an earlier version", "since": "then"}')
+        with pytest.raises(RunLockedError, match="process 7 on of an earlier version since then"):
+            Directory(tmp_path).locked().__enter__()
+        monkeypatch.setattr("socket.gethostname", lambda: "quaggahost")
+    assert Holder().host != Holder().machine
+
+
 def test_a_second_driver_on_an_object_store_is_told(tmp_path):
     url = f"memory://store{tmp_path}"
     with Directory(url).locked(), pytest.raises(RunLockedError, match="another process is working on this run"):

@@ -5,8 +5,10 @@ Each imports what it needs when it runs, so that ``--help`` is instant.
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -357,7 +359,7 @@ def _written(error: BaseException, words: list[str]) -> str:
     """
     text = f"clinometer {_installed_version()}, Python {sys.version.split()[0]}, {sys.platform}\n{' '.join(words)}\n\n"
     text += "".join(traceback.format_exception(error))
-    content = masked(text).encode(errors="backslashreplace")
+    content = _without_user(masked(text)).encode(errors="backslashreplace")
     place = run_directory(error)
     with suppress(OSError):
         if place and (Path(place) / "run.json").is_file():
@@ -369,6 +371,16 @@ def _written(error: BaseException, words: list[str]) -> str:
         file.write(content)
         return file.name
     return ""
+
+
+def _without_user(text: str) -> str:
+    """Write the user's home as ``~``, and no user name in any other path: people send this file to others."""
+    home = str(Path.home())
+    if home != os.sep:
+        text = text.replace(home, "~")
+    with suppress(OSError, KeyError, ImportError):
+        text = re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", text)
+    return text
 
 
 def _installed_version() -> str:

@@ -16,6 +16,7 @@ claim; a look whether the claim is still its own, and its removal. See decision 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -30,7 +31,7 @@ from math import isfinite
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
-from uuid import uuid4
+from uuid import getnode, uuid4
 
 from filelock import FileLock, Timeout
 
@@ -55,17 +56,29 @@ def boot_id() -> str:
     return ""
 
 
+def mark_of(host: str) -> str:
+    """Make a mark of a host that tells it from others and does not name it: a run that is shared holds no host name.
+
+    It is a hash with what this machine alone knows, so a name cannot be tried out on it.
+    """
+    return hashlib.sha256(f"{boot_id() or getnode()}/{host}".encode()).hexdigest()[:32]
+
+
+def _where(mark: str) -> str:
+    return "this machine" if mark == mark_of(socket.gethostname()) else "another machine"
+
+
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease. ``machine`` tells machines apart whose hosts have one name."""
+    """Who holds a lease, by marks of its host and of its machine; hosts of two machines may have one name."""
 
     pid: int = field(default_factory=os.getpid)
-    host: str = field(default_factory=socket.gethostname)
-    machine: str = field(default_factory=boot_id)
+    host: str = field(default_factory=lambda: mark_of(socket.gethostname()))
+    machine: str = field(default_factory=lambda: mark_of("") if boot_id() else "")
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
+        return f"process {self.pid} on {_where(self.host)}"
 
     @property
     def is_one(self) -> bool:
@@ -77,12 +90,12 @@ class Holder:
 
 def is_of_this_machine(holder: Holder) -> bool:
     """Whether a holder works, or worked, on this machine since it was started."""
-    return bool(holder.machine) and holder.machine == boot_id()
+    return bool(holder.machine) and holder.machine == mark_of("")
 
 
 def is_gone(holder: Holder) -> bool:
     """Whether a holder is known to have ended: a process of this machine and container that has ended."""
-    if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != socket.gethostname():
+    if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != mark_of(socket.gethostname()):
         return False
     try:
         os.kill(holder.pid, 0)  # asks, and does nothing to it
@@ -323,11 +336,12 @@ def _locked(directory: Files) -> Iterator[None]:
 
 def _sign(directory: Files) -> None:
     since = datetime.now(UTC).isoformat("T", "seconds")
-    directory.write_json(SIGNATURE, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+    directory.write_json(SIGNATURE, {"pid": os.getpid(), "mark": mark_of(socket.gethostname()), "since": since})
 
 
 def _holder(directory: Files) -> str:
     with suppress(RunNotFoundError, RunCorruptError):
         holder = directory.read_json(SIGNATURE)
-        return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
+        where = holder["host"] if "host" in holder else _where(holder.get("mark", ""))  # earlier versions named it
+        return f"process {holder.get('pid')} on {where} since {holder.get('since')}"
     return "process unknown"
