@@ -35,10 +35,12 @@ def test_the_public_names():
         "open_run",
         "paper_table",
         "plan",
+        "push",
         "read_images",
         "read_run",
         "score_run",
         "sweep",
+        "write_benchmark",
         "write_questions",
     }
     for name in clinometer.__all__:

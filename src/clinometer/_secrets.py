@@ -8,6 +8,7 @@ pages, cards, records and other people's words are all written by way of :func:`
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -56,6 +57,12 @@ def masked(text: str) -> str:
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, _known[secret])
     return text
+
+
+def without_home(text: str) -> str:
+    """Write the user's home directory as ``~``: what a run holds is shared, and a home names its user."""
+    home = os.path.expanduser("~")
+    return text.replace(home, "~") if len(home) > 1 and home in text else text
 
 
 def masked_address(url: str, *, keys_in_path: bool = False) -> str:

@@ -12,9 +12,11 @@ from clinometer.api.runs import (
     open_answers,
     open_run,
     paper_table,
+    push,
     read_run,
     score_run,
     verify_run,
+    write_benchmark,
 )
 from clinometer.mitigation import mitigate
 from clinometer.sweeps.sweep import Sweep
@@ -37,10 +39,12 @@ __all__ = [
     "open_run",
     "paper_table",
     "plan",
+    "push",
     "read_images",
     "read_run",
     "score_run",
     "sweep",
     "verify_run",
+    "write_benchmark",
     "write_questions",
 ]

@@ -20,8 +20,12 @@ from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import read_all
 from clinometer.pipeline.export import export_run, metric_latex
+from clinometer.pipeline.formats import MODEL_CARD, write_as
+from clinometer.pipeline.formats import write_benchmark as benchmark_into
+from clinometer.pipeline.hub import Pushed, write_dataset
+from clinometer.pipeline.hub import push as send
 from clinometer.pipeline.loaded_models import Models, require_texts
-from clinometer.pipeline.model_cards import write_model_card
+from clinometer.pipeline.model_cards import Said, write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reading import OpenAnswers, distribute, read_known
 from clinometer.pipeline.reporting import refresh_report, run_repr_html
@@ -36,6 +40,7 @@ from clinometer.runs.reading import answers_to_come
 from clinometer.runs.together import Comparison
 from clinometer.runs.verification import verify
 from clinometer.studies.reading import require_reader
+from clinometer.suites import Suite, load_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -329,9 +334,19 @@ def gate(
 
 
 def model_card(
-    *runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None, rows: int = ROWS
+    *runs: str | os.PathLike[str] | store.Run,
+    out: str | os.PathLike[str] | None = None,
+    rows: int = ROWS,
+    format: str = MODEL_CARD,
+    benchmark: str = "",
+    source: str = "",
+    by: str = "",
+    in_scope: str | Sequence[str] = (),
+    out_of_scope: str | Sequence[str] = (),
 ) -> str:
     """The part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
+
+    Or the verdicts in another format, see ``docs/formats.md``.
 
     Parameters
     ----------
@@ -339,10 +354,16 @@ def model_card(
     out : a card, such as ``README.md``. One that is there keeps its text and its metadata: only the section between our
         markers, and our own results in ``model-index``, are replaced. Nothing is written without it.
     rows : verdicts of each quantity that are listed, the strongest first; the others are counted.
+    format : ``"model-card"``; ``"eval-results"``, of which ``out`` is a model's repository, a folder;
+        ``"every-eval-ever"`` or ``"fairness"``, of one run. These hold all verdicts, whatever ``rows``.
+    benchmark : the data set on the Hub that holds the suite, ``owner/name``.
+    source : where the run can be seen, an address.
+    by : who made the evaluation.
+    in_scope, out_of_scope : of a Fairness Card, what its conclusions are for and what they are not for.
 
     Returns
     -------
-    The whole card: of ``out``, as it is written there; without it, one with nothing else.
+    The whole card: of ``out``, as it is written there; without it, one with nothing else. Of another format its text.
 
     Raises
     ------
@@ -350,7 +371,14 @@ def model_card(
         A run that is not scored, or of another model than the first; a card that cannot be changed without losing
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
-    return write_model_card([_opened(run) for run in runs], out, rows=rows)
+    scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
+    said, opened = Said(benchmark, source, by, *scopes), [_opened(run) for run in runs]
+    if format != MODEL_CARD:
+        return write_as(opened, format, said, out)
+    for name, value in vars(said).items():
+        if value:
+            raise InvalidInputError("a model card does not take it; leave it out, or name a format", field=name)
+    return write_model_card(opened, out, rows=rows)
 
 
 def export(
@@ -360,8 +388,10 @@ def export(
     evidence: bool = False,
     policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
     baseline: str | os.PathLike[str] | store.Run | None = None,
+    dataset: bool = False,
+    license: str = "",
 ) -> list[str]:
-    """Write what of a run goes into a paper, or what an auditor signs.
+    """Write what of a run goes into a paper, what an auditor signs, or its images as a data set.
 
     Parameters
     ----------
@@ -371,6 +401,8 @@ def export(
     evidence : in place of these, a dated record: ``assessment-results.json`` (OSCAL Assessment Results of NIST) and
         ``clauses.csv``, which clauses of which rules it may serve as evidence for, and by what.
     policy, baseline : what the run is held to for the record, as in :func:`gate`; each rule becomes a finding.
+    dataset : in place of these, the images as a data set of the Hugging Face Hub, with its card and ``croissant.json``
+        (Croissant 1.1); ``license`` is what it is published under, by its SPDX identifier.
 
     Returns
     -------
@@ -383,12 +415,68 @@ def export(
         without ``evidence``, or one that cannot be read.
     """
     opened = _opened(run)
+    if license and not dataset:
+        raise InvalidInputError("it is of a data set alone; ask for one, or leave it out", field="license")
+    if dataset:
+        if evidence or policy is not None or baseline is not None:
+            raise InvalidInputError("a data set holds no evidence and no policy; ask for one of them", field="dataset")
+        return write_dataset(opened, out, license=license)
     if not evidence:
         if policy is not None or baseline is not None:
             raise InvalidInputError("a policy becomes part of evidence alone; ask for evidence, or leave it out")
         return export_run(opened, out)
     judged = None if policy is None else gate(opened, policy, baseline=baseline)
     return write_evidence(opened, out, judged)
+
+
+def push(
+    run: str | os.PathLike[str] | store.Run,
+    target: str,
+    *,
+    dry_run: bool = False,
+    benchmark: str = "",
+    source: str = "",
+    license: str = "",
+    public: bool = False,
+    pull_request: bool = False,
+) -> Pushed:
+    """Send a run to the Hugging Face Hub.
+
+    Parameters
+    ----------
+    run : a finished run, as a path or opened. Every file of it is read, and one that is damaged is not sent.
+    target : ``hf://datasets/OWNER/NAME`` for its images, with card, Croissant, scores, report and record; or
+        ``hf://OWNER/NAME``, a model's repository, for the part on bias of its card.
+    dry_run : whether it is only said what would be sent; nothing is asked of the Hub.
+    benchmark, source : of a model, the data set that holds the suite: results are sent to ``.eval_results``, too, in
+        place of ``model-index``; and where the run can be seen.
+    license, public : of a data set, what it is published under, and whether a new one is public; else it is private.
+    pull_request : whether it is proposed by a pull request.
+
+    Returns
+    -------
+    The files with their sizes, and the address of the commit.
+
+    Raises
+    ------
+    RunError, InvalidInputError, ModelError
+        A run that is damaged, not finished, or without checksums; no such target; the Hub refuses or does not answer.
+    """
+    return send(
+        _opened(run), target, dry_run=dry_run, said=Said(benchmark, source), license=license, public=public,
+        pull_request=pull_request,
+    )  # fmt: skip
+
+
+def write_benchmark(suite: str | os.PathLike[str] | Suite, out: str | os.PathLike[str]) -> list[str]:
+    """Write a suite as a benchmark data set of the Hugging Face Hub into a folder: prompts, ``eval.yaml``, a card.
+
+    Raises
+    ------
+    SuiteError, RunError
+        No such suite, or of a study whose tasks follow from a run; the folder cannot be written.
+    """
+    return benchmark_into(load_suite(suite if isinstance(suite, Suite) else os.fspath(suite)), out)
 
 
 def paper_table(

@@ -23,7 +23,8 @@ from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from clinometer._in_hand import run_directory, things_in_hand
-from clinometer._secrets import masked
+from clinometer._messages import printable
+from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, sweep
 from clinometer.cli.config import config, read_defaults, words_for
 from clinometer.cli.measuring import association_test, classify, questions, read
@@ -36,9 +37,9 @@ from clinometer.cli.options import (
     refuse_repeated,
 )
 from clinometer.cli.ratings import ratings
-from clinometer.cli.runs import card, compare, export, gate, import_, report, score, verify
+from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, verify
 from clinometer.cli.serve import serve
-from clinometer.cli.tables import tell, with_common_options
+from clinometer.cli.tables import echo, tell, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.suites.strict import first_problem
 
@@ -86,12 +87,27 @@ def plan(
 
 def suites(
     name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead, write the suite as a benchmark of the Hub: prompts, eval.yaml, a card.",
+        ),
+    ] = None,
 ) -> None:
     """List the built-in suites, or show what one asks."""
     from clinometer.cli.console import print_suite, print_suites
     from clinometer.suites import load_suite
 
-    if name is None:
+    if dataset is not None:
+        from clinometer import api
+
+        if name is None:
+            raise InvalidInputError("--dataset: no suite is named; give clinometer suites NAME --dataset DIR")
+        names = api.write_benchmark(name, dataset)
+        echo(f"{', '.join(names)}: {printable(dataset)}")
+        tell("files", of="suites", place=dataset, files=names)
+    elif name is None:
         print_suites()
     else:
         print_suite(load_suite(name))
@@ -201,8 +217,8 @@ app = typer.Typer(
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
-    "card": card, "export": export, "import": import_, "classify": classify, "read": read, "questions": questions,
-    "test": association_test,
+    "card": card, "export": export, "push": push, "import": import_, "classify": classify, "read": read,
+    "questions": questions, "test": association_test,
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "mitigate": mitigate, "serve": serve,
     "schema": schema, "config": config,
 }  # fmt: skip
@@ -222,10 +238,19 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "clinometer gate runs/sd --policy gate.yaml --baseline runs/release --junit gate.xml",
         "clinometer gate runs/sd --policy gate.yaml --explain",
     ),
-    "card": ("clinometer card runs/sd --out README.md",),
+    "card": (
+        "clinometer card runs/sd --out README.md",
+        "clinometer card runs/sd --format eval-results --benchmark OWNER/NAME --out sd-turbo",
+        "clinometer card runs/sd --format fairness --in-scope 'comparing versions' --out-of-scope 'any person'",
+    ),
     "export": (
         "clinometer export runs/sd paper",
         "clinometer export runs/sd evidence --evidence --policy gate.yaml",
+        "clinometer export runs/sd images --dataset --license cc0-1.0",
+    ),
+    "push": (
+        "clinometer push runs/sd hf://datasets/OWNER/NAME --dry-run",
+        "clinometer push runs/sd hf://OWNER/MODEL --pull-request",
     ),
     "import": (
         "clinometer import pictures --suite mcas --out runs/pictures",
@@ -239,7 +264,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --concepts nurse,CEO",),
     "test": ("clinometer test weat/6 --encoder glove.txt", "clinometer test ieat --images stimuli --out ieat.csv"),
     "plan": ("clinometer plan --suite mcas", "clinometer plan --pilot runs/sd --effect 0.1 --price 0.04"),
-    "suites": ("clinometer suites", "clinometer suites mcas --json"),
+    "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites mcas --dataset bench"),
     "models": ("clinometer models", "clinometer models reference"),
     "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
     "mitigate": (
@@ -375,12 +400,9 @@ def _written(error: BaseException, words: list[str]) -> str:
 
 def _without_user(text: str) -> str:
     """Write the user's home as ``~``, and no user name in any other path: people send this file to others."""
-    home = str(Path.home())
-    if home != os.sep:
-        text = text.replace(home, "~")
     with suppress(OSError, KeyError, ImportError):
-        text = re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", text)
-    return text
+        return re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", without_home(text))
+    return without_home(text)
 
 
 def _installed_version() -> str:

@@ -287,7 +287,7 @@ class VerificationDocument(Document):
 
 
 class FilesDocument(Document):
-    """What was written: report, card, export, mitigate, questions, ratings."""
+    """What was written, or sent: report, card, export, push, mitigate, questions, ratings, suites --dataset."""
 
     kind: Literal["files"] = "files"
     of: str = Field(description="The command.")

@@ -1,4 +1,4 @@
-"""Commands on finished images and runs: import, score, report, verify, compare, gate, card."""
+"""Commands on finished images and runs: import, score, report, verify, compare, gate, card, export, push."""
 
 from __future__ import annotations
 
@@ -323,17 +323,47 @@ def card(
             "--out",
             "-o",
             help="A model card, such as README.md. One that is there keeps its text and metadata; only what this "
-            "command wrote before is replaced. [default: print it]",
+            "command wrote before is replaced. Of eval-results, a model repository's folder. [default: print it]",
         ),
     ] = None,
     rows: Annotated[
         int, typer.Option(min=1, help="Verdicts of each run that are listed, the strongest; the others are counted.")
     ] = 20,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="model-card (Markdown with model-index), eval-results (.eval_results/*.yaml of the Hub), "
+            "every-eval-ever (its aggregate, JSON) or fairness (a Fairness Card, YAML).",
+        ),
+    ] = "model-card",
+    benchmark: Annotated[
+        str, typer.Option(metavar="OWNER/NAME", help="Of eval-results: the benchmark's data set on the Hub.")
+    ] = "",
+    source: Annotated[str, typer.Option(metavar="URL", help="Of eval-results: where the run can be seen.")] = "",
+    by: Annotated[str, typer.Option(help="Who made the evaluation; of every-eval-ever and fairness.")] = "",
+    in_scope: Annotated[
+        list[str] | None, typer.Option(help="Of fairness: a use that its conclusions are for. Repeatable.")
+    ] = None,
+    out_of_scope: Annotated[
+        list[str] | None, typer.Option(help="Of fairness: a use that they are not for. Repeatable.")
+    ] = None,
 ) -> None:
     """Write the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads."""
     from clinometer import api
 
-    text = api.model_card(*runs, out=out, rows=rows)
+    text = api.model_card(
+        *runs,
+        out=out,
+        rows=rows,
+        format=format,
+        benchmark=benchmark,
+        source=source,
+        by=by,
+        in_scope=in_scope or (),
+        out_of_scope=out_of_scope or (),
+    )
     if out is None:
         echo(text, nl=False)
     else:
@@ -356,15 +386,74 @@ def export(
         Path | None, typer.Option("--policy", "-p", help="Of the record: a YAML file of rules; each becomes a finding.")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
+    dataset: Annotated[
+        bool,
+        typer.Option(
+            "--dataset",
+            help="In place of a paper's parts, the images as a data set of the Hub: Parquet, a card, Croissant 1.1.",
+        ),
+    ] = False,
+    license: Annotated[str, typer.Option(help="Of a data set: its licence, by its SPDX identifier.")] = "",
 ) -> None:
     """Write a run's figures (SVG, PDF), tables (CSV, LaTeX), methods and BibTeX, ready for a paper."""
     from clinometer import api
 
-    names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline)
-    if evidence:
+    names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline, dataset=dataset, license=license)
+    if dataset:
+        echo(f"A data set of {len(names)} files. See what its card says before you publish it.")
+    elif evidence:
         echo(f"{' and '.join(names)} say what was measured and claim no compliance. Sign the first.")
     else:
         figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
         echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
     Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")
     tell("files", of="export", place=out, files=names)
+
+
+def push(
+    run: RunArgument,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="hf://datasets/OWNER/NAME for the images, with scores, report and Croissant; or hf://OWNER/NAME, a "
+            "model's repository, for the part on bias of its card.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be sent. Asks nothing of the Hub.")
+    ] = False,
+    benchmark: Annotated[
+        str,
+        typer.Option(
+            metavar="OWNER/NAME",
+            help="Of a model: the data set that holds the suite. Results go to .eval_results, too.",
+        ),
+    ] = "",
+    source: Annotated[str, typer.Option(metavar="URL", help="Of a model: where the run can be seen.")] = "",
+    license: Annotated[str, typer.Option(help="Of a data set: its licence, by its SPDX identifier.")] = "",
+    public: Annotated[
+        bool, typer.Option("--public", help="Make a new data set public. [default: it is private]")
+    ] = False,
+    pull_request: Annotated[bool, typer.Option("--pull-request", help="Propose it by a pull request.")] = False,
+) -> None:
+    """Send a run to the Hugging Face Hub, with huggingface_hub's own token. A damaged run is not sent."""
+    from clinometer import api
+
+    sent = api.push(
+        run,
+        target,
+        dry_run=dry_run,
+        benchmark=benchmark,
+        source=source,
+        license=license,
+        public=public,
+        pull_request=pull_request,
+    )
+    for name, size in sent.files.items():
+        echo(f"{size:>13,}  {printable(name)}")
+    files = f"{len(sent.files)} files of {sum(sent.files.values()):,} bytes"
+    place = printable(sent.target)
+    remarks = [*sent.notes, f"Sent {files}: {sent.url}" if sent.url else f"{files} would be sent to {place}."]
+    echo("\n".join(remarks))
+    tell("files", of="push", place=place, files=list(sent.files), remarks=remarks)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import numpy as np
 
 from clinometer._messages import OTHERWISE, as_text
-from clinometer._secrets import masked
+from clinometer._secrets import masked, without_home
 from clinometer.errors import ModelError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Card:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", masked(as_text(self.name)))
+        object.__setattr__(self, "name", without_home(masked(as_text(self.name))))
         for part in ("settings", "notes"):
             try:
                 plain = _plain(dict(getattr(self, part)))
@@ -71,7 +71,7 @@ class Card:
 def _plain(value: Any) -> Any:
     """Numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
     if isinstance(value, str):
-        return masked(as_text(value))
+        return without_home(masked(as_text(value)))
     if isinstance(value, dict):
         return {_plain(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

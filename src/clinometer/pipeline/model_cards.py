@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.pipeline.request import OF_SUITE
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
+from clinometer.report.page import Verdicts
+from clinometer.report.rows import Row
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import COUNTED
 from clinometer.studies import study_of
@@ -60,7 +64,7 @@ def write_model_card(runs: Sequence[Run], out: str | os.PathLike[str] | None, *,
     if rows < 1:
         raise InvalidInputError(f"found {rows}, expected 1 or more", field="rows")
     require_one_model(runs)
-    folder, name = _place(out)
+    folder, name = (None, "") if out is None else place_of(out)
     before = _read(folder, name) if folder is not None else ""
     inputs = [card_input(run) for run in runs]
     text = merged(
@@ -86,6 +90,43 @@ def card_input(run: Run) -> CardInput:
         report = report_input(run)
     words = list(command_words(run))
     return CardInput(report, study_of(report.suite).page(report.suite), in_a_shell(words), command_lacks(run, words))
+
+
+REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+"""A repository of the Hub."""
+
+_SERVED: Final = ("openai-", "gemini-")
+"""How the families begin of models that are served by others."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a run does not know, and somebody types by hand.
+
+    Attributes
+    ----------
+    benchmark : the data set on the Hub that holds the suite, ``owner/name``.
+    source : where the run can be seen, an address.
+    by : who made the evaluation.
+    in_scope, out_of_scope : what the conclusions are for, and what they are not for.
+    """
+
+    benchmark: str = ""
+    source: str = ""
+    by: str = ""
+    in_scope: Sequence[str] = ()
+    out_of_scope: Sequence[str] = ()
+
+
+def is_served(card: Mapping[str, Any]) -> bool:
+    """Tell whether a model answers behind somebody's server."""
+    return str(card["family"]).startswith(_SERVED)
+
+
+def judged(run: CardInput) -> list[tuple[Verdicts, Row]]:
+    """Return everything that was judged, with how it is written."""
+    told = run.page.told(run.page.view.of(run.report))
+    return [(verdicts, row) for verdicts in told.verdicts for row in verdicts.rows]
 
 
 def command_lacks(run: Run, words: Sequence[str]) -> str:
@@ -123,10 +164,8 @@ def _model(run: Run) -> Any:
     return card.get("weights_sha256") or (card["name"], card.get("revision")), changes
 
 
-def _place(out: str | os.PathLike[str] | None) -> tuple[Directory | None, str]:
-    """The folder of the card, which must be there, and the card's name in it."""
-    if out is None:
-        return None, ""
+def place_of(out: str | os.PathLike[str]) -> tuple[Directory, str]:
+    """Find the folder of a file, which must be there, and the file's name in it."""
     path = os.fspath(out)
     path = path if "://" in path else os.path.realpath(os.path.expanduser(path))  # a link stays one
     parent, _, name = path.rpartition("/")

@@ -14,6 +14,7 @@ from PIL.Image import Image
 
 from clinometer._cores import available_cores
 from clinometer._messages import quoted
+from clinometer._secrets import without_home
 from clinometer.errors import ModelError
 from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, Remembers, offers
 from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
@@ -214,7 +215,7 @@ def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 
 def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
     result, content = stored.result, stored.content
-    reason = None if result.reason is None else in_one_line(result.reason, LONGEST_REASON)
+    reason = None if result.reason is None else in_one_line(without_home(result.reason), LONGEST_REASON)
     return {
         "id": sample.id,
         "prompt": sample.prompt,

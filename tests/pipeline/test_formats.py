@@ -1,0 +1,201 @@
+"""Verdicts in formats that others read: valid by their schemas, each number one of the scores, and nothing made up."""
+
+import json
+from math import isnan
+
+import jsonschema
+import pytest
+import yaml
+from huggingface_hub import parse_eval_result_entries
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
+from clinometer.pipeline.formats import FORMATS, TAKES, tasks_of
+from clinometer.report.inputs import report_input
+from clinometer.report.wording import not_measured, too_few
+from clinometer.studies import study_of
+from clinometer.suites import suite_from_mapping
+from tests import quick
+from tests.docs.pages import ROOT
+from tests.old_runs import as_of_format_1
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader, Recolourer
+from tests.toy_editing import toy_suite as toy_editing
+from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+
+AUDITS = {
+    "leaning": (Painter(refuse="0.20"), toy_suite(target=12), Eye()),
+    "axes": (Painter(), crossed_suite(), Eye()),
+    "t2iat": (Painter(), toy_t2iat_suite(), Eye()),
+    "editing": (Recolourer(), toy_editing(), Reader()),
+    "classification": (ClassifyingPainter(), toy_classification(), ()),
+}
+SCOPE = {"in_scope": ["a comparison of versions"], "out_of_scope": "the people in the pictures"}
+HELD = ROOT / "tests/fixtures/schemas"
+EVERY_EVAL_EVER = json.loads((HELD / "every_eval_ever-0.3.0.schema.json").read_text("utf-8"))
+CORE = yaml.safe_load((HELD / "fairness-core.yaml").read_text("utf-8"))
+IMAGE = yaml.safe_load((ROOT / "docs/schemas/image.yaml").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module", params=AUDITS)
+def run(request, tmp_path_factory):
+    model, suite, encoder = AUDITS[request.param]
+    return quick.audit(model, suite, tmp_path_factory.mktemp(request.param) / "run", encoder=encoder)
+
+
+@pytest.fixture(scope="module")
+def leaning(tmp_path_factory):
+    model, suite, encoder = AUDITS["leaning"]
+    return quick.audit(model, suite, tmp_path_factory.mktemp("one") / "run", encoder=encoder)
+
+
+def judged(run):
+    page = study_of(run.suite).page(run.suite)
+    return [(said, row) for said in page.verdicts(page.view.of(report_input(run))) for row in said.rows]
+
+
+def test_a_fairness_card_is_valid_and_holds_every_verdict(run):
+    card = yaml.safe_load(cm.model_card(run, format="fairness", by="somebody", **SCOPE))
+    for schema in (CORE, IMAGE):
+        jsonschema.Draft202012Validator(schema).validate(card)
+    assert card["intended_use"] == {"in_scope": ["a comparison of versions"], "out_of_scope": [SCOPE["out_of_scope"]]}
+    rows = [dict(zip(card["example_result"]["columns"], row, strict=True)) for row in card["example_result"]["rows"]]
+    assert len(rows) == len(judged(run))
+    for told, (said, row) in zip(rows, judged(run), strict=True):
+        assert told["about"] == said.name(row)
+        assert told["verdict"] == said.verdict(row)
+        assert (told["value"] is None) is isnan(row.value)
+        assert isnan(row.value) or (told["value"], told["low"], told["high"]) == (row.value, *row.ends(said.over))
+    assert sum(card["refusal_handling"]["counts"].values()) == len(run.samples)
+    assert card["prompt_suite"]["suite_hash"] == run.record["suite_fingerprint"]
+
+
+def test_a_fairness_card_tells_how_the_reader_errs_and_who_is_refused(leaning):
+    card = yaml.safe_load(cm.model_card(leaning, format="fairness", **SCOPE))
+    rates = {(rate["measure"], rate.get("group")): rate for rate in card["reader"]["error_rates"]}
+    scores = leaning.scores[(leaning.scores.metric == "reader") & (leaning.scores.encoder == "mean")]
+    for row in scores[scores.component.isin(["sensitivity", "specificity"])].itertuples():
+        assert rates[row.component, row.group]["value"] == row.value
+    assert card["reader"]["errors_known"]
+    assert card["refusal_handling"]["counts"] == {"ok": 66, "refused": 12}
+    assert [part["name"] for part in card["prompt_suite"]["families"]] == [
+        "target: low", "target: high", "attribute: man", "attribute: woman", "attribute: other",
+    ]  # fmt: skip
+
+
+def test_the_schemas_refuse_what_they_must(leaning):
+    card = yaml.safe_load(cm.model_card(leaning, format="fairness", **SCOPE))
+    for schema, field in [(CORE, each) for each in CORE["required"]] + [(IMAGE, each) for each in IMAGE["required"]]:
+        with pytest.raises(jsonschema.ValidationError, match=field):
+            jsonschema.Draft202012Validator(schema).validate({key: card[key] for key in card if key != field})
+    card["reader"]["error_rates"] = []
+    with pytest.raises(jsonschema.ValidationError, match="non-empty"):
+        jsonschema.Draft202012Validator(IMAGE).validate(card)
+
+
+def test_every_eval_ever_holds_each_number_with_its_interval_n_and_hashes(leaning):
+    record = json.loads(cm.model_card(leaning, format="every-eval-ever", by="somebody"))
+    jsonschema.Draft7Validator(EVERY_EVAL_EVER).validate(record)
+    results = {each["evaluation_result_id"]: each for each in record["evaluation_results"]}
+    measured = {f"{row.metric}/{row.component}/{row.concept}": row for _, row in judged(leaning) if row.defined}
+    assert set(results) == set(measured)
+    for name, row in measured.items():
+        told = results[name]["score_details"]
+        interval = told["uncertainty"]["confidence_interval"]
+        assert (told["score"], interval["lower"], interval["upper"]) == (row.value, row.low, row.high)
+        assert told["uncertainty"]["num_samples"] == row.n_target
+        assert results[name]["source_data"]["additional_details"] == {
+            "suite_fingerprint": leaning.record["suite_fingerprint"],
+            "run_checksum": leaning.record["checksum"],
+            "scores_sha256": leaning.directory.sha256("scores.parquet"),
+        }
+    named = json.loads(cm.model_card(leaning, format="every-eval-ever", benchmark="me/colours"))
+    jsonschema.Draft7Validator(EVERY_EVAL_EVER).validate(named)
+    assert {each["source_data"]["hf_repo"] for each in named["evaluation_results"]} == {"me/colours"}
+
+
+def test_what_was_not_measured_or_rests_on_too_few_images_is_not_passed_on(run):
+    kept = [row for _, row in judged(run) if row.defined and not too_few(row) and not not_measured(row)]
+    if not kept:
+        with pytest.raises(InvalidInputError, match="no verdict rests on enough images to be passed on"):
+            cm.model_card(run, format="every-eval-ever")
+        return
+    record = json.loads(cm.model_card(run, format="every-eval-ever"))
+    jsonschema.Draft7Validator(EVERY_EVAL_EVER).validate(record)
+    assert [each["score_details"]["score"] for each in record["evaluation_results"]] == [row.value for row in kept]
+
+
+def test_evaluation_results_name_tasks_of_the_benchmark(leaning, tmp_path):
+    given = {"format": "eval-results", "benchmark": "me/colours", "source": "https://example.org/run"}
+    text = cm.model_card(leaning, out=tmp_path, **given)
+    assert (tmp_path / ".eval_results" / "clinometer-toy.yaml").read_text("utf-8") == text
+    entries = parse_eval_result_entries(yaml.safe_load(text))
+    numbers = {row.concept: row for _, row in judged(leaning) if row.defined}
+    assert [entry.task_id for entry in entries] == [f"image_part-{name.replace(' ', '-')}" for name in numbers]
+    assert {entry.task_id for entry in entries} <= set(tasks_of(leaning.suite))
+    for entry, row in zip(entries, numbers.values(), strict=True):
+        assert (entry.dataset_id, entry.value, entry.date) == ("me/colours", row.value, leaning.record["created"])
+        assert f"n {row.n_target};" in entry.notes
+        assert "95 % over images" in entry.notes
+        assert entry.source_url == "https://example.org/run"
+    assert set(yaml.safe_load(text)[0]) <= {"dataset", "value", "verifyToken", "date", "source", "notes"}
+
+
+def test_tasks_of_names_in_other_letters_are_told_apart():
+    said = toy_suite().model_dump(mode="json")
+    said["categories"]["low"]["targets"][0]["name"] = "женщина"
+    said["categories"]["low"]["targets"][1]["name"] = "мужчина"
+    tasks = tasks_of(suite_from_mapping(said, source="toy"))
+    assert len(set(tasks)) == 4
+    assert all(name.isascii() for name in tasks)
+
+
+def test_studies_whose_tasks_follow_from_a_run_are_refused(run):
+    if run.suite.study in ("editing", "classification"):
+        with pytest.raises(SuiteError, match="judges follows from a run"):
+            cm.model_card(run, format="eval-results", benchmark="me/colours")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"format": "xml"}, "format: found 'xml', expected model-card, eval-results, every-eval-ever, fairness"),
+        ({"format": "fairness"}, "in_scope: nothing is given; a run cannot tell what its conclusions are for"),
+        ({"format": "fairness", "in_scope": "a"}, "out_of_scope: nothing is given"),
+        ({"format": "eval-results"}, "benchmark: found '', expected the benchmark's data set on the Hub, owner/name"),
+        ({"format": "eval-results", "by": "me"}, "by: the format eval-results does not take it"),
+        ({"by": "me"}, "by: a model card does not take it; leave it out, or name a format"),
+    ],
+)
+def test_what_is_missing_or_does_not_belong_is_a_line(leaning, given, words):
+    with pytest.raises(InvalidInputError, match=words):
+        cm.model_card(leaning, **given)
+
+
+def test_a_run_without_checksums_is_not_passed_on_and_several_are_no_single_card(leaning, tmp_path):
+    with pytest.raises(InvalidInputError, match="runs: found 2, expected one for the format fairness"):
+        cm.model_card(leaning, leaning, format="fairness", **SCOPE)
+    old = quick.audit(Painter(), toy_suite(), tmp_path / "old", encoder=Eye())
+    as_of_format_1(tmp_path / "old")
+    for form in FORMATS:
+        with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="its numbers are not passed on"):
+            cm.model_card(old.url, format=form)
+
+
+def test_the_command_takes_what_each_format_takes(leaning, tmp_path):
+    def told(*words):
+        return CliRunner().invoke(app, ["card", leaning.url, *words], catch_exceptions=False)
+
+    assert set(TAKES) == set(FORMATS)
+    done = told(
+        "-f", "fairness", "--in-scope", "a", "--in-scope", "b", "--out-of-scope", "c", "-o", str(tmp_path / "c")
+    )
+    assert done.exit_code == 0
+    assert yaml.safe_load((tmp_path / "c").read_text("utf-8"))["intended_use"]["in_scope"] == ["a", "b"]
+    assert json.loads(told("-f", "every-eval-ever").stdout)["schema_version"] == "0.3.0"
+    folder = tmp_path / "model"
+    folder.mkdir()
+    assert told("-f", "eval-results", "--benchmark", "me/x", "-o", str(folder)).exit_code == 0
+    assert [path.name for path in (folder / ".eval_results").iterdir()] == ["clinometer-toy.yaml"]
