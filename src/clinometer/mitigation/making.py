@@ -361,7 +361,7 @@ Whether it works, and what else it changes, is not known before it is measured:
 
     clinometer audit --model {model} --out runs/before
     clinometer audit {" ".join(options)} --out runs/after
-    clinometer compare runs/before runs/after --mitigation
+    clinometer compare runs/before runs/after --out runs/change
 
 {_PLAIN[kind]}
 """

@@ -107,10 +107,10 @@ class Mitigation(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a card records among the settings: all that changes an image."""
-        return {
-            name: value for name, value in self.model_dump().items() if name not in ("format", "drawn_at", "made_of")
-        }
+        """What a card records among the settings: what changes an image, and which concepts it was learned from."""
+        left_out = {"format", "drawn_at", "made_of"}
+        learned = [] if self.acts_on in IN_WORDS else self.made_of.get("concepts", [])
+        return {**self.model_dump(exclude=left_out), "learned": learned}
 
     @cached_property
     def _named(self) -> re.Pattern[str]:

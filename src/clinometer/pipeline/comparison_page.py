@@ -99,7 +99,8 @@ def comparison_tables(
         rows = [row for row in rows if not (short and row.setting and row.concept)]
         if rows and not (short and not quantity.brief):
             tables.append(_table(quantity, rows, scores, comparison, labels, short=short))
-    return tables
+    suite = comparison.first.suite
+    return [*study_of(suite).comparison(suite).further(comparison, labels), *tables]
 
 
 def comparison_verdict(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:

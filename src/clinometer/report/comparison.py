@@ -91,6 +91,7 @@ class RunsCompared:
     verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
     caution : the same → a sentence on what makes a difference of leanings mean less, and one with its numbers; the
         first is empty where nothing does.
+    further : the same → tables of what a study tells of some pairs of runs alone.
     """
 
     quantities: Callable[[Suite], Sequence[Quantity]]
@@ -104,6 +105,7 @@ class RunsCompared:
     overall: Sequence[tuple[str, str]] = ()
     verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
     caution: Callable[[Comparison, tuple[str, str]], tuple[str, str]] = lambda comparison, labels: ("", "")
+    further: Callable[[Comparison, tuple[str, str]], Sequence[DifferenceTable]] = lambda comparison, labels: ()
 
 
 def difference_table(

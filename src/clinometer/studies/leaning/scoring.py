@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -29,8 +30,10 @@ from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.embeddings import encoder_embeddings, missing_pictures, study_design, with_missing
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
+from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.shared import measured_by
@@ -95,8 +98,40 @@ def compare_leaning(
         missing=missing,
         store=Scratch,
     )
-    # intervals over numbers of images that the images have set are not tested
-    return rows if until_decided else [*rows, *_fidelity_differences(runs, encoders)]
+    if until_decided:  # intervals over numbers of images that the images have set are not tested
+        return rows
+    fidelity = _fidelity_differences(runs, encoders)
+    return [*rows, *fidelity, *(_mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ())]
+
+
+def mitigation_of(run: Run) -> Mapping[str, Any] | None:
+    """What was done to a run's model, as its card says it; None where nothing was."""
+    settings = run.model_card["settings"]
+    found = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
+    return found if isinstance(found, Mapping) else None
+
+
+def _mitigation_rows(
+    runs: tuple[Run, Run],
+    suite: LeaningSuite,
+    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    fidelity: Sequence[Score],
+) -> list[Score]:
+    """Judge the second run as a mitigation of the first, where its card says that it is one, and the first's none."""
+    if mitigation_of(runs[1]) is None or mitigation_of(runs[0]) is not None:
+        return []
+    hashes = []
+    for run in runs:
+        named = {sample.id: (sample.seed, sample.prompt) for sample in run.plan if sample.role == "attribute"}
+        there = run.samples[run.samples.id.isin(named) & (run.samples.status == "ok")]
+        hashes.append({named[id_]: image for id_, image in zip(there.id, there.sha256, strict=True)})
+    both = hashes[0].keys() & hashes[1].keys()
+    changed = sum(hashes[0][start] != hashes[1][start] for start in both)
+    learned = (mitigation_of(runs[1]) or {}).get("learned") or None
+    return mitigation_rows(
+        *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
+        learned=learned,
+    )  # fmt: skip
 
 
 def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:

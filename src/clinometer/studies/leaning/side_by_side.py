@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import degrees, isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.comparison import by_label
+from clinometer.report.comparison import DifferenceTable, by_label
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     LEFT,
@@ -29,6 +30,7 @@ from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean
 from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.plane import plane_models_figure
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.suites import LeaningSuite
 
 RUNS: Final = ("first run", "second run")
 """What the rows of a comparison that are a run's own say of whose they are."""
@@ -125,6 +127,64 @@ def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[s
         "A difference in leaning may come from that.",
         numbers,
     )
+
+
+_DISTURBED: Final = {
+    "named_changed": ("prompts that name a group: share of images that changed", "at most"),
+    "fidelity": ("share of images nearest to their own prompt", "within ±"),
+    "diversity": ("mean distance between two images of a concept", "within ±"),
+    "visible_change": ("how far an image is from its partner before, 1 − cosine", ""),
+}
+
+
+def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:
+    """Judge a mitigation concept by concept, and say what else it disturbed; nothing of other pairs of runs."""
+    scores = Scores.from_frame(comparison.scores)
+    changes = scores.select("mitigation", "change")
+    if not changes:
+        return []
+    own = [scores.by_concept("mitigation", component) for component in ("before", "after")]
+    digits = wording.digits_for([row.value for row in changes])
+    rows = [
+        (
+            f"{row.concept} (held out)" if row.setting else row.concept,
+            *(wording.signed(each[row.concept].value, digits) for each in own),
+            wording.signed(row.value, digits), wording.interval(row.low, row.high, digits),
+            wording.bare_probability(row.q), row.verdict or row.reason,
+        )
+        for row in sorted(changes, key=lambda row: -abs(own[0][row.concept].value))
+    ]  # fmt: skip
+    suite = comparison.first.suite
+    assert isinstance(suite, LeaningSuite)
+    side = suite.label_of(suite.compared.a)
+    note = (
+        f"Positive leans to {side}, by the attribute images of {labels[0]}. Better: moved away from the side that it "
+        "was shown to lean to. Overshot: shown to lean to the other side now. Harmed: shown to lean further. No "
+        "change: two one-sided tests keep it within the suite's margin; no change shown is less. q over the concepts."
+    )
+    counts = Counter(row.verdict or "no verdict" for row in changes)
+    concepts = DifferenceTable(
+        f"{labels[1]} as a mitigation of {labels[0]}",
+        ("concept", "before", "after", "change", "95 %", "q", "verdict"),
+        tuple(rows), tuple(f"{verdict}: {n}" for verdict, n in counts.most_common()), note,
+    )  # fmt: skip
+    further = [row for name in _DISTURBED for row in scores.select("mitigation", name)]
+    told = [(row, *_DISTURBED[row.component]) for row in further]
+    limits = [f"{limit} {row.null:.3g}".replace("± ", "±") if row.null > 0 else "" for row, _, limit in told]
+    disturbed = DifferenceTable(
+        "What else it disturbed",
+        ("number", "value", "95 %", "limit", "verdict"),
+        tuple(
+            (_DISTURBED[row.component][0], f"{row.value:.3g}", wording.interval(row.low, row.high, 3), limit,
+             row.verdict or "no limit")
+            for row, limit in zip(further, limits, strict=True)
+        ),
+        (),
+        "Over all concepts, paired by noise. Kept: two one-sided tests keep the change within the limit; of images "
+        "that may not change, none did, or the interval ends below the limit. Disturbed: the interval lies beyond it. "
+        "Other axes, such as skin tone, are compared by a suite with axes.",
+    )  # fmt: skip
+    return [concepts, disturbed]
 
 
 def category_models_figure(views: Mapping[str, LeaningView], category: str) -> Figure | None:

@@ -19,7 +19,7 @@ from clinometer.studies.leaning.own_text import embed_own_texts, lacks_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.prior import draw_prior_embeddings, parts_without_prior
 from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, paired_evidence_of, score_leaning
-from clinometer.studies.leaning.side_by_side import fidelity_caution, side_by_side
+from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.studies.study import ComparedGroups, PartStage, Study, WholeStage, named_answers
 from clinometer.suites import LeaningSuite, Suite
@@ -130,6 +130,7 @@ PAIR: Final = RunsCompared(
     bars=("images", "words and encoders"),
     overall=OVERALL,
     caution=fidelity_caution,
+    further=mitigation_tables,
 )
 
 
