@@ -5,10 +5,10 @@
 Methods learn from every other concept of the suite; the concepts that are drawn are four of these and four that no
 method saw. Every image has its partner from the same noise in the model before. The judge (``reference/judge.py``, the
 nearest of 5,472 drawings) reads group, concept and skin tone. *Distance* is the mean over concepts of
-|share of men − ½|; as a share of n images is off by chance, what parity itself gives at n stands beside it. Prompts that
-name a group are drawn too, and held against before: as pixels, and as the judge reads them. ``unconditional`` acts through guidance and is
-measured at 3, where the model before is measured too. A LoRA that was trained before is taken from ``--lora``. Artwork
-is fetched by npm, once. What is in FOLDER is not made again.
+|share of men − ½|; as a share of n images is off by chance, what parity gives at n stands beside it. Prompts that name
+a group are drawn too, and held against before: as pixels, and as the judge reads them. ``unconditional`` acts
+through guidance and is measured at 3, where the model before is measured too. A LoRA that was trained before is taken
+from ``--lora``. Artwork is fetched by npm, once. What is in FOLDER is not made again.
 """
 
 from __future__ import annotations
