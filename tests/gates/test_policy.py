@@ -6,7 +6,7 @@ import pytest
 
 from clinometer.errors import GateError
 from clinometer.gates import load_policy, policy_from_mapping
-from clinometer.gates.gate import limits_in_words
+from clinometer.gates.telling import limits_in_words
 
 RULES = """
 title: Release of portraits

@@ -16,10 +16,10 @@ from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
-from clinometer.pipeline.comparison_page import write_comparison
+from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import read_all
-from clinometer.pipeline.export import export_run, metric_latex
+from clinometer.pipeline.export import Figures, export_run, metric_latex
 from clinometer.pipeline.formats import MODEL_CARD, write_as
 from clinometer.pipeline.formats import write_benchmark as benchmark_into
 from clinometer.pipeline.hub import Pushed, write_dataset
@@ -37,7 +37,6 @@ from clinometer.runs.drawing import require_budget
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.protocol import refresh_protocol
 from clinometer.runs.reading import answers_to_come
-from clinometer.runs.together import Comparison
 from clinometer.runs.verification import verify
 from clinometer.studies.reading import require_reader
 from clinometer.suites import Suite, load_suite
@@ -60,6 +59,17 @@ class Run(store.Run):
             planned=len(self.plan),
             place=self.directory.shown,
         )
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """What was judged: the rows of ``scores`` that have a verdict."""
+        scores = self.scores
+        return scores[scores.verdict.fillna("") != ""].reset_index(drop=True)
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of the report, as matplotlib's: ``run.figures.leaning()``; ``dir(run.figures)`` names all."""
+        return Figures(self)
 
     def to_latex(self, metric: str) -> str:
         """Write the numbers of a metric, such as ``"mcas"``, as a LaTeX table with the rules of booktabs.
@@ -269,7 +279,7 @@ def verify_run(
     return verified
 
 
-def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
+def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> Comparisons:
     """Hold finished runs of one suite against the first of them.
 
     Parameters
@@ -279,9 +289,10 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
 
     Returns
     -------
-    A :class:`clinometer.runs.together.Comparison` for each run after the first. Its ``scores`` has a row a concept
-    (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict; and
-    rows of refusals, where either run has any.
+    A list with a :class:`clinometer.runs.together.Comparison` for each run after the first. Its ``scores`` has a row a
+    concept (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict;
+    and rows of refusals, where either run has any. The list says in words which leans more, and ``table`` has the rows
+    of all.
 
     Raises
     ------
@@ -290,7 +301,7 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     """
     if out is not None:
         Directory(out).require_place()
-    compared = first_against_rest([_opened(run) for run in runs])
+    compared = Comparisons(first_against_rest([_opened(run) for run in runs]))
     if out is not None:
         write_comparison(compared, out)
     return compared

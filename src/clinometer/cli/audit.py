@@ -18,7 +18,7 @@ from clinometer.cli.options import (
     given_options,
     with_options_of_an_audit,
 )
-from clinometer.cli.tables import Console, plain_text, tell
+from clinometer.cli.tables import Console, plain_text, tell, text_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
 
@@ -120,13 +120,7 @@ def print_sweep(swept: Sweep) -> None:
 
     console = Console()
     for title, columns, rows in settings_tables(swept.outcome):
-        table = Table(title=plain_text(title))
-        for order, name in enumerate(columns):
-            is_text = order in (0, len(columns) - 1)
-            table.add_column(plain_text(name), justify="left" if is_text else "right", overflow="fold")
-        for row in rows:
-            table.add_row(*map(plain_text, row))
-        console.print(table)
+        console.print(text_table(title, columns, rows, left=(columns[0], columns[-1])))
     place = Console(soft_wrap=True)
     place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
     place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")

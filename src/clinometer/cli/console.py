@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clinometer._in_hand import MARK
-from clinometer.cli.tables import Console, plain_text, tell
+from clinometer.cli.tables import Console, plain_text, tell, text_table
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.protocol import recorded_departures
@@ -35,7 +35,6 @@ from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_nam
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
-    from clinometer.report.page import Summary
 
 
 _YES_NO: Final = {True: "yes", False: "no"}
@@ -174,7 +173,8 @@ def print_summary(run: Run) -> None:
     console.print()
     console.print(f"Verdicts: {plain_text(summary.verdicts) or 'none'}")
     if summary.rows:
-        console.print(_table(summary))
+        left = (summary.columns[0], summary.columns[-1])
+        console.print(text_table(summary.title, summary.columns, summary.rows, left=left))
     if summary.unmeasured:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
     print_departures(console, run)
@@ -201,15 +201,6 @@ def print_departures(console: Console, run: Run) -> None:
         console.print("Protocol: the paper's, without departures.")
     for unsaid in run.suite.protocol.unsaid if run.suite.protocol is not None else ():
         console.print(f"The paper leaves open, {plain_text(unsaid.option)}: {plain_text(unsaid.taken)}")
-
-
-def _table(summary: Summary) -> Table:
-    table = Table(title=plain_text(summary.title))
-    for order, name in enumerate(summary.columns):
-        table.add_column(plain_text(name), justify="left" if order in (0, len(summary.columns) - 1) else "right")
-    for row in summary.rows:
-        table.add_row(*map(plain_text, row))
-    return table
 
 
 def print_report_place(run: Run) -> None:

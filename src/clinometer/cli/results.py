@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_FLOOR, Context
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +10,7 @@ from rich.table import Table
 
 from clinometer import api
 from clinometer._csv import csv_text
-from clinometer.cli.tables import Console, check_place, plain_text, tell, write_table
+from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
 from clinometer.gates.telling import columns_of, explanations, gate_in_words, rule_in_words, way_on
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
@@ -22,6 +20,7 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
 )
 from clinometer.pipeline.paper_tables import models_of
+from clinometer.pipeline.planning import plan_in_words
 from clinometer.report import wording
 from clinometer.report.comparison import all_runs, pair_names
 from clinometer.runs.protocol import recorded_departures
@@ -43,13 +42,8 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
             console.print(f"{plain_text(run.url)}: {run.unchecked}.", soft_wrap=True)
     for comparison, names in zip(comparisons, pair_names(comparisons), strict=True):
         for table in comparison_tables(comparison, names, short=True):
-            printed = Table(title=plain_text(table.title))
-            for heading in table.columns:
-                side = "left" if heading in (table.columns[0], "verdict") else "right"
-                printed.add_column(plain_text(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
-            for row in table.rows:
-                printed.add_row(*map(plain_text, row))
-            console.print(printed)
+            left = (table.columns[0], "verdict")
+            console.print(text_table(table.title, table.columns, table.rows, left=left))
             console.print(f"[dim]{plain_text(table.note)}[/]")
         console.print(f"[bold]{plain_text(comparison_verdict(comparison, names))}[/]")
         caution = " ".join(filter(None, comparison_caution(comparison, names)))
@@ -165,97 +159,17 @@ def _numbers(rows: pd.DataFrame) -> Table:
     """Return the numbers that are broken, the farthest first, then those that are undecided."""
     rows = rows.sort_values(["outcome", "p"], kind="stable")
     caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
-    table = Table(caption=caption)
     columns = columns_of(rows)
-    for heading in columns:
-        table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
-    for cells in zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True):
-        table.add_row(*map(plain_text, cells))
+    cells = list(zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True))
+    table = text_table("", list(columns), cells, left=set(columns) - {"value", "95 %"})
+    table.caption = caption
     return table
 
 
 def print_plan(plan: Plan, images: int | None = None) -> None:
     """A line a concept, and the totals; ``images`` a target where they are not the suite's own."""
+    (title, columns, rows), lines = plan_in_words(plan, images)
     console = Console()
-    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
-    console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
-    costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
-    suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
-    console.print(f"{suite} draws {plan.images:,} images.{costs}")
-    asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
-    console.print(f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}")
-    if not plan.pilot:
-        console.print(
-            "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
-        )
-        return
-    reasons = plan.table.reason[plan.table.reason != ""]
-    if len(reasons):
-        why = plain_text(wording.commonest(reasons, "concept"))
-        console.print(f"Nothing can be said where the pilot does not tell the spread: {why}.")
-    if len(reasons) == len(plan.table):
-        return
-    if isfinite(plan.images_needed):
-        neediest, most = list(plan.images_each.items())[-1]
-        console.print(
-            f"Half of the concepts need at most {_count(plan.images_for(0.5))} images each, nine in ten at most "
-            f"{_count(plan.images_for(0.9))}; {plain_text(str(neediest))} needs {_count(most)}."
-        )
-        console.print(
-            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
-            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
-            + (" one after another" if plan.by_server else "")
-            + f", {plan.gigabytes:.2g} GB"
-            + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
-        )
-    if plan.alpha > plan.alpha_for_verdicts:
-        console.print(
-            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha "
-            f"{_rounded_down(plan.alpha_for_verdicts)} the images are enough whatever the other concepts show."
-        )
-
-
-def _rounded_down(level: float) -> str:
-    """In two figures, and not above."""
-    return str(Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(level)).normalize())
-
-
-def _shares(plan: Plan, tests: str) -> Table:
-    table = Table("share of images on one side", "images to find it", title=plain_text(f"Any concept; {tests}"))
-    for row in plan.table.itertuples():
-        table.add_row(f"{row.share:g}", _count(row.to_detect))
-    return table
-
-
-def _concepts(plan: Plan, tests: str) -> Table:
-    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
-    table = Table(title=plain_text(f"Images a concept; {tests}"))
-    table.add_column("concept")
-    columns = ["image part in the pilot", "images now", f"to find {effect}"]
-    if isfinite(plan.margin):
-        columns.append(f"to show balance within ±{plan.margin:g}")
-    has_read = bool(plan.table.ratings.notna().any())
-    if has_read:
-        columns.append("ratings to decide")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in plan.table.itertuples():
-        cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
-        if isfinite(plan.margin):
-            cells.append(_count(row.to_show_balance))
-        if has_read:
-            cells.append(_count(row.ratings))
-        table.add_row(plain_text(str(row.concept)), *cells)
-    return table
-
-
-def _estimate(value: Any, error: Any) -> str:
-    return wording.signed(value, 3) + (f" ± {wording.number(error, 3)}" if isfinite(error) else "")
-
-
-def _count(value: Any) -> str:
-    return f"{value:,.0f}" if isfinite(value) else "no number"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+    console.print(text_table(title, columns, rows, left=(columns[0],)))
+    for line in lines:
+        console.print(plain_text(line))

@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -82,6 +82,18 @@ class Console(rich.console.Console):
                 super().print(*filter(None, [caption]), end="\n" if caption else "")
             else:
                 super().print(each, **options)
+
+
+def text_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = ()
+) -> Table:
+    """Make a table of texts, folded and never cut; columns of words are ``left``, those of numbers to the right."""
+    table = Table(title=plain_text(title) or None)
+    for heading in columns:
+        table.add_column(plain_text(heading), justify="left" if heading in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(plain_text, row))
+    return table
 
 
 def echo(text: str, *, nl: bool = True) -> None:

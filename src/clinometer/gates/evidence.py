@@ -21,7 +21,7 @@ import yaml
 
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError, RunCorruptError
-from clinometer.gates.gate import Gate, Outcome, RuleOutcome
+from clinometer.gates.telling import Gate, Outcome, RuleOutcome
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.report.page import Page, Verdicts, View

@@ -6,8 +6,6 @@ See decision 50.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -16,6 +14,7 @@ import pandas as pd
 
 from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
 from clinometer.gates.policy import NONE, SELECTORS, GateReason, Policy, Rule, Withheld, require_known, unread
+from clinometer.gates.telling import Gate, Outcome, RuleOutcome, limits_in_words
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import LEVEL, Source, source_of
@@ -23,7 +22,6 @@ from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import outdated
 from clinometer.runs.ratings import pooled
-from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
 from clinometer.runs.verification import require_foundation
 from clinometer.stats.equivalence import hold_to_limits
@@ -34,15 +32,6 @@ from clinometer.studies.refusals.scores import METRIC as REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.suites import Suite
 
-
-class Outcome(StrEnum):
-    """What is shown of a number, a rule or a gate, the worst first."""
-
-    BROKEN = "broken"
-    UNDECIDED = "undecided"
-    HOLDS = "holds"
-
-
 COLUMNS: Final = (
     "rule", "outcome", "reason", "metric", "component", "concept", "category", "group", "setting", "encoder", "value",
     "low", "high", "at_least", "at_most", "p", "p_holm", "n_target", "n_decide", "carried_by",
@@ -52,92 +41,6 @@ COLUMNS: Final = (
 
 WHOLE: Final = ""
 """The setting of a number that is no part of another, such as MCAS along an axis beside its four parts."""
-
-
-@dataclass(frozen=True)
-class RuleOutcome:
-    """What became of a rule.
-
-    Attributes
-    ----------
-    rule : as requested.
-    name : what it is called.
-    outcome : broken where any of its numbers is, holds where all do, else undecided.
-    rows : of :attr:`Gate.table`, its numbers.
-    """
-
-    rule: Rule
-    name: str
-    outcome: Outcome
-    rows: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What became of a policy.
-
-    Attributes
-    ----------
-    outcome : broken where any rule is, holds where all do, else undecided.
-    rules : in the policy's order.
-    table : a row a number that was held to limits; ``n_decide`` is missing where no number of images is known that
-        would decide, and 0 of a number that is decided.
-    runs : the run, and the baseline where there is one.
-    """
-
-    policy: Policy
-    outcome: Outcome
-    rules: tuple[RuleOutcome, ...]
-    table: pd.DataFrame
-    runs: tuple[Run, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether every number is shown to keep its limits."""
-        return self.outcome == Outcome.HOLDS
-
-    @property
-    def unchecked(self) -> str:
-        """What is said first where a run has no checksums; empty where all have them."""
-        return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Everything as JSON holds it: what was held to what by which versions, and what came of it.
-
-        A limit that is not there, and what is not known, is None. ``unchecked`` leads where it is to be said.
-        """
-        described = [_described(run) for run in self.runs]
-        rows = self.table.astype(object).where(self.table.notna() & ~self.table.isin([np.inf, -np.inf]), None)
-        return {
-            **({"unchecked": self.unchecked} if self.unchecked else {}),
-            "outcome": self.outcome.value,
-            "title": self.policy.title,
-            "run": described[0],
-            "baseline": described[1] if len(described) > 1 else None,
-            "versions": package_versions(),
-            "rules": [
-                {"name": rule.name, "outcome": rule.outcome.value, "numbers": len(rule.rows)}
-                | rule.rule.model_dump(mode="json", exclude_none=True, exclude={"name"})
-                for rule in self.rules
-            ],
-            "rows": rows.to_dict("records"),
-        }
-
-
-def _described(run: Run) -> dict[str, Any]:
-    """Return a run as a verdict about it names it; the checksum stands for every file of it."""
-    record = run.record
-    return {
-        "place": run.directory.shown,
-        "checksum": record.get("checksum"),
-        "created": record["created"],
-        "suite": run.suite.name,
-        "suite_fingerprint": record["suite_fingerprint"],
-        "model": record["model"]["name"],
-        "model_fingerprint": record["model"]["fingerprint"],
-        "seed": record["seed"],
-        "versions": record["versions"],
-    }
 
 
 def gate(
@@ -228,21 +131,6 @@ def _name(rule: Rule) -> str:
         return rule.name
     number = f"difference of {rule.difference}" if rule.difference is not None else rule.component or rule.metric
     return f"{number} {limits_in_words(*rule.limits)}"
-
-
-def limits_in_words(at_least: float, at_most: float) -> str:
-    """Limits as people write them: ``within ±0.2``, ``at most 0.2``.
-
-    >>> limits_in_words(-0.2, 0.2), limits_in_words(-np.inf, 1), limits_in_words(0, 1)
-    ('within ±0.2', 'at most 1', 'from 0 to 1')
-    """
-    if at_least == -at_most:
-        return f"within ±{at_most:g}"
-    if np.isinf(at_least):
-        return f"at most {at_most:g}"
-    if np.isinf(at_most):
-        return f"at least {at_least:g}"
-    return f"from {at_least:g} to {at_most:g}"
 
 
 class _Numbers:

@@ -1,24 +1,141 @@
-"""What a gate says of itself: in words, as a table, as JUnit's XML for a pipeline and as Markdown for its summary."""
+"""What became of a policy, and how it is told: in words, as a table, as JUnit's XML, as Markdown for a pipeline."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from math import inf, isfinite
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pandas as pd
 
 from clinometer._messages import printable
-from clinometer.gates.gate import Gate, Outcome, RuleOutcome, limits_in_words
-from clinometer.gates.policy import SELECTORS, GateReason
+from clinometer.gates.policy import SELECTORS, GateReason, Policy, Rule
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
+from clinometer.report.html import notebook_html
 from clinometer.report.model_card.content import escaped
+from clinometer.runs.record import package_versions
+from clinometer.runs.store import Run
 
 MOST_ROWS: Final = 30
 """Numbers of a rule that a summary lists; the JUnit file has all."""
+
+
+class Outcome(StrEnum):
+    """What is shown of a number, a rule or a gate, the worst first."""
+
+    BROKEN = "broken"
+    UNDECIDED = "undecided"
+    HOLDS = "holds"
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """What became of a rule.
+
+    Attributes
+    ----------
+    rule : as requested.
+    name : what it is called.
+    outcome : broken where any of its numbers is, holds where all do, else undecided.
+    rows : of :attr:`Gate.table`, its numbers.
+    """
+
+    rule: Rule
+    name: str
+    outcome: Outcome
+    rows: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What became of a policy.
+
+    Attributes
+    ----------
+    outcome : broken where any rule is, holds where all do, else undecided.
+    rules : in the policy's order.
+    table : a row a number that was held to limits; ``n_decide`` is missing where no number of images is known that
+        would decide, and 0 of a number that is decided.
+    runs : the run, and the baseline where there is one.
+    """
+
+    policy: Policy
+    outcome: Outcome
+    rules: tuple[RuleOutcome, ...]
+    table: pd.DataFrame
+    runs: tuple[Run, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every number is shown to keep its limits."""
+        return self.outcome == Outcome.HOLDS
+
+    @property
+    def unchecked(self) -> str:
+        """What is said first where a run has no checksums; empty where all have them."""
+        return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
+
+    def _repr_html_(self) -> str:
+        return gate_html(self)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Everything as JSON holds it: what was held to what by which versions, and what came of it.
+
+        A limit that is not there, and what is not known, is None. ``unchecked`` leads where it is to be said.
+        """
+        described = [_described(run) for run in self.runs]
+        rows = self.table.astype(object).where(self.table.notna() & ~self.table.isin([np.inf, -np.inf]), None)
+        return {
+            **({"unchecked": self.unchecked} if self.unchecked else {}),
+            "outcome": self.outcome.value,
+            "title": self.policy.title,
+            "run": described[0],
+            "baseline": described[1] if len(described) > 1 else None,
+            "versions": package_versions(),
+            "rules": [
+                {"name": rule.name, "outcome": rule.outcome.value, "numbers": len(rule.rows)}
+                | rule.rule.model_dump(mode="json", exclude_none=True, exclude={"name"})
+                for rule in self.rules
+            ],
+            "rows": rows.to_dict("records"),
+        }
+
+
+def _described(run: Run) -> dict[str, Any]:
+    """Return a run as a verdict about it names it; the checksum stands for every file of it."""
+    record = run.record
+    return {
+        "place": run.directory.shown,
+        "checksum": record.get("checksum"),
+        "created": record["created"],
+        "suite": run.suite.name,
+        "suite_fingerprint": record["suite_fingerprint"],
+        "model": record["model"]["name"],
+        "model_fingerprint": record["model"]["fingerprint"],
+        "seed": record["seed"],
+        "versions": record["versions"],
+    }
+
+
+def limits_in_words(at_least: float, at_most: float) -> str:
+    """Limits as people write them: ``within ±0.2``, ``at most 0.2``.
+
+    >>> limits_in_words(-0.2, 0.2), limits_in_words(-np.inf, 1), limits_in_words(0, 1)
+    ('within ±0.2', 'at most 1', 'from 0 to 1')
+    """
+    if at_least == -at_most:
+        return f"within ±{at_most:g}"
+    if np.isinf(at_least):
+        return f"at most {at_most:g}"
+    if np.isinf(at_most):
+        return f"at least {at_least:g}"
+    return f"from {at_least:g} to {at_most:g}"
 
 
 def gate_in_words(judged: Gate) -> str:
@@ -178,6 +295,19 @@ def junit(judged: Gate, *, allow_undecided: bool = False) -> bytes:
     ET.indent(root)
     written: bytes = ET.tostring(root, encoding="utf-8")
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + written + b"\n"
+
+
+def gate_html(judged: Gate) -> str:
+    """Write what a notebook shows of a gate: what became of it, and of each rule the numbers that do not hold."""
+    said, tables = [judged.unchecked, gate_in_words(judged), way_on(judged)], []
+    for rule in judged.rules:
+        rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
+        if not len(rows):
+            said.append(rule_in_words(rule))
+            continue
+        columns = columns_of(rows)
+        tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
+    return notebook_html(judged.policy.title or "Gate", [run.directory.shown for run in judged.runs], said, tables)
 
 
 _MARK: Final = {Outcome.HOLDS: "holds", Outcome.BROKEN: "**broken**", Outcome.UNDECIDED: "undecided"}

@@ -23,7 +23,7 @@ from clinometer.report.comparison import (
 )
 from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
-from clinometer.report.html import asset, environment, policy
+from clinometer.report.html import asset, environment, notebook_html, policy
 from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
 from clinometer.report.page import View, digits_of
 from clinometer.report.rows import MEAN, Row, Scores
@@ -61,6 +61,28 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
     )  # fmt: skip
 
 
+class Comparisons(list[Comparison]):
+    """Runs held against the first of them, a comparison each; shown, they say in words which leans more."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Every difference, a row each, led by the runs' names: as ``comparison.csv``."""
+        named = zip(self, pair_names(self), strict=True)
+        table = pd.concat([each.scores.assign(first=first, second=second) for each, (first, second) in named])
+        return table[["first", "second", *table.columns.drop(["first", "second"])]].reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        return "\n".join(comparison_verdict(each, names) for each, names in zip(self, pair_names(self), strict=True))
+
+    def _repr_html_(self) -> str:
+        html = []
+        for each, names in zip(self, pair_names(self), strict=True):
+            tables = [(table.title, table.columns, table.rows) for table in comparison_tables(each, names, short=True)]
+            said = (*comparison_caution(each, names), comparison_refusals(each, names), pairing_in_words(each))
+            html.append(notebook_html(f"{names[1]} beside {names[0]}", [comparison_verdict(each, names)], said, tables))
+        return "\n".join(html)
+
+
 def _furthest(comparisons: Sequence[Comparison]) -> list[str]:
     """Sort concepts by the size of their difference in any of the comparisons, the largest first."""
     component = _quantities(comparisons[0])[0].component
@@ -75,9 +97,7 @@ def _furthest(comparisons: Sequence[Comparison]) -> list[str]:
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
     """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
     directory = Directory(folder)
-    named = zip(comparisons, pair_names(comparisons), strict=True)
-    table = pd.concat([comparison.scores.assign(first=first, second=second) for comparison, (first, second) in named])
-    table = table[["first", "second", *table.columns.drop(["first", "second"])]]
+    table = Comparisons(comparisons).table
     directory.write_bytes("comparison.csv", csv_text(table).encode("utf-8", "backslashreplace"))
     directory.write_bytes("comparison.html", comparison_html(comparisons).encode("utf-8", errors="replace"))
     return directory.path("comparison.html")

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from importlib import resources
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
 from clinometer.report import wording
-from clinometer.report.figures import Figure, pdf_file, svg_file
+from clinometer.report.figures import Figure, painted, pdf_file, svg_file
 from clinometer.report.html import asset, environment
 from clinometer.report.inputs import report_input
-from clinometer.report.page import Page, Verdicts, View
+from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Scores
 from clinometer.report.sections import flat
 from clinometer.runs import Directory, Run
 from clinometer.studies import study_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 LONG: Final = 40
 """Rows of a table that goes over pages."""
@@ -66,10 +71,64 @@ def export_run(run: Run, out: str | os.PathLike[str]) -> list[str]:
     return [name for name, _ in written]
 
 
+class Figures:
+    """The figures of a run's report as matplotlib's, by their names: ``figures.dial()``. Each call draws anew.
+
+    What is drawn is yours: change its axes, its labels, its size, and ``savefig`` it. ``leaning`` is the figure that a
+    report opens with, in every study.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._page = study_of(run.suite).page(run.suite)
+        self._view = self._page.view.of(report_input(run))
+
+    def leaning(self) -> Canvas:
+        """Draw how far each concept, or test, leans: the figure at the head of the report."""
+        for name in self._names:
+            return self._drawn(name)
+        raise InvalidInputError("the report of this run has no figure")
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[Section, str]]:
+        """The section and the name of each figure, by its name in Python."""
+        return {
+            figure.name.replace("-", "_"): (section, figure.name)
+            for section in self._page.sections
+            for figure in _figures_in(section.build(self._view))
+        }
+
+    def _drawn(self, name: str) -> Canvas:
+        section, own = self._names[name]
+        figure = next(figure for figure in _figures_in(section.build(self._view)) if figure.name == own)
+        drawn = painted(figure, _colours())
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        if shell is not None and type(drawn) not in shell.display_formatter.formatters["image/png"].type_printers:
+            from IPython.core.pylabtools import select_figure_formats
+
+            # a notebook shows figures once pyplot has been used, and not before
+            select_figure_formats(shell, {"png"})  # type: ignore[no-untyped-call]
+        return drawn
+
+    def __getattr__(self, name: str) -> Callable[[], Canvas]:
+        if name.startswith("_") or name not in self._names:
+            raise AttributeError(f"the report has no figure {name!r}; it has {', '.join(self._names) or 'none'}")
+        return partial(self._drawn, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({"leaning", *self._names})
+
+    def __repr__(self) -> str:
+        return f"Figures({', '.join(dir(self))})"
+
+
+def _colours() -> dict[str, str]:
+    """Return the colours of the page in light, by the names of inks."""
+    found = re.findall(r"--([a-z]+): (#[0-9a-f]{6});", asset("style.css").partition("}")[0])
+    return dict(found) | {"paper": "#ffffff"}
+
+
 def _figures(view: View, page: Page) -> Iterator[tuple[str, bytes]]:
-    colours = dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", asset("style.css").partition("}")[0])) | {
-        "paper": "#ffffff"
-    }
+    colours = _colours()
     found = {figure.name: figure for section in page.sections for figure in _figures_in(section.build(view))}
     for name, figure in found.items():
         yield f"figures/{name}.svg", svg_file(figure, colours)

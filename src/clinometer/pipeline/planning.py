@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
 from math import isfinite, nan, sqrt
 from typing import Any
 
@@ -14,6 +15,8 @@ from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import DECIDES, READING
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
+from clinometer.report import wording
+from clinometer.report.html import WrittenTable, notebook_html
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.storage import Directory
@@ -107,6 +110,10 @@ class Plan:
     def gigabytes(self) -> float:
         """Disk that ``images_needed`` take at the pilot's rate."""
         return self.images_needed * self.bytes_per_image / 1e9
+
+    def _repr_html_(self) -> str:
+        table, lines = plan_in_words(self)
+        return notebook_html("Plan", [self.pilot and f"by the pilot {self.pilot}"], lines, [table])
 
 
 def plan_audit(
@@ -242,3 +249,76 @@ def _at_least(images: float) -> float:
 def _bytes(run: Run) -> int:
     directory: Directory = run.directory
     return sum(directory.size(samples_name(part)) for part in run.parts if run.drawn.has(part))
+
+
+def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, list[str]]:
+    """Word a plan: a table with a row a concept or a share, and what follows from it in sentences.
+
+    ``images`` : of a target, where they are not the suite's own.
+    """
+    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
+    costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
+    suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
+    asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
+    lines = [
+        f"{suite} draws {plan.images:,} images.{costs}",
+        f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}",
+    ]
+    if not plan.pilot:
+        shares = [(f"{row['share']:g}", _number(row["to_detect"])) for row in plan.table.to_dict("records")]
+        lines.append("Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan "
+                     "--pilot RUN")  # fmt: skip
+        return (f"Any concept; {tests}", ("share of images on one side", "images to find it"), shares), lines
+    reasons = plan.table.reason[plan.table.reason != ""]
+    if len(reasons):
+        why = wording.commonest(reasons, "concept")
+        lines.append(f"Nothing can be said where the pilot does not tell the spread: {why}.")
+    table = _concepts_in_words(plan, tests)
+    if len(reasons) == len(plan.table):
+        return table, lines
+    if isfinite(plan.images_needed):
+        neediest, most = list(plan.images_each.items())[-1]
+        hours = f"{plan.hours:.1f} hours" if plan.hours >= 1 else f"{60 * plan.hours:.0f} minutes"
+        lines.append(
+            f"Half of the concepts need at most {_number(plan.images_for(0.5))} images each, nine in ten at most "
+            f"{_number(plan.images_for(0.9))}; {neediest} needs {_number(most)}."
+        )
+        lines.append(
+            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
+            f"{hours} at the pilot's {plan.seconds_per_image:.2g} s an image"
+            + (" one after another" if plan.by_server else "")
+            + f", {plan.gigabytes:.2g} GB"
+            + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
+        )
+    if plan.alpha > plan.alpha_for_verdicts:
+        level = Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(plan.alpha_for_verdicts)).normalize()
+        lines.append(
+            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha {level} the "
+            "images are enough whatever the other concepts show."
+        )
+    return table, lines
+
+
+def _concepts_in_words(plan: Plan, tests: str) -> WrittenTable:
+    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
+    columns = ["concept", "image part in the pilot", "images now", f"to find {effect}"]
+    has_read = bool(plan.table.ratings.notna().any())
+    if isfinite(plan.margin):
+        columns.append(f"to show balance within ±{plan.margin:g}")
+    if has_read:
+        columns.append("ratings to decide")
+    rows = []
+    for row in plan.table.to_dict("records"):
+        error = f" ± {wording.number(row['standard_error'], 3)}" if isfinite(row["standard_error"]) else ""
+        cells = [str(row["concept"]), f"{wording.signed(row['estimate'], 3)}{error}", str(row["images"])]
+        cells.append(_number(row["to_detect"]))
+        if isfinite(plan.margin):
+            cells.append(_number(row["to_show_balance"]))
+        if has_read:
+            cells.append(_number(row["ratings"]))
+        rows.append(cells)
+    return f"Images a concept; {tests}", columns, rows
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if isfinite(value) else "no number"

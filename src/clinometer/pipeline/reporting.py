@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment
-
 from clinometer.errors import DamagedRunWarning
 from clinometer.report import wording
-from clinometer.report.html import render_page
+from clinometer.report.html import notebook_html, render_page
 from clinometer.report.inputs import ReportInput, report_input
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current
@@ -73,33 +71,6 @@ def refresh_report(run: Run) -> bool:
     return True
 
 
-_TEMPLATE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""
-<div>
-<p><strong>{{ model }}</strong> × {{ suite }}<br>{{ images }}
-{%- if place %} · <code>{{ place }}</code>{% endif %}</p>
-{% if summary %}
-<p>{{ summary.verdicts }}</p>
-{% if summary.unmeasured %}
-<p>Not measured: {{ summary.unmeasured }}.</p>
-{% endif %}
-{% if summary.rows %}
-<table>
-<caption>{{ summary.title }}</caption>
-<thead><tr>{% for name in summary.columns %}<th>{{ name }}</th>{% endfor %}</tr></thead>
-<tbody>
-{% for row in summary.rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</tbody>
-</table>
-{% endif %}
-{% else %}
-<p>Not scored yet.</p>
-{% endif %}
-</div>
-""")
-
-
 def run_repr_html(
     *,
     suite: Suite,
@@ -119,13 +90,13 @@ def run_repr_html(
     planned : how many images the plan holds; 0 when it is not known.
     place : the run directory.
     """
-    return _TEMPLATE.render(
-        model=str(model_card.get("name", "unnamed model")),
-        suite=suite.title,
-        images=_images(samples, planned),
-        place=place,
-        summary=None if scores is None else study_of(suite).page(suite).summary(suite, scores),
-    ).strip()
+    about = (_images(samples, planned), place)
+    title = f"{model_card.get('name', 'unnamed model')} × {suite.title}"
+    if scores is None:
+        return notebook_html(title, about, ["Not scored yet."])
+    summary = study_of(suite).page(suite).summary(suite, scores)
+    said = (summary.verdicts, f"Not measured: {summary.unmeasured}." if summary.unmeasured else "")
+    return notebook_html(title, about, said, [(summary.title, summary.columns, summary.rows)] if summary.rows else [])
 
 
 def _images(samples: pd.DataFrame, planned: int) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
@@ -41,6 +41,42 @@ def render_page(report: ReportInput, page: Page) -> str:
         damage=report.damage,
         notices=report.notices,
     )
+
+
+_NOTEBOOK: Final = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""
+<div>
+<p><strong>{{ title }}</strong>{% for line in about %}<br>{{ line }}{% endfor %}</p>
+{% for line in said %}
+<p>{{ line }}</p>
+{% endfor %}
+{% for caption, columns, rows in tables %}
+<table>
+<caption>{{ caption }}</caption>
+<thead><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for row in rows[:most] %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table>
+{% if rows | length > most %}
+<p>{{ rows | length - most }} more are not shown.</p>
+{% endif %}
+{% endfor %}
+</div>
+""")
+
+WrittenTable: TypeAlias = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""A table in words: its caption, its headings, and its rows."""
+
+
+def notebook_html(
+    title: str, about: Iterable[str] = (), said: Iterable[str] = (), tables: Iterable[WrittenTable] = (), most: int = 60
+) -> str:
+    """Write what a notebook shows of a finding: what it is of, what is said, and tables of at most so many rows."""
+    shown_tables = list(tables)
+    lines = [[masked(line) for line in part if line] for part in (about, said)]
+    return _NOTEBOOK.render(title=title, about=lines[0], said=lines[1], tables=shown_tables, most=most).strip()
 
 
 def asset(name: str) -> str:

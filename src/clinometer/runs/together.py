@@ -186,7 +186,7 @@ def _identity(run: Run) -> dict[str, Any]:
 # --- Two finished runs of one suite beside each other, as data -------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """A run held against another.
 
@@ -207,6 +207,10 @@ class Comparison:
     dropped: int
     identical: int
     scores: pd.DataFrame
+
+    def __repr__(self) -> str:
+        of = f"{self.second.directory.shown!r} beside {self.first.directory.shown!r}"
+        return f"Comparison({of}: {len(self.scores)} rows, {f'{self.pairs} pairs' if self.paired else 'not paired'})"
 
     @property
     def paired(self) -> bool:

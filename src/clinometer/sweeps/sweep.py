@@ -12,10 +12,11 @@ import pandas as pd
 
 from clinometer.errors import SweepError
 from clinometer.pipeline.audits import Workers
+from clinometer.report.html import notebook_html
 from clinometer.runs import Directory, Progress, Run
 from clinometer.sweeps.grid import Cell, SweepFile, load_sweep, sweep_from_mapping
 from clinometer.sweeps.outcome import SweepOutcome, SweepRecord, cell_place, opened_record, outcome_of, read_record
-from clinometer.sweeps.page import differences_of, table_of, write_page, write_tables
+from clinometer.sweeps.page import differences_of, settings_tables, table_of, write_page, write_tables
 from clinometer.sweeps.running import LoadedObjects, require_rounds, run_cells
 
 
@@ -62,6 +63,11 @@ class Sweep:
     def outcome(self) -> SweepOutcome:
         """What was found at every setting; read where it was computed before."""
         return outcome_of(self.directory, self.record)
+
+    def _repr_html_(self) -> str:
+        failed = [f"failed, {name}: {reason}" for name, reason in self.failed.items()]
+        about = (f"{len(self.cells)} cells, {len(self.runs)} finished", self.directory.shown)
+        return notebook_html(self.record.title or "Sweep", about, failed, settings_tables(self.outcome))
 
     def __repr__(self) -> str:
         count = len(self.cells)

@@ -165,10 +165,22 @@ def svg_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
 
 def pdf_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
     """Write a page's drawing as a PDF, in the ``colours`` of :func:`svg_file`; the same bytes each time."""
-    from matplotlib import colors, rc_context
+    from matplotlib import rc_context
+
+    drawing, buffer = painted(figure, colours), io.BytesIO()
+    with rc_context(_STYLE | {"pdf.fonttype": 42}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        told = {"CreationDate": None, "Title": figure.title}
+        drawing.savefig(buffer, format="pdf", bbox_inches="tight", pad_inches=MARGIN / PIXELS_PER_INCH, metadata=told)
+    return buffer.getvalue()
+
+
+def painted(figure: Figure, colours: Mapping[str, str]) -> Canvas:
+    """Give a page's drawing the ``colours`` of :func:`svg_file` and return it: matplotlib's own, to go on with."""
+    from matplotlib import colors
     from matplotlib.text import Text
 
-    painted = {ink: colors.to_rgb(colours[name]) for ink, name in _CLASSES.items() if name in colours}
+    inks = {ink: colors.to_rgb(colours[name]) for ink, name in _CLASSES.items() if name in colours}
     artists = figure.drawing.findobj()
     texts = [artist for artist in artists if isinstance(artist, Text)]
     patches = [patch for text in texts for patch in (text.get_bbox_patch(), getattr(text, "arrow_patch", None))]
@@ -176,17 +188,10 @@ def pdf_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
         for part in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
             value = getattr(artist, f"get_{part}", lambda: "none")()
             rows = colors.to_rgba_array(value)
-            new = [(*painted.get(colors.to_hex(row), row[:3]), row[3]) for row in rows]
+            new = [(*inks.get(colors.to_hex(row), row[:3]), row[3]) for row in rows]
             if len(rows) and not np.array_equal(rows, new):
                 getattr(artist, f"set_{part}")(new if np.ndim(value) == 2 else new[0])
-    buffer = io.BytesIO()
-    with rc_context(_STYLE | {"pdf.fonttype": 42}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        told = {"CreationDate": None, "Title": figure.title}
-        figure.drawing.savefig(
-            buffer, format="pdf", bbox_inches="tight", pad_inches=MARGIN / PIXELS_PER_INCH, metadata=told
-        )
-    return buffer.getvalue()
+    return figure.drawing
 
 
 def _strip(root: ET.Element) -> None:
