@@ -40,6 +40,7 @@ def test_the_public_names():
         "read_run",
         "score_run",
         "sweep",
+        "trace_run",
         "write_benchmark",
         "write_questions",
     }

@@ -3,8 +3,8 @@
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_counts', 'import_images',
-    'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'push', 'read_images', 'read_run', 'score_run',
-    'sweep', 'write_benchmark', 'write_questions']
+    'mitigate', 'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'push', 'read_images', 'read_run',
+    'score_run', 'sweep', 'trace_run', 'write_benchmark', 'write_questions']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         read_run,
         score_run,
         sweep,
+        trace_run,
         write_benchmark,
         write_questions,
     )
@@ -67,6 +68,7 @@ __all__ = [
     "read_run",
     "score_run",
     "sweep",
+    "trace_run",
     "write_benchmark",
     "write_questions",
 ]

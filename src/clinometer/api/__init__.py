@@ -15,6 +15,7 @@ from clinometer.api.runs import (
     push,
     read_run,
     score_run,
+    trace_run,
     verify_run,
     write_benchmark,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "read_run",
     "score_run",
     "sweep",
+    "trace_run",
     "verify_run",
     "write_benchmark",
     "write_questions",

@@ -12,6 +12,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
 from clinometer.gates.evidence import require_unchanged, write_evidence
+from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
@@ -31,6 +32,7 @@ from clinometer.pipeline.reading import OpenAnswers, distribute, read_known
 from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
+from clinometer.pipeline.tracing import trace_run as trace_again
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.drawing import require_budget
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.models import Encoder, Reader
+    from clinometer.models.protocols import Generator
 
 
 class Run(store.Run):
@@ -144,6 +147,48 @@ def score_run(
         refresh_protocol(run)
         refresh_report(run)
     return table
+
+
+def trace_run(
+    run: str | os.PathLike[str],
+    *,
+    model: str | Generator | None = None,
+    encoder: str | Encoder | Sequence[str | Encoder] = (),
+    model_options: Mapping[str, Any] | None = None,
+    steps: str | int | Sequence[int] | None = None,
+    decoder: str | None = None,
+    latents: bool = False,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Draw a run's images again, keep what the model took them for on the way, and score the run anew.
+
+    Parameters
+    ----------
+    model : what drew them, at the settings of the run's card; by default the model of that name.
+    encoder : who looks at it, of the encoders that have embedded the run; all of them by default.
+    model_options : what the model was loaded with beside the settings of its card, such as ``{"lora": …}``.
+    steps : so many steps, evenly spread up to the last; or some by number; or ``"all"``. Six by default.
+    decoder : a tiny decoder (diffusers' AutoencoderTiny) in place of the model's own.
+    latents : whether the latents of these steps are stored, too.
+
+    Returns
+    -------
+    The rows of metric ``trace``.
+
+    Raises
+    ------
+    RunError, ModelError, SuiteError
+        The run is not drawn to the end, or another model drew it; its study follows no way; a model that shows no
+        steps; a step beyond the schedule.
+    """
+    opened = Run(run)
+    trace_again(
+        opened, listening(progress), model=model, encoder=encoder, model_options=model_options, steps=steps,
+        decoder=decoder, latents=latents, device=device,
+    )  # fmt: skip
+    scores = opened.scores
+    return scores[scores.metric == TRACE].reset_index(drop=True)
 
 
 def read_run(

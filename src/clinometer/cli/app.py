@@ -37,7 +37,7 @@ from clinometer.cli.options import (
     refuse_repeated,
 )
 from clinometer.cli.ratings import ratings
-from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, verify
+from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import serve
 from clinometer.cli.tables import echo, tell, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
@@ -216,8 +216,8 @@ app = typer.Typer(
 )
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
-    "card": card, "export": export, "push": push, "import": import_, "classify": classify, "read": read,
+    "audit": audit, "score": score, "trace": trace, "report": report, "verify": verify, "compare": compare,
+    "gate": gate, "card": card, "export": export, "push": push, "import": import_, "classify": classify, "read": read,
     "questions": questions, "test": association_test,
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "mitigate": mitigate, "serve": serve,
     "schema": schema, "config": config,
@@ -230,6 +230,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "clinometer audit --guidance 1,3,7.5 --seed 0,1 --out runs/guidance",
     ),
     "score": ("clinometer score runs/sd --encoder ViT-B-32/openai", "clinometer score runs/sd --json --quiet"),
+    "trace": ("clinometer trace runs/sd", "clinometer trace runs/sd --steps 1,5,10,20 --latents"),
     "report": ("clinometer report runs/sd", "clinometer report runs/sd --paper mcas --paper-model dalle-2"),
     "verify": ("clinometer verify runs/sd --recompute",),
     "compare": ("clinometer compare runs/before runs/after --out runs/change",),

@@ -84,6 +84,47 @@ def score(
     tell(scored)
 
 
+def trace(
+    run: RunArgument,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="What drew the run. [default: the model of its name]")
+    ] = None,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option("--encoder", "-e", help="Of the run's encoders, who looks. Repeatable. [default: all]"),
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="So many steps, some by number as in 1,5,10, or all. [default: 6, evenly spread]")
+    ] = None,
+    decoder: Annotated[
+        str | None, typer.Option(help="A tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id.")
+    ] = None,
+    latents: Annotated[bool, typer.Option("--latents", help="Store the latents of these steps, too.")] = False,
+    lora: Annotated[str | None, typer.Option(help="The LoRA that the run was begun with.")] = None,
+    lora_scale: Annotated[float | None, typer.Option(help="And how strongly it was merged.")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="The scheduler that the run was begun with.")] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Draw a run's images again, and say from which step on they lean. They stay as they are."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress, print_summary
+
+    with LiveProgress() as progress:
+        api.trace_run(
+            run,
+            model=model,
+            encoder=encoder or (),
+            model_options=given_options(lora=lora, lora_scale=lora_scale, scheduler=scheduler),
+            steps=steps,
+            decoder=decoder,
+            latents=latents,
+            device=device,
+            progress=progress,
+        )
+    print_summary(traced := api.open_run(run))
+    tell(traced)
+
+
 def report(
     run: RunArgument,
     paper: Annotated[

@@ -24,6 +24,9 @@ READING: Final = "reading"
 DECIDES: Final = "decides"
 """The flag of the reader whose verdicts stand."""
 
+TRACE: Final = "trace"
+"""The metric of numbers about what the audited model takes its images for on the way, step by step."""
+
 OF_THE_MODEL: Final = (OWN_TEXT, PRIOR)
 """Metrics that rest on no encoder of the audit."""
 

@@ -78,6 +78,21 @@ class TakesSettings(Generator, Protocol):
         ...
 
 
+class Traces(Generator, Protocol):
+    """Tells what it takes an image for at steps on the way, beside the same image.
+
+    ``traced`` raises `ModelError` where its weights cannot; ``traced_steps`` are those that it tells of, of
+    ``traced_total``.
+    """
+
+    traced_steps: tuple[int, ...]
+    traced_total: int
+
+    def traced(self, steps: Any = None, *, decoder: str | None = None, keep_latents: bool = False) -> Traces:
+        """Give the generator that does."""
+        ...
+
+
 class ShowsPipeline(Generator, Protocol):
     """Shows the pipeline that it draws by."""
 

@@ -113,11 +113,24 @@ class EditRequest(GenerationRequest):
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """What a model took its finished image for at a step of denoising, counted from 1; ``latents`` where asked for.
+
+    ``image`` is None where its values are not finite.
+    """
+
+    step: int
+    image: Image | None
+    latents: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class GenerationResult:
     """One image drawn, or the reason why there is none.
 
     ``content`` is the image's own file, of an image that was finished before: it is stored as it is. ``flagged`` says
-    that a safety checker took offence at an image that is kept all the same: people see it blurred.
+    that a safety checker took offence at an image that is kept all the same: people see it blurred. ``trace`` is what
+    the image was taken for on the way, of a generator that was asked to watch.
     """
 
     id: str
@@ -127,6 +140,7 @@ class GenerationResult:
     seconds: float = 0.0
     content: bytes | None = None
     flagged: bool = False
+    trace: tuple[Estimate, ...] = ()
 
 
 class Generator(Protocol):

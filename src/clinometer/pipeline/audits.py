@@ -26,7 +26,7 @@ from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
 from clinometer.pipeline.loaded_models import Models, named_encoders, require_texts
 from clinometer.pipeline.parallel import Parallel
-from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
+from clinometer.pipeline.recipes import Given, Recipe, Watched, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
@@ -40,6 +40,7 @@ from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.protocol import portrait_departures, suite_under
 from clinometer.runs.record import card_record
+from clinometer.runs.tracing import WatchedGenerator
 from clinometer.studies import study_of
 from clinometer.studies.fit import misfits
 from clinometer.studies.study import PartStage, WholeStage
@@ -177,6 +178,8 @@ def audit(
         suite, questions, source = _portraits(suite, request.portraits, request.expression, seed, whole=whole)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     study, card = study_of(suite), generator.card
+    if request.watches is not None:
+        require_traced(suite)
     if study.check is not None:
         study.check(generator, suite)
 
@@ -199,7 +202,7 @@ def audit(
     readers, reader_recipes = models.readers(
         request.reader, request.device, questions_asked, {"price": request.answer_price, "base_url": request.reader_url}
     )
-    job = replace(job, readers=readers)
+    job = replace(job, readers=readers, watches=request.watches)
     return finish(job, out, encoder, request.device, models, workers, recipe, progress, reader_recipes)
 
 
@@ -282,6 +285,10 @@ def finish(
     if job.origin == "imported" and isinstance(generator, Given) and offers(job.generator, Converts):
         generator = WithEncoders(generator, tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders))
         job = replace(job, generator=EmbeddedSource(job.generator, encoders))
+    if job.watches is not None:
+        looking = tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders)
+        generator = Watched(generator, looking, job.watches)
+        job = replace(job, generator=WatchedGenerator(job.generator, encoders, **job.watches))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     weights = weights_of([job.generator, *encoders, *(each for each in job.readers if not price_of(each))])
@@ -364,6 +371,22 @@ def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
         return None
     asked = [suite.model_dump(mode="json"), request.seed, options, request.kept, request.device, stamps]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def require_traced(suite: Suite) -> None:
+    """Refuse to trace a suite of which no number follows the way to its images.
+
+    Raises
+    ------
+    SuiteError
+        It is of another study, or has axes in the place of a pair of groups.
+    """
+    if (check := study_of(suite).check_trace) is None:
+        raise SuiteError(
+            f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
+            "--trace out"
+        )
+    check(suite)
 
 
 def default_out(generator: Generator, suite: Suite) -> Path:

@@ -29,6 +29,7 @@ from clinometer.runs.reading import answers_to_come, read
 from clinometer.runs.record import new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
+from clinometer.runs.tracing import WatchedGenerator, parts_without_trace
 from clinometer.studies import study_of
 from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
@@ -100,6 +101,7 @@ class Job:
     unscored : end once everything is drawn and embedded; more is drawn later.
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
+    watches : what is looked at on the way to the images, as of :class:`~clinometer.runs.tracing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     """
 
@@ -116,6 +118,7 @@ class Job:
     asked: Callable[[], str | None] = lambda: None
     readers: Sequence[Reader] = ()
     questions: Sequence[QuestionSpec] = ()
+    watches: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -207,6 +210,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
             run.encoder_cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint
             for encoder in encoders
         )
+        and (job.watches is None or (bool(run.traces.record) and not parts_without_trace(run, job.generator)))
         and all(run.readers.has_finished(reader.card, job.questions) for reader in job.readers)
     )
 
@@ -218,7 +222,10 @@ def is_as_it_ended(run: Run) -> bool:
 
 
 def _created(job: Job, out: str | os.PathLike[str]) -> Run:
-    return create_run(out, _record(job), job.plan())
+    run = create_run(out, _record(job), job.plan())
+    if isinstance(job.generator, WatchedGenerator):
+        run.traces.begin(job.generator.watches)
+    return run
 
 
 def _record(job: Job) -> dict[str, Any]:

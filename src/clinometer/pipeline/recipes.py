@@ -14,6 +14,7 @@ from clinometer.models.files.portraits import PortraitSource
 from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Card
 from clinometer.models.residents import Residents
+from clinometer.runs.tracing import WatchedGenerator
 
 
 class Recipe(Protocol):
@@ -115,6 +116,26 @@ class WithEncoders:
     def build(self) -> Any:
         """Load the encoders."""
         return EmbeddedSource(self.source.build(), [built(recipe, card) for recipe, card in self.encoders])
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A generator that tells what it takes images for on the way, and the encoders that look at it.
+
+    Attributes
+    ----------
+    watches : as of :class:`clinometer.runs.tracing.WatchedGenerator`.
+    """
+
+    generator: Recipe
+    encoders: tuple[tuple[Recipe, Card], ...]
+    watches: Mapping[str, Any]
+    key: str = field(default_factory=_new_key)
+
+    def build(self) -> Any:
+        """Load all of them."""
+        encoders = [built(recipe, card) for recipe, card in self.encoders]
+        return WatchedGenerator(self.generator.build(), encoders, **self.watches)
 
 
 _BUILT: dict[str, Any] = {}

@@ -25,6 +25,7 @@ from clinometer.runs.failures import LONGEST_REASON, Failures, named
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
+from clinometer.runs.tracing import watch_of
 from clinometer.runs.workers import WORKERS, WeightGate, give_back, one_behind
 
 PIXEL_BYTES: Final = 2**28
@@ -99,18 +100,19 @@ def draw_parts(
     threads = available_cores() if alone else WORKERS  # no model is at work beside them while files are read
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(threads) as pool, one_behind() as write:
-        passing = InPassing(run, generator, pool, room, threads, write)
+        passing, watch = InPassing(run, generator, pool, room, threads, write), watch_of(run, generator)
         for part, rest in undrawn.items():
             samples = list(rest)
             if not samples:
                 continue
             results: list[Future[_Stored]] = []
             try:
-                for result in _results(draw, samples, run.model_card["name"]):
+                for drawn in _results(draw, samples, run.model_card["name"]):
+                    result = drawn if watch is None else watch.take(drawn)
                     results.append(_storing(result, pool, room))
                     passing.see(result, len(samples))
                     progress.advance(1)
-                    del result  # its image
+                    del drawn, result  # its image
                 if alone:
                     _write_part(run, part, samples, results, paid)
                     size = sum(len(future.result().content or b"") for future in results)
@@ -119,6 +121,8 @@ def draw_parts(
                     give_back(size)
                 else:
                     write(_write_part, run, part, samples, results, paid)  # raises what went wrong with the part before
+                    if watch is not None and (seen := watch.taken(part, samples)):
+                        write(watch.write, part, seen)
             except BaseException:  # the user stops it, too
                 if paid:
                     _keep_drawn(run, part, samples, results)

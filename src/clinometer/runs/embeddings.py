@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.protocols import Card
-from clinometer.runs.ledger import Ledger, embeddings_name, same_place, vectors_name
+from clinometer.runs.ledger import (
+    LATENTS,
+    STRIPS,
+    Ledger,
+    beside_trace_name,
+    embeddings_name,
+    same_place,
+    trace_name,
+    vectors_name,
+)
 from clinometer.runs.plan import StoredPlan
 from clinometer.runs.record import card_record, difference_between
 from clinometer.runs.samples import Samples
 from clinometer.runs.storage import REDO
+
+STRIP_IMAGES: Final = 2
+"""Images of each concept whose way is kept as pictures."""
 
 
 class ModelCards:
@@ -261,6 +273,113 @@ class Vectors:
         raise RunCorruptError(
             f"{self._directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}"
         )
+
+
+class StoredTraces:
+    """What was seen on the way to a run's images: ``run.traces``."""
+
+    def __init__(self, ledger: Ledger, planned: StoredPlan) -> None:
+        self._ledger, self._planned = ledger, planned
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """Which ``steps`` were looked at, of how many in ``total``, and by which ``decoder``; empty where none were."""
+        record: Mapping[str, Any] = self._ledger.record.get("trace") or {}
+        return record
+
+    def begin(self, asked: Mapping[str, Any]) -> None:
+        """Record what is looked at.
+
+        Raises
+        ------
+        RunMismatchError
+            Other steps were looked at before, or by another decoder.
+        """
+        before = self.record
+        for name in ("steps", "total", "decoder"):
+            if before and before[name] != asked[name]:
+                raise RunMismatchError(
+                    f"{self._ledger.directory.url}: it was traced with {name} {before[name]}, not {asked[name]}; give "
+                    "that, or delete its folders trace and strips and the key trace of run.json",
+                    field="trace_steps" if name != "decoder" else "trace_decoder",
+                )
+        if before != asked:
+            self._ledger.update(lambda record: {"trace": dict(asked)})
+
+    def missing(self, encoders: Collection[str]) -> list[int]:
+        """List the parts that lack the trace of one of these encoders, or the latents where they were asked for."""
+        directory = self._ledger.directory
+        with directory.listed_once():
+            return [
+                part
+                for part in self._planned.parts
+                if not all(directory.exists(trace_name(name, part)) for name in encoders)
+                or (self.record.get("latents") and not directory.exists(beside_trace_name(LATENTS, part)))
+            ]
+
+    def at(self, encoder: str, step: int) -> dict[str, np.ndarray]:
+        """Read the vectors of one step by sample id, of all parts."""
+        vectors: dict[str, np.ndarray] = {}
+        for part in self._planned.parts:
+            name = trace_name(encoder, part)
+            table = self._ledger.read_table(name, ["id", "step", "vector"])
+            column, steps = table["vector"].combine_chunks(), table["step"].to_numpy()
+            rows = np.flatnonzero(steps == step)
+            values = np.asarray(column.flatten(), np.float32).reshape(len(table), -1)[rows]
+            if not np.isfinite(values).all():
+                place = self._ledger.directory.path(name)
+                raise RunCorruptError(f"{place}: its vectors hold NaN or infinity, expected finite numbers. {REDO}")
+            ids = table["id"].to_pylist()
+            vectors |= {ids[row]: vector for row, vector in zip(rows.tolist(), values, strict=True)}
+        return vectors
+
+    def strips(self) -> dict[str, dict[int, bytes]]:
+        """Read the pictures of the way, by sample id and step; of a run without any, none."""
+        strips: dict[str, dict[int, bytes]] = {}
+        for part in self._planned.parts if self.record else ():
+            name = beside_trace_name(STRIPS, part)
+            if self._ledger.directory.exists(name):
+                for row in self._ledger.read_table(name).to_pylist():
+                    strips.setdefault(row["id"], {})[row["step"]] = row["image"]["bytes"]
+        return strips
+
+    def write(
+        self,
+        part: int,
+        keys: Sequence[tuple[str, int]],
+        vectors: Mapping[str, np.ndarray],
+        pictures: Sequence[bytes | None],
+        latents: Sequence[np.ndarray] | None,
+    ) -> None:
+        """Write what was seen of a part, a row an id and step: vectors by encoder, some pictures, and latents."""
+        about = {
+            "id": pa.array([key for key, _ in keys], pa.string()),
+            "step": pa.array([step for _, step in keys], pa.int32()),
+        }
+        if latents is not None:
+            values = pa.array([own.ravel() for own in latents], pa.list_(pa.float32()))
+            shapes = pa.array([list(own.shape) for own in latents], pa.list_(pa.int32()))
+            table = pa.table(about | {"latents": values, "shape": shapes})
+            self._ledger.write_table(beside_trace_name(LATENTS, part), table)
+        shown = [(*key, content) for key, content in zip(keys, pictures, strict=True) if content is not None]
+        if shown:
+            images = [{"bytes": content, "path": f"{key}-{step}.png"} for key, step, content in shown]
+            steps = pa.array([step for _, step, _ in shown], pa.int32())
+            table = pa.table({"id": [key for key, *_ in shown], "step": steps, "image": images})
+            self._ledger.write_table(beside_trace_name(STRIPS, part), table)
+        for name, rows in vectors.items():  # last: a part whose vectors are there is done
+            flat = pa.array(np.ascontiguousarray(rows, np.float32).ravel())
+            column = pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+            self._ledger.write_table(trace_name(name, part), pa.table(about | {"vector": column}))
+
+    def shown(self, part: int) -> set[str]:
+        """Find the images of a part whose way is kept as pictures: the first of each concept."""
+        first: dict[str, list[str]] = {}
+        for key, concept, role in self._planned.plan.rows("id", "concept", "role"):
+            if role == "target" and len(own := first.setdefault(concept, [])) < STRIP_IMAGES:
+                own.append(key)
+        here = {sample.id for sample in self._planned.parts[part]}
+        return here & {key for own in first.values() for key in own}
 
 
 def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:

@@ -31,7 +31,8 @@ RECORD: Final = "run.json"
 COUNTS: Final = "counts.parquet"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet", COUNTS)
 RATINGS: Final = "ratings"
-FOLDERS: Final = ("samples", "classifications", RATINGS)
+STRIPS, LATENTS, TRACE = "strips", "latents", "trace"
+FOLDERS: Final = ("samples", "classifications", STRIPS, LATENTS, RATINGS)
 EMBEDDINGS: Final = "embeddings"
 READINGS: Final = "readings"
 
@@ -307,7 +308,7 @@ class Ledger:
         own = set(self.directory.contents())
         yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
         folders: list[str] = [name for name in FOLDERS if name in own]
-        for several in (EMBEDDINGS, READINGS):
+        for several in (EMBEDDINGS, READINGS, TRACE):
             folders += self.directory.names(several, "") if several in own else []
         for folder in folders:
             for name in self.directory.names(folder, ".parquet"):
@@ -398,6 +399,16 @@ def unfinished_name(part: int) -> str:
 def classifications_name(part: int) -> str:
     """Where the denoising errors of a part's samples lie."""
     return f"classifications/part-{part:05d}.parquet"
+
+
+def trace_name(encoder: str, part: int) -> str:
+    """Where an encoder's embeddings lie of what a part's images were taken for on the way."""
+    return f"{TRACE}/{folder_name(encoder)}/part-{part:05d}.parquet"
+
+
+def beside_trace_name(folder: str, part: int) -> str:
+    """Where strips or latents of a part lie."""
+    return f"{folder}/part-{part:05d}.parquet"
 
 
 def embeddings_name(encoder: str) -> str:

@@ -14,7 +14,18 @@ import pyarrow.compute as pc
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError
 from clinometer.models.images import decode_stored, sha256
-from clinometer.runs.ledger import Ledger, always, classifications_name, samples_name, unfinished_name, vectors_name
+from clinometer.runs.ledger import (
+    LATENTS,
+    STRIPS,
+    Ledger,
+    always,
+    beside_trace_name,
+    classifications_name,
+    samples_name,
+    trace_name,
+    unfinished_name,
+    vectors_name,
+)
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, StoredPlan, gathered
 from clinometer.runs.storage import REDO
 
@@ -150,7 +161,8 @@ class Samples:
     def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
         files = [vectors_name(encoder, part) for encoder in self._encoder_names()]
-        files.append(classifications_name(part))
+        files += [trace_name(encoder, part) for encoder in self._encoder_names()]
+        files += [classifications_name(part), beside_trace_name(STRIPS, part), beside_trace_name(LATENTS, part)]
         self._ledger.unlist(files)  # once, as each time writes run.json
         for name in files:
             self._ledger.remove(name)

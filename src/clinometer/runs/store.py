@@ -8,6 +8,7 @@
     RUN/unfinished/part-00000.parquet         the same of a part that was stopped halfway, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
+    RUN/trace, RUN/strips, RUN/latents        what the images were taken for on the way (:mod:`clinometer.runs.tracing`)
     RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
     RUN/counts.parquet                        of a run without images, the counts that were imported
@@ -33,7 +34,7 @@ import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.answers import Answers, ReaderCards
-from clinometer.runs.embeddings import EncoderCards, Vectors
+from clinometer.runs.embeddings import EncoderCards, StoredTraces, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
 from clinometer.runs.record import (
@@ -61,6 +62,7 @@ class Run:
     encoders : who embedded it.
     drawn : its samples, part by part; ``run.samples`` is the table of all.
     vectors : of its images and texts.
+    traces : of what its images were taken for on the way.
     readers, answers : who read it, and what each said.
     """
 
@@ -78,6 +80,7 @@ class Run:
         self.directory, self.ledger, self.planned, self.encoders = ledger.directory, ledger, planned, encoders
         self.drawn = samples(ledger, planned, encoders.all_cards)
         self.vectors = Vectors(ledger, planned, self.drawn)
+        self.traces = StoredTraces(ledger, planned)
         self.readers = ReaderCards(ledger)
         self.answers = Answers(ledger, planned, self.drawn)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import call_parameters, draws, edits_by_instruction, images_of
 from clinometer.models.diffusers.pixels import Finiteness, in_bytes
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
+from clinometer.models.diffusers.tracing import Tracer
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
@@ -98,6 +99,8 @@ class DiffusersGenerator:
         self._home = torch.device("cpu")
         self._is_fitted = False
         self._draws_alone = False
+        self._tracer: Tracer | None = None
+        self._untraced: ModelError | None = None
         self._call = call
         self._edit_call = call if edit_call is None else edit_call
         self._conditioning = conditioning
@@ -124,6 +127,8 @@ class DiffusersGenerator:
             )
         for result in self._batches.attempt(requests, self._results, _failed):
             self._require_size(result)
+            if self._untraced is not None:
+                raise self._untraced
             yield result
 
     @property
@@ -200,6 +205,38 @@ class DiffusersGenerator:
         other._conditioning = self._conditioning.mitigated(mitigator)
         return other
 
+    def traced(
+        self, steps: str | int | Sequence[int] | None = None, *, decoder: str | None = None, keep_latents: bool = False
+    ) -> DiffusersGenerator:
+        """Return one that draws the same images and tells, of each, what the pipeline took it for at some steps.
+
+        Parameters
+        ----------
+        steps, decoder, keep_latents : as of `clinometer.models.diffusers.tracing.Tracer`.
+
+        Raises
+        ------
+        ModelError
+            The pipeline cannot be watched, or there is no such step or decoder.
+        """
+        size = self._call.get("height"), self._call.get("width")
+        traced = copy(self)
+        traced._tracer = Tracer(
+            self.pipeline, call=self._call, size=None if None in size else size, steps=steps, decoder=decoder,
+            keep_latents=keep_latents,
+        )  # fmt: skip
+        return traced
+
+    @property
+    def traced_steps(self) -> tuple[int, ...]:
+        """The steps that it watches, the last of all among them or not; none where it was not asked to."""
+        return () if self._tracer is None else self._tracer.steps
+
+    @property
+    def traced_total(self) -> int:
+        """How many steps it draws in, where it is watched."""
+        return 0 if self._tracer is None else self._tracer.total
+
     def denoiser(self) -> DiffusersDenoiser:
         """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.
 
@@ -252,17 +289,27 @@ class DiffusersGenerator:
         if len(batch) > 1 and self._draws_alone:
             return [result for request in batch for result in self._results([request])]
         started = perf_counter()
-        with global_noise(batch[0].seed) as draws_globally, in_bytes(self.pipeline) as finiteness:
+        watching = nullcontext() if self._tracer is None else self._tracer.watching()
+        with watching, global_noise(batch[0].seed) as draws_globally, in_bytes(self.pipeline) as finiteness:
             output = self._output(batch)
             self._draws_alone = draws_globally()
         if len(batch) > 1 and self._draws_alone:
             return self._results(batch)
-        return self._judged(batch, output, finiteness, started)
+        results = self._judged(batch, output, finiteness, started)
+        if self._tracer is None:
+            return results
+        try:  # an error here is none of the images': it ends the drawing, and takes no image for failed
+            traces = self._tracer.estimates([result.image for result in results])
+        except ModelError as error:
+            self._untraced = error
+            return results
+        return [replace(result, trace=trace) for result, trace in zip(results, traces, strict=True)]
 
     def _output(self, batch: Sequence[GenerationRequest]) -> Any:
         """Call the pipeline."""
         arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
-        return self.pipeline(**self._call, **arguments, output_type="np")
+        watched = {} if self._tracer is None else self._tracer.arguments
+        return self.pipeline(**self._call, **arguments, **watched, output_type="np")
 
     def _require_size(self, result: GenerationResult) -> None:
         """Refuse a pipeline that draws another size than it was asked for, as some do without a word."""

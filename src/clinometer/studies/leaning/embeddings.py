@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,6 +23,7 @@ from clinometer.studies.leaning.stacks import (
     image_parts,
     read_group_images,
     read_images,
+    stacked_images,
 )
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
@@ -101,6 +103,38 @@ def encoder_embeddings(
     names = [target.name for target in suite.targets]
     embeddings = _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
     return replace(embeddings, target_copies=drawn_counts(run, suite, repeats))
+
+
+def traced_embeddings(
+    run: Run, suite: LeaningSuite, seen: Sequence[EncoderEmbeddings]
+) -> tuple[list[EncoderEmbeddings], dict[int, Callable[[], list[EncoderEmbeddings]]]]:
+    """Read what the images were taken for on the way, by step when it is asked for; first the finished images.
+
+    ``seen`` : the encoders' embeddings of the run, for their texts. All are of the images that were traced, without
+    those that are another one again. Nothing where the run has no trace by any of these encoders.
+    """
+    names = {embeddings.encoder: embeddings for embeddings in seen}
+    kept = {name: own for name, own in names.items() if run.traces.record and not run.traces.missing([name])}
+    if not kept:
+        return [], {}
+    steps, repeats = run.traces.record["steps"], run.drawn.repeats()
+    ids = {key for key in run.traces.at(next(iter(kept)), steps[0]) if key not in repeats}
+
+    def of(read: Callable[[str], Mapping[str, np.ndarray]]) -> list[EncoderEmbeddings]:
+        embeddings = []
+        for name, own in kept.items():
+            vectors = {key: vector for key, vector in read(name).items() if key in ids}
+            width = len(next(iter(vectors.values()), ())) or 1
+            targets, groups = stacked_images(run.plan, suite, vectors, width=width)
+            embeddings.append(
+                replace(own, target_images=targets, group_images=groups, target_copies=None, all_differ=True)
+            )
+        return embeddings
+
+    at_steps: dict[int, Callable[[], list[EncoderEmbeddings]]] = {
+        step: partial(of, partial(run.traces.at, step=step)) for step in steps
+    }
+    return of(run.embeddings), at_steps
 
 
 def lazy_embeddings(

@@ -27,7 +27,13 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.embeddings import encoder_embeddings, missing_pictures, study_design, with_missing
+from clinometer.studies.leaning.embeddings import (
+    encoder_embeddings,
+    missing_pictures,
+    study_design,
+    traced_embeddings,
+    with_missing,
+)
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
@@ -36,6 +42,7 @@ from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
+from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.shared import measured_by
 from clinometer.studies.leaning.wordings import rows_of_wordings
 from clinometer.studies.study import Pool, Scored
@@ -62,6 +69,9 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         scores = withheld(scores, reader_checks(embeddings, design))
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
+    finished, steps = traced_embeddings(run, suite, embeddings)
+    if steps:
+        scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
     table = scores_table(scores)
     return Scored(table, _curves(table))
 

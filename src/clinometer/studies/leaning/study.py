@@ -12,6 +12,7 @@ from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.runs import Run
 from clinometer.runs.ratings.store import Rated
+from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.runs.vectors import embedded
 from clinometer.stats.association import association_scores
 from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
@@ -90,6 +91,11 @@ def require_a_pair(suite: Suite) -> None:
     _leaning(suite).pair_for("--until")
 
 
+def require_a_pair_to_trace(suite: Suite) -> None:
+    """Refuse axes: a trace follows one pair of groups."""
+    _leaning(suite).pair_for("--trace")
+
+
 def _label_a(suite: Suite) -> str:
     return suite.label_of(_leaning(suite).compared.a)
 
@@ -150,8 +156,10 @@ LEANING: Final = Study(
     stages=(
         WholeStage(embed_own_texts, "texts in the model's own encoders", lacks_own_texts),
         PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),
+        PartStage(trace_parts, "tracing", parts_without_trace),
     ),
     check_rounds=require_a_pair,
+    check_trace=require_a_pair_to_trace,
     open_concepts=open_concepts,
     paired_evidence_of=paired_evidence_of,
     compared_groups=compared_groups,

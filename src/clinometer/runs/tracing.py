@@ -1,0 +1,175 @@
+"""What a run's images were taken for on the way: drawn with them or again, embedded, and kept a part at a time.
+
+::
+
+    RUN/trace/<encoder>/part-00000.parquet   id, step, vector: of every image that is there and every step looked at
+    RUN/strips/part-00000.parquet            id, step, image: of a few images of each concept, small
+    RUN/latents/part-00000.parquet           id, step, latents, shape: of every image, where they were asked for
+
+run.json says under ``trace`` which steps were looked at, of how many. What is written follows from the images' own
+noise, so a part that is traced again is the same. See decision 58.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from PIL import Image
+
+from clinometer.errors import ModelError
+from clinometer.models.abilities import Traces, offers
+from clinometer.models.images import encode_png, sha256
+from clinometer.models.protocols import Encoder, Estimate, GenerationRequest, GenerationResult, Generator
+from clinometer.runs.encoding import NO_VECTORS, require_vectors
+from clinometer.runs.failures import named
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+
+if TYPE_CHECKING:
+    from clinometer.runs.store import Run
+
+STRIP_SIDE: Final = 192
+"""Pixels of their longer side, at most."""
+
+
+def _small(image: Any) -> bytes:
+    small = image.copy()
+    small.thumbnail((STRIP_SIDE, STRIP_SIDE), Image.Resampling.LANCZOS)
+    return encode_png(small)
+
+
+class WatchedGenerator:
+    """A generator that tells what it takes images for on the way, and the encoders that look at that.
+
+    Parameters
+    ----------
+    generator : draws, and can be watched.
+    encoders : who embeds what is seen.
+    steps, decoder, latents : as of :meth:`clinometer.models.abilities.Traces.traced`.
+
+    Raises
+    ------
+    ModelError
+        The generator cannot be watched, or draws in no such step.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        encoders: Sequence[Encoder],
+        *,
+        steps: Any = None,
+        decoder: str | None = None,
+        latents: bool = False,
+    ) -> None:
+        if not offers(generator, Traces):
+            raise ModelError(
+                f"{generator.card.name}: a {generator.card.family} shows its finished images alone, and no steps of "
+                "drawing them; give a diffusers model, or leave the trace out",
+                field="trace",
+            )
+        self._watched = generator.traced(steps, decoder=decoder, keep_latents=latents)
+        self.watchers = tuple(encoders)
+        self.watches = {
+            "steps": list(self._watched.traced_steps),
+            "total": self._watched.traced_total,
+            "decoder": decoder,
+            "latents": latents,
+        }
+
+    @property
+    def batch_size(self) -> int:
+        """Images a call."""
+        return int(self._watched.batch_size)
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._watched.batch_size = size
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_watched":
+            raise AttributeError(name)
+        return getattr(self._watched, name)
+
+
+class Watch:
+    """Holds what is seen of the part in hand on the way to its images, until it is embedded and written."""
+
+    def __init__(self, run: Run, watchers: Sequence[Encoder]) -> None:
+        self._run, self.watchers = run, watchers
+        self._seen: dict[str, Sequence[Estimate]] = {}
+
+    def take(self, result: GenerationResult) -> GenerationResult:
+        """Keep what was seen on the way to an image, and return the rest."""
+        if result.status == "ok":
+            self._seen[result.id] = result.trace
+        return replace(result, trace=())
+
+    def taken(self, part: int, samples: Sequence[Sample]) -> dict[str, Sequence[Estimate]]:
+        """Hand over what was seen of a part; of one that held some images before, nothing: it is traced anew."""
+        seen, self._seen = self._seen, {}
+        return seen if len(samples) == len(self._run.parts[part]) else {}
+
+    def write(self, part: int, seen: Mapping[str, Sequence[Estimate]]) -> None:
+        """Embed and write it; an image of which a step is missing, or not finite, is left out."""
+        traces, steps = self._run.traces, self._run.traces.record["steps"]
+        own: list[tuple[str, int, Any, np.ndarray | None]] = []
+        for key, trace in seen.items():
+            if [estimate.step for estimate in trace] == steps and all(estimate.image for estimate in trace):
+                own += [(key, estimate.step, estimate.image, estimate.latents) for estimate in trace]
+        images, vectors = [image for _, _, image, _ in own], dict[str, np.ndarray]()
+        for encoder in self.watchers:
+            name, names = encoder.card.name, [f"{key}, step {step}" for key, step, *_ in own]
+            with named("encoder", name):
+                vectors[name] = require_vectors(encoder.encode_images(images), name, names) if images else NO_VECTORS
+        shown = traces.shown(part)
+        latents = [values for *_, values in own if values is not None] if traces.record.get("latents") else None
+        traces.write(
+            part, [(key, step) for key, step, *_ in own], vectors,
+            [_small(image) if key in shown else None for key, _, image, _ in own], latents,
+        )  # fmt: skip
+
+
+def watch_of(run: Run, generator: object) -> Watch | None:
+    """Return what looks at a generator that is watched; None of any other, and of a run that records no steps."""
+    watchers = getattr(generator, "watchers", None)
+    return None if watchers is None or not run.traces.record else Watch(run, watchers)
+
+
+def parts_without_trace(run: Run, generator: Generator) -> list[int] | None:
+    """List the parts that lack their trace; None of a generator that nobody watches."""
+    watchers = getattr(generator, "watchers", None)
+    return None if watchers is None else run.traces.missing([encoder.card.name for encoder in watchers])
+
+
+def trace_parts(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw again the images of the parts that lack their trace, and keep what is seen on the way.
+
+    They are drawn in the batches of their part, and the same as those that are there, on the machine that drew them: of
+    others a note says how many.
+    """
+    missing, watch = parts_without_trace(run, generator), watch_of(run, generator)
+    if not missing or watch is None:
+        return
+    parts, others, again = run.parts, 0, 0
+    progress.start("tracing", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
+    for part in missing:
+        hashes, samples = run.answers.hashes(part), list(parts[part])
+        requests = [GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples]
+        with named("generator", run.model_card["name"]):
+            for result in generator.generate(requests):
+                if result.image is not None and result.id in hashes:
+                    again += 1
+                    others += sha256(encode_png(result.image)) != hashes[result.id]
+                    watch.take(result)
+        watch.write(part, watch.taken(part, samples))
+        progress.advance(len(samples))
+    progress.finish()
+    if others:
+        progress.note(
+            f"{others} of {again} images that were drawn again differ from those of the run: another machine, device "
+            "or version drew them; the trace is that of the new ones"
+        )

@@ -1,0 +1,251 @@
+"""Where leaning sets in on the way to the images: rows of metric ``trace``, from embeddings of each step's estimates.
+
+At a step s the model's own estimate of each finished image is decoded and embedded. Estimates of targets are held
+against those of the attribute prompts *at the same step*: both are as blurred as each other, and as long as the model
+does not tell the groups apart, no estimate can lie nearer to one of them. So ::
+
+    II(s) = mean_x ( mean_a cos(x_s, a_s) − mean_b cos(x_s, b_s) )        ITA(s), share(s) alike, with the words
+
+have, at the last step, the values that the finished images have, and their intervals and tests (over images, moderated
+bounds, see :mod:`clinometer.studies.leaning.scores.contrasts`).
+
+**The onset** τ of a target is the first step from which on its image part leans the way that the finished images lean.
+With a 95 % interval at each step that is looked at, it has set in by the first step from which on all of them leave out
+0: later than that it lies with at most 2.5 % chance, however the steps hang together, since the step before τ would
+have to have been called leaning. **Half way** is the first step from which on at least half of the finished images'
+leaning is there, by differences within images::
+
+    θ_half(s) = II+ITA at s − ½ (II+ITA of the finished images)
+
+Its interval runs from behind the last of the leading steps that are shown to have less, to the first step from which on
+all are shown to have more: each end errs with at most 2.5 % chance. Simulated in docs/simulations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+from typing import Final
+
+import numpy as np
+
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
+from clinometer.metrics.records import MEAN, OWN_TEXT, PRIOR, TRACE, Score
+from clinometer.metrics.verdict import FEWEST_IMAGES, Verdict
+from clinometer.stats.agreement import kendall_tau_b
+from clinometer.stats.proportion import wilson_interval
+from clinometer.studies.leaning.scores.components import mcas_rows
+from clinometer.studies.leaning.scores.contrasts import pair_weights, paired_difference, paired_tests
+from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.reader import reader_checks, withheld
+from clinometer.studies.leaning.scores.shares import share_rows
+from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
+
+ONSET: Final = "onset"
+HALF: Final = "half_way"
+AGREEMENT: Final = "agreement"
+ORDER: Final = "rank_correlation"
+SHOWN: Final = ("ii", "ita", IMAGE_PART)
+"""The parts of MCAS that hold images."""
+
+IN_TEXT, IN_PRIOR, IN_STEPS = "text", "prior", "steps"
+"""The flag of an onset: where, of text, prior and steps, leaning that way first shows."""
+
+NO_LEANING: Final = "the finished images show no leaning to either side"
+UNREAD: Final = "the encoder cannot read the finished images of the groups themselves"
+FEW: Final = f"fewer than {FEWEST_IMAGES} images"
+
+
+def trace_rows(
+    finished: Sequence[EncoderEmbeddings],
+    steps: Mapping[int, Callable[[], Sequence[EncoderEmbeddings]]],
+    design: Design,
+    *,
+    total: int,
+    before: Sequence[Score] = (),
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Report what is read of the estimates at each step, and where it sets in.
+
+    ===================== ==================================================================== ==============
+    component             value                                                                ``setting``
+    ===================== ==================================================================== ==============
+    ii, ita, image_part   as of ``mcas``, of the estimates at a step; image_part has verdicts  ``step 3``
+    share                 as of ``share``                                                      ``step 3``
+    onset                 the step by which it has set in; ``group`` is the side, ``flag`` is
+                          ``text``, ``prior`` or ``steps``, where that side first shows
+    half_way              the step from which on half of it is there
+    agreement             share of targets with the verdict of the finished images             ``step 3``
+    rank_correlation      τ-b of the targets' image parts with those of the finished images    ``step 3``
+    ===================== ==================================================================== ==============
+
+    A step at which an encoder cannot tell the estimates of the groups' own prompts apart has no verdict, and no leaning
+    is said to be there.
+
+    Parameters
+    ----------
+    finished : embeddings of the finished images that were traced.
+    steps : of each step that was looked at, what reads the embeddings of its estimates, of the same images.
+    total : how many steps the model draws in.
+    before : rows of the model's own text encoders and prior, which say what comes before the first step.
+
+    Raises
+    ------
+    InvalidInputError
+        Embeddings that no cosine can take, or counts that do not match the design.
+    """
+    design = replace(
+        design, third=None, missing_attributes={}, targets=tuple(replace(t, missing=0) for t in design.targets)
+    )
+    settings = DrawSettings(1, 0, seed, confidence)
+    ends, view_of_end, study = _at(finished, design, settings, "")
+    way, rows = list[_Step](), list[Score]()
+    for step, read in sorted(steps.items()):
+        own, view, _ = _at(read(), design, settings, f"step {step}")
+        rows += own
+        parts = _image_parts(own)
+        way.append(_Step(step, parts, _half(study, view, view_of_end, confidence)))
+    end = _image_parts(ends)
+    rows += [
+        row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, (design.a, design.b))
+    ]
+    return [*rows, *(row for step in way for row in _agreement_rows(step, end, confidence))]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step: of each target its image part, and that less half of the finished images' (low, value, high)."""
+
+    number: int
+    image_parts: Sequence[Score]
+    halves: np.ndarray
+
+
+def _at(
+    encoders: Sequence[EncoderEmbeddings], design: Design, settings: DrawSettings, setting: str
+) -> tuple[list[Score], EncoderView, LeaningStudy]:
+    """Make the rows of one step by the mean over encoders and by each, where there are several."""
+    study = LeaningStudy(design, layout_of(encoders, design), settings)
+    views = linear_views(encoders, study)
+    rows = list[Score]()
+    for view in views[: 1 if len(encoders) == 1 else None]:
+        own = [row for row in mcas_rows(study, view) if row.component in SHOWN]
+        own += [row for row in share_rows(study, view) if row.component == "share"]
+        rows += own
+    rows = withheld(rows, reader_checks(encoders, design, confidence=settings.confidence))
+    named = [
+        replace(row, metric=TRACE, setting=setting, family=row.family.replace("mcas", f"{TRACE}, {setting}", 1))
+        for row in rows
+    ]
+    return named, views[0], study
+
+
+def _image_parts(rows: Sequence[Score]) -> list[Score]:
+    return [row for row in rows if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
+
+
+def _half(study: LeaningStudy, view: EncoderView, end: EncoderView, confidence: float) -> np.ndarray:
+    """Estimate the image part less half of the finished images', pair by pair: (targets × 3), low, value, high."""
+    half = replace(
+        end,
+        image_cosines=tuple(cosines / 2 for cosines in end.image_cosines),
+        items=ItemMeans(end.items.images / 2, end.items.words / 2),
+        targets=replace(end.targets, point=end.targets.point / 2),
+        encoder_points=end.encoder_points / 2,
+    )
+    modalities = COMPONENTS[IMAGE_PART] if view.reads_text else ("ii",)
+    tests = paired_tests(study, paired_difference(half, view), pair_weights(study, modalities, *study.pair))
+    estimate = tests.estimate
+    return np.stack([estimate.low, estimate.value, estimate.high], axis=1)
+
+
+def _onset_rows(
+    t: int, end: Score, way: Sequence[_Step], total: int, before: Sequence[Score], sides: tuple[str, str]
+) -> Iterator[Score]:
+    """Say where one target's leaning sets in, and where half of it is there."""
+    about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
+    sign = _side(end)
+    if not sign or end.n_target < FEWEST_IMAGES:
+        unread = end.verdict == Verdict.NOT_MEASURED and end.n_target >= FEWEST_IMAGES
+        reason = FEW if end.n_target < FEWEST_IMAGES else UNREAD if unread else NO_LEANING
+        yield from (replace(about, component=component, reason=reason) for component in (ONSET, HALF))
+        return
+    leanings = [_side(step.image_parts[t]) for step in way]
+    numbers = [step.number for step in way]
+    onset = _from_on([side == sign for side in leanings], numbers, total)
+    opposed = _behind([side == -sign for side in leanings], numbers)
+    group = sides[0] if sign > 0 else sides[1]
+    yield replace(
+        about, value=onset, low=opposed, high=onset, group=group, flag=_first_place(end, sign, before),
+        reason="the upper end is the estimate: leaning that no interval shows is not excluded before it",
+    )  # fmt: skip
+    halves = np.stack([np.sort(sign * step.halves[t]) for step in way])
+    above = _from_on([bool(low > 0) for low, *_ in halves], numbers, total)
+    below = _behind([bool(high < 0) for *_, high in halves], numbers)
+    value = _from_on([bool(value >= 0) for _, value, _ in halves], numbers, total)
+    yield replace(about, component=HALF, value=value, low=below, high=above, group=group)
+
+
+def _side(row: Score) -> int:
+    """Tell which side an image part leans to by its interval: 1, −1, or 0 where that holds 0 or nothing is read."""
+    if row.verdict == Verdict.NOT_MEASURED or not isfinite(row.low):
+        return 0
+    return int(row.low > 0) - int(row.high < 0)
+
+
+def _from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
+    """Find the first step from which on something holds at all of them; the last of all where it holds at none."""
+    first = float(total)
+    for held, number in zip(reversed(holds), reversed(numbers), strict=True):
+        if not held:
+            break
+        first = float(number)
+    return first
+
+
+def _behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
+    """Find the step behind those leading ones at which something holds; the first of all where it does at none."""
+    behind = 1.0
+    for held, number in zip(holds, numbers, strict=True):
+        if not held:
+            break
+        behind = number + 1.0
+    return behind
+
+
+def _first_place(end: Score, sign: int, before: Sequence[Score]) -> str:
+    """Find where a side first shows: in the text as the model's encoders read it, in its prior's embedding, or later.
+
+    Of the text there is a stimulus interval over words alone.
+    """
+    for metric, place, ends in (
+        (OWN_TEXT, IN_TEXT, ("stimulus_low", "stimulus_high")),
+        (PRIOR, IN_PRIOR, ("low", "high")),
+    ):
+        rows = [row for row in before if (row.metric, row.concept) == (metric, end.concept)]
+        intervals = [tuple(getattr(row, name) for name in ends) for row in rows]
+        if any((low > 0 and sign > 0) or (high < 0 and sign < 0) for low, high in intervals):
+            return place
+    return IN_STEPS
+
+
+def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Iterator[Score]:
+    """Hold a step's verdicts, and the order of its image parts, against those of the finished images."""
+    about, pairs = (
+        Score(metric=TRACE, component=AGREEMENT, category="all", setting=f"step {step.number}"),
+        [(own, last) for own, last in zip(step.image_parts, end, strict=True) if last.verdict],
+    )
+    alike = sum((own.verdict, own.side) == (last.verdict, last.side) for own, last in pairs)
+    share = wilson_interval(alike, len(pairs), confidence)
+    yield replace(
+        about, value=share.value, low=share.low, high=share.high, n_target=len(pairs),
+        reason="" if pairs else "no target has a verdict",
+    )  # fmt: skip
+    values = np.array([[row.value for row in rows] for rows in (step.image_parts, end)])
+    tau = kendall_tau_b(*values)
+    yield replace(
+        about, component=ORDER, value=tau.value, low=tau.low, high=tau.high, n_target=tau.n,
+        null=0.0 if isfinite(tau.value) else nan, reason=tau.reason,
+    )  # fmt: skip
