@@ -25,3 +25,12 @@ def draw(generator, requests=REQUESTS):
 
 def furthest(first, second):
     return max(int(np.abs(a - b).max()) for a, b in zip(first, second, strict=True))
+
+
+def changed(generator, call):
+    """The generator over the same pipeline, whose call is ``call(its own call, arguments)``."""
+    kind = type(generator.pipeline)
+    own = kind.__call__
+    body = {"__call__": lambda self, **arguments: call(lambda **given: own(self, **given), arguments)}
+    generator.pipeline.__class__ = type(kind.__name__, (kind,), body)
+    return generator

@@ -14,20 +14,10 @@ from clinometer.models.diffusers.loading import images_of
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import OwnTextEncoder, _vector
 from clinometer.models.protocols import Card
-from tests.models.drawing import REQUESTS, draw, furthest, opened
+from tests.models.drawing import REQUESTS, changed, draw, furthest, opened
 from tests.models.families import tiny_kandinsky_prior
 from tests.models.further_families import tiny_deepfloyd
 from tests.models.pipelines import _t5, tiny_flux
-
-
-def changed(generator, call):
-    """The generator over the same pipeline, whose call is ``call(its own call, arguments)``."""
-    kind = type(generator.pipeline)
-    own = kind.__call__
-    body = {"__call__": lambda self, **arguments: call(lambda **given: own(self, **given), arguments)}
-    generator.pipeline.__class__ = type(kind.__name__, (kind,), body)
-    return generator
-
 
 # --- what gives no images ------------------------------------------------------------------------------------------
 

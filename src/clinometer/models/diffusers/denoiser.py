@@ -120,7 +120,7 @@ def noising_of(scheduler: Any) -> Noising:
     if isinstance(alphas, torch.Tensor) and not flow and prediction in ("epsilon", "v_prediction", "sample"):
         alphas = alphas.float().cpu()
         return Noising(prediction, len(alphas), alphas.sqrt(), (1 - alphas).sqrt())
-    if num_timesteps > 0 and (flow or _is_flow_matching(scheduler)):
+    if num_timesteps > 0 and (flow or is_flow_matching(scheduler)):
         return Noising("flow", num_timesteps, torch.empty(0), torch.empty(0))
     raise ModelError(
         f"scheduler {type(scheduler).__name__}: prediction type {prediction!r} cannot be scored; expected epsilon, "
@@ -128,8 +128,8 @@ def noising_of(scheduler: Any) -> Noising:
     )
 
 
-def _is_flow_matching(scheduler: Any) -> bool:
-    """Whether the noise levels are between 0 and 1 and the timesteps are T times them."""
+def is_flow_matching(scheduler: Any) -> bool:
+    """Tell whether the noise levels are between 0 and 1 and the timesteps are T times them."""
     sigmas, timesteps = getattr(scheduler, "sigmas", None), getattr(scheduler, "timesteps", None)
     if not isinstance(sigmas, torch.Tensor) or not isinstance(timesteps, torch.Tensor) or not len(timesteps):
         return False
@@ -211,7 +211,7 @@ class DiffusersDenoiser:
         pixels = pixels.permute(0, 3, 1, 2)
         if vae is None:
             return pixels.contiguous()  # it denoises pixels
-        with torch.inference_mode(), _precise(vae):
+        with torch.inference_mode(), precise(vae):
             # one at a time: a convolution's rounding may depend on the size of its batch
             return torch.cat([_encode(vae, image[None]) for image in pixels])
 
@@ -295,7 +295,7 @@ def _require_one_scale(vae: Any) -> None:
 
 
 @contextmanager
-def _precise(vae: Any) -> Iterator[None]:
+def precise(vae: Any) -> Iterator[None]:
     """Let a VAE that overflows in float16 compute in float32, as its pipeline does."""
     upcast = bool(vae.config.get("force_upcast")) and vae.dtype == torch.float16
     if upcast:

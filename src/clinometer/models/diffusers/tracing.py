@@ -31,7 +31,7 @@ from PIL import Image
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.diffusers.denoiser import _is_flow_matching, _precise
+from clinometer.models.diffusers.denoiser import is_flow_matching, precise
 from clinometer.models.diffusers.loading import call_parameters
 from clinometer.models.protocols import Estimate
 from clinometer.models.weights import describe, in_words, locate, named_by, quiet_loading
@@ -216,7 +216,7 @@ def _schedulers_of(pipeline: Any) -> list[tuple[str, Any]]:
 
 
 def _matches_flow(scheduler: Any) -> bool:
-    return "FlowMatch" in type(scheduler).__name__ or _is_flow_matching(scheduler)
+    return "FlowMatch" in type(scheduler).__name__ or is_flow_matching(scheduler)
 
 
 def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Mapping[str, Any]) -> int:
@@ -334,7 +334,7 @@ def _through(vae: Any, latents: torch.Tensor) -> torch.Tensor:
     config = vae.config
     scale = float(config.get("scaling_factor") or 1.0)
     mean, deviation = config.get("latents_mean"), config.get("latents_std")
-    with _precise(vae):
+    with precise(vae):
         if mean is not None and deviation is not None:
             mean, deviation = (
                 torch.tensor(each, device=latents.device, dtype=latents.dtype).view(1, -1, 1, 1)
