@@ -7,7 +7,7 @@
     RUN/latents/part-00000.parquet           id, step, latents, shape: of every image, where they were asked for
 
 run.json says under ``trace`` which steps were looked at, of how many. What is written follows from the images' own
-noise, so a part that is traced again is the same. See decision 58.
+noise, so a part that is traced again is the same. See decision 59.
 """
 
 from __future__ import annotations
