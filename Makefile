@@ -2,6 +2,7 @@
 # make test    set up, then the tests of every property: what a contributor runs
 # make test-all    the same, then the rest: rebuilt models, long simulations, dying clusters, every family of models
 # make lint    style, types, walls between the rooms; ends with how large each room is
+# make docs    the documentation as a site, in build/site; loads nothing from elsewhere
 # make fuzz    everything that is read, changed at random: MINUTES (60) in all, from SEED (the time)
 # make audit-dependencies   known vulnerabilities of what is installed; 3 where nobody can be asked
 # make reference   rebuild the reference model from nothing (hours on two cores)
@@ -13,7 +14,7 @@ MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
 
-.PHONY: audit test test-all test-rest lint fuzz audit-dependencies reference browser clean
+.PHONY: audit test test-all test-rest lint docs fuzz audit-dependencies reference browser clean
 
 audit: .venv/installed
 	$(BIN)/clinometer audit
@@ -41,6 +42,12 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(BIN)/python docs/count_rooms.py
+
+# Search needs the folder to be served; all else works from the files.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: .venv/installed-dev
+	$(BIN)/python -m mkdocs build --strict
+	@echo "The site is build/site; to read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 
 # Each fuzzer has its share of the time; one that finds something does not keep the next from running.
 fuzz: .venv/installed-dev

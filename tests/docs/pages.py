@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + list((ROOT / "docs").rglob("*.md"))
+    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "skills/clinometer/SKILL.md")]
+    + list((ROOT / "docs").rglob("*.md"))
 )
 
 
@@ -19,6 +22,19 @@ def page(name: str) -> str:
 def blocks(text: str, language: str) -> list[str]:
     """The fenced code blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def name_of(path: Path) -> str:
+    """Name a page by its path in the repository."""
+    return str(path.relative_to(ROOT))
+
+
+def sh_commands(path: Path) -> Iterator[list[str]]:
+    """List the commands of a page, as words."""
+    for block in blocks(path.read_text(encoding="utf-8"), "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if words := shlex.split(line, comments=True):
+                yield words
 
 
 def numbers(text: str) -> set[str]:

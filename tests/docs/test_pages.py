@@ -1,7 +1,6 @@
 """Links resolve, commands exist with their options, the README's code runs, the citation file is whole."""
 
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,7 +13,7 @@ from typer.main import get_command
 
 import clinometer as cm
 from clinometer.cli.app import app
-from tests.docs.pages import PAGES, ROOT, blocks, page
+from tests.docs.pages import PAGES, ROOT, blocks, name_of, page, sh_commands
 from tests.toys import Eye, Painter, toy_suite
 
 COMMANDS = get_command(app).commands
@@ -22,10 +21,6 @@ EXTRAS = tomllib.loads(page("pyproject.toml"))["project"]["optional-dependencies
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MADE_LATER = {"docs/images/report.png", "src/clinometer/models/reference/MODEL_CARD.md"}
 """Files that a build makes; the slow test wants them there."""
-
-
-def name_of(path):
-    return str(path.relative_to(ROOT))
 
 
 def anchors(text):
@@ -56,15 +51,6 @@ def test_what_is_built_is_there(name):
     assert (ROOT / name).exists()
 
 
-def commands():
-    for path in PAGES:
-        for block in blocks(path.read_text(encoding="utf-8"), "sh"):
-            for line in block.replace("\\\n", " ").splitlines():
-                words = shlex.split(line, comments=True)
-                if words:
-                    yield name_of(path), words
-
-
 def require_command(program, *rest):
     """Require that a command exists and takes its options, by its own reading of them."""
     if program == "clinometer":
@@ -90,11 +76,12 @@ def require_command(program, *rest):
 
 def test_commands_exist_with_their_options():
     wrong = []
-    for where, words in commands():
-        try:
-            require_command(*words)
-        except Exception as error:  # as many as an option may be wrong in
-            wrong.append(f"{where}: {' '.join(words)}: {error!r}")
+    for path in PAGES:
+        for words in sh_commands(path):
+            try:
+                require_command(*words)
+            except Exception as error:  # as many as an option may be wrong in
+                wrong.append(f"{name_of(path)}: {' '.join(words)}: {error!r}")
     assert wrong == []
 
 
@@ -144,7 +131,7 @@ def test_pages_are_short_of_nothing():
     """A title, no long lines but in tables and code, no emoji, nothing left to be written."""
     wrong = []
     for path in PAGES:
-        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"^---\n.*?\n---\n\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         if not (text.startswith("# ") and text.endswith("\n")):
             wrong.append(f"{name_of(path)}: no title, or no end of its last line")
         wrong += [f"{name_of(path)}: {found}" for found in re.findall(r"[\U0001F300-\U0001FAFF]|TODO|FIXME|XXX", text)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clinometer._torch import torch
 
 Status = Literal["ok", "refused", "failed", "blank"]
+"""What became of an image: drawn, refused by the model, failed with an error, or drawn in one colour."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""Draw the pictures of docs/gallery.md: small audits of the reference model, and Chromium's view of their reports.
+
+    python docs/draw_gallery.py RUNS    runs that are finished in RUNS are not drawn again: ten minutes otherwise
+
+Needs Chromium on the PATH or in $CHROMIUM, as the tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+import clinometer as cm
+
+PICTURES = Path(__file__).parent / "images/gallery"
+WIDTH, HEIGHT, DRAWN = 1280, 860, 960
+"""Of the window, and how wide a picture is kept."""
+AUDITS = {
+    "leaning": {"suite": "reference", "concepts": 4},
+    "fewer-steps": {"suite": "reference", "concepts": 4, "steps": 6},
+    "intersections": {"suite": "reference-intersections", "concepts": 3, "images": 12},
+    "editing": {"suite": "downstream/editing-reference", "images": 4},
+}
+VIEWS = {
+    "leaning": ("leaning/report.html", ""),
+    "pictures": ("leaning/report.html", "gallery"),
+    "planted": ("leaning/report.html", "planted"),
+    "comparison": ("comparison/comparison.html", ""),
+    "intersections": ("intersections/report.html", ""),
+    "editing": ("editing/report.html", ""),
+}
+"""Of each picture its page, and the section that is shown; without one, the top of the page."""
+
+
+def draw(page: Page, address: str, section: str) -> Image.Image:
+    """Take a picture of what a window shows of a page, from its top or from the top of an opened section."""
+    page.goto(address)
+    if not section:
+        return Image.open(io.BytesIO(page.screenshot()))
+    page.add_style_tag(content="* { content-visibility: visible !important; } nav { display: none !important; }")
+    page.evaluate(
+        """id => { const section = document.getElementById(id);
+            for (let part = section; part; part = part.parentElement) part.open = true;
+            for (const part of [...section.querySelectorAll("details")].slice(0, 2)) part.open = true; }""",
+        section,
+    )
+    page.wait_for_timeout(500)  # pictures are decoded as they come into view
+    seen = Image.open(io.BytesIO(page.locator(f"#{section}").screenshot()))
+    return seen.crop((0, 0, seen.width, min(seen.height, HEIGHT)))
+
+
+def main() -> None:
+    """Audit what is not there yet, then draw all pictures anew."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", type=Path, help="where the runs are, or are put")
+    runs = parser.parse_args().runs.resolve()
+    for name, asked in AUDITS.items():
+        cm.audit(out=runs / name, **asked)
+    cm.compare(runs / "leaning", runs / "fewer-steps", out=runs / "comparison")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as player:
+        path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+        browser = player.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, bypass_csp=True)
+        for name, (file, section) in VIEWS.items():
+            seen = draw(page, (runs / file).as_uri(), section).convert("RGB")
+            kept = seen.resize((DRAWN, round(seen.height * DRAWN / seen.width)), Image.Resampling.LANCZOS)
+            kept.save(PICTURES / f"{name}.webp", quality=80, method=6)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

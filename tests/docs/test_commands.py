@@ -1,0 +1,95 @@
+"""The commands of the pages run, in the order in which a page gives them.
+
+Models and encoders that are not here stand as toys, audits end before they draw (``--dry-run``), and what they would
+have made is a finished run of the tests. A command that differs from one that ran only in the names of runs is not run
+again. Commands that start or ask servers, or read files of the reader's own, run in the tests of these commands; that
+all exist with their options is told by ``test_pages``, and the examples of docs/cli.md are read in ``tests/cli``.
+"""
+
+import re
+import shutil
+
+import pytest
+
+import clinometer as cm
+from clinometer.models import registry
+from tests.cli.conftest import cli
+from tests.docs.pages import PAGES, ROOT, blocks, name_of, page, sh_commands
+from tests.toy_denoisers import ClassifyingPainter
+from tests.toy_editing import Recolourer
+from tests.toys import Eye
+
+__all__ = ["cli"]
+RUNS = ROOT / "tests/fixtures/runs"
+SERVED = ("openai:", "chat:", "gemini:")
+RUN_HERE = {"audit", "score", "report", "compare", "gate", "card", "export", "verify", "plan", "suites", "models"}
+ELSEWHERE = ("--paper", "my-edits.yaml", "./my-model", "s3://bucket/run")
+"""What a command names that is not here; of ``models``, ``./my-model`` alone, as its audits take a toy."""
+NAMES_OF_RUNS = re.compile(r"runs/.*|RUN|comparison|paper/|evidence/.*|/shared/.*")
+
+
+class Toy(ClassifyingPainter, Recolourer):
+    """A model that can do whatever a suite asks, and takes every setting."""
+
+    def __init__(self, spec, settings):
+        super().__init__(name=spec)
+        self.card.settings.update({name: value for name, value in settings.items() if name != "prefer"})
+
+    def with_settings(self, **settings):
+        return type(self)(self.card.name, self.card.settings | settings)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that is scored and has its page."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    shutil.copytree(RUNS / "leaning", folder)
+    cm.score_run(folder, resamples=999)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Let every model and encoder be a toy, but for those behind a server, which are asked nothing."""
+    real = registry.load_generator
+
+    def load(spec, **options):
+        return real(spec, **options) if spec.startswith(SERVED) else Toy(spec, options)
+
+    monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", load)
+    monkeypatch.setattr("clinometer.pipeline.recipes.load_encoder", lambda spec, **_: Eye(spec))
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "none")
+    (tmp_path / "my-suite.yaml").write_text(blocks(page("docs/suites.md"), "yaml")[0])
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def ran():
+    """What ran already, in any page."""
+    return set()
+
+
+def runs_here(name, words):
+    """Tell whether a command is run here."""
+    return name in RUN_HERE and not any(word in ELSEWHERE and (name, word) != ("audit", "./my-model") for word in words)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.stem != "cli"], ids=name_of)
+def test_the_commands_run(path, place, finished, ran, cli):
+    wrong = []
+    for program, name, *words in sh_commands(path):
+        asked = (name, *("RUN" if NAMES_OF_RUNS.fullmatch(word) else word for word in words))
+        if program != "clinometer" or not runs_here(name, words) or asked in ran:
+            continue
+        ran.add(asked)
+        differs = "- {difference: magnitude, at_most: 0.05}\n" if "--baseline" in words else ""
+        (place / "gate.yaml").write_text(f"rules:\n- {{metric: mcas, within: 0.3}}\n{differs}")
+        for word in words:
+            folder = place / word
+            if name != "audit" and NAMES_OF_RUNS.fullmatch(word) and not folder.exists() and word[:3] in ("run", "RUN"):
+                shutil.copytree(finished, folder)
+        status, said = cli(name, *words, *(["--dry-run"] if name == "audit" else []))
+        if status not in ((0, 1, 3) if name == "gate" else (0,)):
+            wrong.append(f"{name} {' '.join(words)}: {status} {said}")
+    assert not wrong, "\n".join(wrong)
