@@ -29,7 +29,8 @@ mistake.
 `--json` prints what a command found as one JSON document on stdout, and nothing else there. Documents are of the kinds
 {kinds}.
 `clinometer schema` prints their JSON Schema. Every document names its schema, `{schema}`, whose number changes
-when a field changes its meaning or goes; fields are only added within it. A number that is not known is null, and has a
+when a field changes its meaning or goes; fields are only added within it, and the schema that is printed is the one of
+the version that prints it. A number that is not known is null, and has a
 reason beside it. A mistake is no document: stdout stays empty, and stderr and the status tell.
 
 `--quiet` leaves out progress and remarks on stderr; what goes wrong is still said. `--log-file FILE` adds to a file

@@ -1,12 +1,15 @@
 """What a notebook shows of what was found, and what is there to go on with."""
 
+import json
 import textwrap
 
+import jsonschema
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import clinometer as cm
+from clinometer.cli.documents import document_of, json_schema
 from clinometer.pipeline.reporting import run_repr_html
 from clinometer.report.figures import Ink
 from clinometer.suites import suite_from_mapping
@@ -94,6 +97,9 @@ def test_a_sweep_is_a_row_a_setting(tmp_path):
     page, html = shown(swept)
     assert len(page.find("tr")) == 1 + 2
     assert "2 cells, 2 finished" in html
+    held = json.loads(document_of(swept).as_json())  # what a script gets of it
+    jsonschema.validate(held, json_schema())
+    assert (held["kind"], held["cells"], len(held["rows"])) == ("sweep", 2, len(swept.table))
 
 
 def test_verdicts_are_the_rows_that_were_judged(runs):

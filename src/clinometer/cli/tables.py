@@ -1,7 +1,7 @@
 """How a command speaks: as text for people, as one JSON document for scripts, into a log, and by tables in files.
 
 Everything a command prints goes through :class:`Console`, and what it found to :func:`tell`; which of the two is heard
-is decided here, by the options that all commands share.
+is decided here, by the options that all commands share. See decision 60.
 """
 
 from __future__ import annotations
