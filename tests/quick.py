@@ -73,7 +73,7 @@ def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let audits and comparisons take the rows that the same embeddings and settings gave before.
 
     Hundreds of tests ask about toys of the same pictures what scoring has no part in: what is stored, resumed, named
-    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/metrics`` holds the studies to it,
+    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/studies`` holds the studies to it,
     where nothing is kept), and are most of a toy audit's time. Everything around them is done anew. What one process
     of the tests has scored lies in the ``folder`` for the others.
     """

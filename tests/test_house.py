@@ -167,6 +167,18 @@ def test_other_libraries_are_changed_in_one_place():
     assert changed == {"_compat.py": {"transformers.PreTrainedModel.from_pretrained"}}
 
 
+BESIDE = ("benchmarks", "docs", "reference")
+"""What has tests besides the package."""
+
+
+def test_tests_lie_as_the_rooms_do():
+    root = Path(__file__).parent
+    folders = {path.parent.relative_to(root) for path in root.rglob("test_*.py")} - {Path()}
+    assert [str(each) for each in sorted(folders) if each.parts[0] not in BESIDE and not (SOURCE / each).is_dir()] == []
+    studies = {path.parent.name for path in SOURCE.glob("studies/*/__init__.py")}
+    assert studies <= {path.parent.name for path in root.glob("studies/*/test_*.py")}
+
+
 def test_no_test_imports_another():
     """What tests share stands in a module of its own: an import would collect, and set up, what it does not need."""
     root = Path(__file__).parent

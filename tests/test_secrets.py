@@ -17,7 +17,7 @@ from clinometer import _secrets
 from clinometer._secrets import MaskedStream, masked, masked_address, masked_values, recalled, remember
 from clinometer.errors import ClinometerError
 from tests import quick
-from tests.models.image_server import ImageServer, drawn, error
+from tests.models.openai.image_server import ImageServer, drawn, error
 from tests.toys import Eye, Painter, toy_suite
 
 PASSWORD, KEY = "hunter2-and/more", "gw0123456789abcdefKEY"

@@ -16,7 +16,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics import mcas
 from clinometer.metrics.mcas import components, composite, group_similarity
 from clinometer.stats.association import unit_vectors
-from tests.metrics.studies import slow_mean_cosine
+from tests.studies.leaning.studies import slow_mean_cosine
 
 SETS = ("target_images", "target_texts", "images_a", "images_b", "texts_a", "texts_b")
 

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from tests.builders import tiny_clip, tiny_stable_diffusion
-from tests.models.drawing import opened
-from tests.models.families import save_family
+from tests.models.diffusers.drawing import opened
+from tests.models.diffusers.families import save_family
 from tests.quick import pages_of_a_module, pages_of_a_test
 
 __all__ = ["pages_of_a_module", "pages_of_a_test"]

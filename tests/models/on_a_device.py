@@ -20,10 +20,10 @@ from clinometer.models.diffusers.classifier import DiffusionClassifier
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.encoders.transformers_clip import load as load_encoder
 from clinometer.models.protocols import EditRequest
-from tests.models import drawing
-from tests.models.drawing import PROMPTS, draw, opened
-from tests.models.families import save_family
-from tests.models.tiny_encoders import DUAL, PICTURES, TEXTS, dino
+from tests.models.diffusers import drawing
+from tests.models.diffusers.drawing import PROMPTS, draw, opened
+from tests.models.diffusers.families import save_family
+from tests.models.encoders.tiny_encoders import DUAL, PICTURES, TEXTS, dino
 
 FAMILIES = ("sd-1", "sdxl", "sd3", "flux", "sana", "qwen-image", "kandinsky-2.2", "unclip")
 REQUESTS = drawing.REQUESTS[:2]

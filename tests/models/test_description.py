@@ -10,7 +10,7 @@ from huggingface_hub import errors
 from clinometer.errors import ModelNotFoundError
 from clinometer.models.description import capabilities_of, describe_model, kind_of
 from clinometer.models.registry import load_generator
-from tests.models.checkpoints import single_file
+from tests.models.diffusers.checkpoints import single_file
 
 
 def test_a_generator_is_what_it_can_do(stable_diffusion):

@@ -7,8 +7,8 @@ import pytest
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.diffusers.tracing import _estimate, _told, chosen_steps
-from tests.models.drawing import REQUESTS, changed, draw, opened
-from tests.models.families import EACH
+from tests.models.diffusers.drawing import REQUESTS, changed, draw, opened
+from tests.models.diffusers.families import EACH
 
 REFUSED = ("amused", "qwen-image", "flux2-klein", "sana-sprint")
 """Families without clean latents of one kind (tokens), or whose latents are laid out in a way of their own."""

@@ -2,5 +2,6 @@
 
 from tests.pipeline.kept_workers import fresh_workers, kept_workers, slots
 from tests.quick import pages_of_a_module, pages_of_a_test
+from tests.report.fixtures import browser
 
-__all__ = ["fresh_workers", "kept_workers", "pages_of_a_module", "pages_of_a_test", "slots"]
+__all__ = ["browser", "fresh_workers", "kept_workers", "pages_of_a_module", "pages_of_a_test", "slots"]

@@ -12,7 +12,7 @@ from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.pipeline.questions import PROMPT
 from clinometer.suites.question import load_question
-from tests.models.image_server import ImageServer
+from tests.models.openai.image_server import ImageServer
 
 CONCEPTS = ("engineer", "doctor", "farmer")
 AGE = {

@@ -539,7 +539,7 @@ def test_the_command_prints_what_was_said_of_a_run(place, tmp_path, monkeypatch)
     from typer.testing import CliRunner
 
     from clinometer.cli.app import app
-    from tests.models.image_server import ImageServer
+    from tests.models.openai.image_server import ImageServer
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-tests")
     (tmp_path / "colour.yaml").write_text("name: colour\nkind: open\ntext: Which colour has the person?")

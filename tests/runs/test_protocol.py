@@ -15,7 +15,7 @@ from clinometer.runs.protocol import Departure, departures
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
-from tests.models.image_server import ImageServer
+from tests.models.openai.image_server import ImageServer
 from tests.report.page import Page
 from tests.toys import Eye, Notes, Painter, toy_suite
 

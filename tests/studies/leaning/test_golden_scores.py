@@ -30,8 +30,8 @@ from clinometer.studies.leaning import (
 )
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.differences import compare_intersections
-from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
-from tests.metrics.studies import GROUPS, design, embeddings
+from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
+from tests.studies.leaning.studies import GROUPS, design, embeddings
 
 STORED = Path(__file__).with_name("golden_scores.parquet")
 DRAWN = ("xmcas", "xmcas_group", "profile", "category", "category_by_sign", "internal_bias_summary", "internal_bias")

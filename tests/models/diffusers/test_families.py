@@ -1,0 +1,299 @@
+"""Every family of text-to-image models behind one adapter: tiny, with random weights, saved, loaded, drawn, resumed."""
+
+import json
+import logging
+import shutil
+
+import diffusers
+import numpy as np
+import pytest
+from PIL import Image
+
+import clinometer as cm
+from clinometer._torch import torch
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models import GenerationRequest
+from clinometer.models.description import capabilities_of
+from clinometer.models.diffusers.classifier import DiffusionClassifier
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.diffusers.prior import prior_of
+from clinometer.models.encoders.own_text import own_text_encoders
+from clinometer.models.protocols import EditRequest
+from tests import quick
+from tests.builders import tiny_stable_diffusion
+from tests.docs.pages import page, table_rows
+from tests.models.diffusers.drawing import PROMPTS, REQUESTS, draw, furthest, opened
+from tests.models.diffusers.families import ALL, EACH, tiny_kandinsky_decoder, tiny_kandinsky_prior
+from tests.toys import Eye, toy_suite
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_same_seed_is_the_same_image_whatever_the_batch(families, shared, name):
+    together = draw(shared(name))
+    assert together[0].shape == (32, 32, 3)
+    generator = opened(families, name)
+    assert furthest(draw(generator), together) == 0  # loaded again: bit for bit
+    generator.batch_size = 1
+    assert furthest(draw(generator), together) <= 1  # rounding of one level of 255
+    other = [GenerationRequest("x", PROMPTS[0], 7), GenerationRequest("y", PROMPTS[2], 100)]
+    by_seed, by_prompt = draw(generator, other)
+    assert not np.array_equal(by_seed, together[0])
+    assert not np.array_equal(by_prompt, together[0])
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_an_image_is_what_the_pipeline_itself_draws(shared, name):
+    """What the adapter adds (embeddings and noise made in advance) changes nothing that its user would see."""
+    generator = shared(name)
+    pipeline = generator.pipeline
+    negative = generator.card.settings["negative_prompt"]
+    call = generator._call | ({} if negative is None else {"negative_prompt": negative})
+    plain = pipeline(
+        prompt=PROMPTS[1], generator=torch.Generator("cpu").manual_seed(101), output_type="np", **call
+    ).images[0]
+    assert furthest(draw(generator, REQUESTS[1:2]), [(plain * 255).round().astype(int)]) <= 1
+
+
+class Stopping(Eye):
+    """Ends an audit once its images are drawn: what follows is none of the family's."""
+
+    def encode_texts(self, texts):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "name", ["sdxl", *(pytest.param(name, marks=pytest.mark.thorough) for name in ALL if name != "sdxl")]
+)
+def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
+    suite = toy_suite(target=2, attribute=1, concepts=2)
+    stopped = shared(name)
+    with pytest.raises(KeyboardInterrupt):
+        quick.audit(stopped, suite, tmp_path / "whole", encoder=Stopping())
+    whole = cm.open_run(tmp_path / "whole")
+    generate, drawn = stopped.generate, []
+
+    def stop(requests):
+        for result in generate(requests):
+            drawn.append(result.id)
+            if len(drawn) > 8:
+                raise KeyboardInterrupt
+            yield result
+
+    monkeypatch.setattr(stopped, "generate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        quick.audit(stopped, suite, tmp_path / "run", encoder=Eye())
+    with pytest.raises(KeyboardInterrupt):
+        quick.audit(opened(families, name), suite, tmp_path / "run", encoder=Stopping())
+    again = cm.open_run(tmp_path / "run")
+    assert list(again.samples.sha256) == list(whole.samples.sha256)
+    assert set(again.samples.status) == {"ok"}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_what_a_family_can_do_it_does(shared, name):
+    generator = shared(name)
+    able = capabilities_of(generator)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
+    if able.edit and generator.editor().names_strength:  # the others are in test_instruction_editors
+        requests = [EditRequest(str(seed), "a pilot", seed, image, 0.6) for seed in (1, 2)]
+        editor = generator.editor()
+        edited = list(editor.edit(requests))
+        assert [each.status for each in edited] == ["ok", "ok"]
+        editor.batch_size = 1
+        alone = [np.asarray(each.image, int) for each in editor.edit(requests)]
+        assert furthest(alone, [np.asarray(each.image, int) for each in edited]) <= 1
+    if able.classify:
+        classifier = DiffusionClassifier(generator.denoiser(), ["cook", "pilot"], trials=2)
+        assert np.isfinite(classifier.errors([image]).errors).any()
+
+
+@pytest.mark.thorough
+def test_the_table_of_families_is_what_they_can_do(families):
+    told = {row[0].strip("`"): row[1:] for row in table_rows(page("docs/models.md"), "family")}
+    assert list(told) == list(ALL)
+    for name, row in told.items():
+        generator = load(str(families(name)))
+        able = capabilities_of(generator)
+        encoders, own_text = (", ".join(f"`{each}`" for each in named) for named in (able.text_encoders, able.own_text))
+        yes_or_no = ["yes" if each else "no" for each in (able.edit, able.classify, able.prior)]
+        kind = f"`{type(generator.pipeline).__name__}`"
+        assert row == [kind, *yes_or_no[:2], encoders, own_text, yes_or_no[2]], name
+        assert [each.card.name for each in own_text_encoders(generator)] == list(able.own_text), name
+        assert (prior_of(generator) is not None) == able.prior, name
+
+
+def test_the_same_noise_for_every_precision(families):
+    """Noise is drawn in float32 and rounded, so a bfloat16 image stays near the float32 one of its seed."""
+    near = draw(opened(families, "sdxl", dtype="bfloat16"))
+    images = draw(opened(families, "sdxl"))
+    other = draw(opened(families, "sdxl"), [GenerationRequest("o", PROMPTS[0], 999)])
+    assert np.abs(near[0] - images[0]).mean() < np.abs(other[0] - images[0]).mean() / 2
+
+
+def test_nothing_is_heard_of_what_diffusers_does_by_itself(families):
+    """SDXL's VAE is cast at every batch, and diffusers warned of it at every module."""
+    heard = []
+    listener = logging.Handler()
+    listener.emit = heard.append
+    logger = logging.getLogger("diffusers")
+    logger.addHandler(listener)
+    try:
+        draw(opened(families, "sdxl", dtype="float16", device="cpu"))
+        assert [record.getMessage() for record in heard] == []
+    finally:
+        logger.removeHandler(listener)
+
+
+def test_guidance_that_needs_a_negative_prompt_gets_an_empty_one(families):
+    assert opened(families, "qwen-image").card.settings["negative_prompt"] == " "
+    assert opened(families, "qwen-image", guidance_scale=1.0).card.settings["negative_prompt"] is None
+    assert opened(families, "qwen-image", negative_prompt="ugly").card.settings["negative_prompt"] == "ugly"
+
+
+def test_a_decoder_finds_its_prior_through_its_readme(families, tmp_path):
+    prior, decoder = tmp_path / "prior", tmp_path / "decoder"
+    torch.manual_seed(0)
+    tiny_kandinsky_prior().save_pretrained(prior)
+    tiny_kandinsky_decoder().save_pretrained(decoder)
+    (decoder / "README.md").write_text(f"---\nprior:\n- {prior}\n---\n")
+    options = {"steps": 2, "prior_steps": 2, "height": 32, "width": 32}
+    generator = load(str(decoder), **options)
+    assert generator.card.family == "diffusers/KandinskyV22CombinedPipeline"
+    assert draw(generator)[0].shape == (32, 32, 3)
+    assert str(tmp_path) not in repr(generator.card)
+    torch.manual_seed(1)
+    tiny_kandinsky_prior().save_pretrained(prior)
+    assert load(str(decoder), **options).card.weights_sha256 != generator.card.weights_sha256
+
+
+def test_a_decoder_without_its_prior_is_refused(tmp_path):
+    tiny_kandinsky_decoder().save_pretrained(tmp_path / "decoder")
+    with pytest.raises(ModelError, match="KandinskyV22Pipeline needs more than a prompt"):
+        load(str(tmp_path / "decoder"))
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("unclip", {"height": 64}, "height: a UnCLIPPipeline has no such setting"),
+        ("unclip", {"negative_prompt": "x"}, "negative_prompt: a UnCLIPPipeline has no such setting"),
+        ("unclip", {"prior_steps": 0}, "prior_steps: found 0"),
+        ("sd-1", {"prior_steps": 3}, "prior_steps: a StableDiffusionPipeline has no such setting"),
+        ("sd-1", {"safety_checker": "maybe"}, "safety_checker: found 'maybe', expected keep or mark or off"),
+        ("sd-1", {"offload": "model", "device": "cpu"}, "nothing to offload from on the CPU"),
+        ("sd-1", {"offload": "all"}, "offload: found 'all', expected model or sequential"),
+        ("unclip", {"vae_tiling": True}, "vae_tiling: the NoneType of a UnCLIPPipeline cannot"),
+        ("sd-1", {"trust_remote_code": "other"}, "trust_remote_code: found 'other', expected .* 'sd-1'"),
+        ("unclip", {"lora": "./x"}, "lora: this model takes none"),
+        ("sd-1", {"lora_scale": 0.5}, "lora_scale: found 0.5, but there is no lora to scale"),
+    ],
+)
+def test_options_that_do_not_fit(families, name, option, message):
+    with pytest.raises(ModelError, match=message):
+        load(str(families(name)), **option)
+
+
+def test_a_pipeline_that_diffusers_does_not_know(families, tmp_path):
+    path = shutil.copytree(families("sd-1"), tmp_path / "future")
+    index = json.loads((path / "model_index.json").read_text())
+    (path / "model_index.json").write_text(json.dumps(index | {"_class_name": "Dream9Pipeline"}))
+    with pytest.raises(ModelError, match=r"future: diffusers .* has no Dream9Pipeline; upgrade"):
+        load(str(path))
+
+
+REMOTE = """
+import diffusers
+
+class Own(diffusers.StableDiffusionPipeline):
+    pass
+"""
+
+
+def test_remote_code_runs_when_asked_for_by_name(families, tmp_path):
+    path = shutil.copytree(families("sd-1"), tmp_path / "remote")
+    index = json.loads((path / "model_index.json").read_text())
+    (path / "model_index.json").write_text(json.dumps(index | {"_class_name": ["pipeline", "Own"]}))
+    (path / "pipeline.py").write_text(REMOTE)
+    with pytest.raises(ModelError, match=r"remote code .* give --trust-remote-code remote"):
+        load(str(path))
+    generator = load(str(path), steps=1, trust_remote_code="remote")
+    assert generator.card.family == "diffusers/Own"
+    assert draw(generator, REQUESTS[:1])[0].shape == (32, 32, 3)
+
+
+def test_a_safety_checker_can_be_put_off(tmp_path):
+    path = tiny_stable_diffusion(tmp_path / "safe", safety_checker=True)
+    kept, off = load(str(path), steps=1), load(str(path), steps=1, safety_checker="off")
+    assert [each.status for each in kept.generate(REQUESTS)] == ["refused"] * 3
+    assert [each.status for each in off.generate(REQUESTS)] == ["ok"] * 3
+    assert kept.card.fingerprint != off.card.fingerprint
+
+
+def test_tiles_and_compilation_are_on_the_card(families):
+    card = opened(families, "sd-1", vae_tiling=True).card
+    assert card.settings["vae_tiling"] is True
+    assert card.fingerprint != opened(families, "sd-1").card.fingerprint
+    assert opened(families, "sd-1", compile=True).card.settings["compiled"] is True  # compiles at the first batch
+
+
+# --- low-rank adaptation -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lora(families, tmp_path_factory):
+    """A LoRA of the UNet's attention, with random weights, as its trainer saves it."""
+    peft = pytest.importorskip("peft")
+    pipeline = diffusers.StableDiffusionPipeline.from_pretrained(families("sd-1"))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        pipeline.unet.add_adapter(
+            peft.LoraConfig(r=2, target_modules=["to_k", "to_q", "to_v"], init_lora_weights="gaussian")
+        )
+        for key, value in pipeline.unet.named_parameters():
+            if "lora_B" in key:
+                torch.nn.init.normal_(value)
+    path = tmp_path_factory.mktemp("lora")
+    layers = peft.get_peft_model_state_dict(pipeline.unet)
+    pipeline.save_lora_weights(path, unet_lora_layers=layers)
+    return path
+
+
+def test_a_lora_is_merged_and_recorded(families, lora):
+    plain = opened(families, "sd-1")
+    with_lora = opened(families, "sd-1", lora=str(lora))
+    assert furthest(draw(plain), draw(with_lora)) > 1
+    assert furthest(draw(plain), draw(opened(families, "sd-1", lora=str(lora), lora_scale=0.0))) <= 1
+    recorded = with_lora.card.settings["lora"]
+    assert (recorded["name"], recorded["scale"]) == (lora.name, 1.0)
+    assert with_lora.card.fingerprint != plain.card.fingerprint
+
+
+def test_what_is_told_here_diffusers_does_not_tell_as_well(families, lora, tmp_path, caplog, monkeypatch):
+    """That a LoRA is of the UNet alone, and that a checker took an image, which counts as refused."""
+    monkeypatch.setattr(logging.getLogger("diffusers"), "propagate", True)
+    opened(families, "sd-1", lora=str(lora))
+    checked = load(str(tiny_stable_diffusion(tmp_path / "safe", safety_checker=True)), steps=1)
+    assert {each.status for each in checked.generate(REQUESTS)} == {"refused"}
+    assert not caplog.messages
+
+
+def test_a_lora_equals_the_weights_it_stands_for(families, lora):
+    """W + 0.5 · B A, merged by hand."""
+    from safetensors.torch import load_file
+
+    merged = opened(families, "sd-1")
+    layers = load_file(next(lora.glob("*.safetensors")))
+    for key in [key for key in layers if key.endswith("lora_A.weight")]:
+        module = merged.pipeline.unet.get_submodule(key.removeprefix("unet.").removesuffix(".lora_A.weight"))
+        module.weight.data += 0.5 * layers[key.replace("lora_A", "lora_B")] @ layers[key] * (8 / 2) / 4
+    assert furthest(draw(merged), draw(opened(families, "sd-1", lora=str(lora), lora_scale=0.5))) <= 1
+
+
+def test_a_lora_that_does_not_fit(families, lora, tmp_path):
+    with pytest.raises(ModelNotFoundError, match=r"lora: found none in .*, expected one safetensors file"):
+        load(str(families("sd-1")), lora=str(tmp_path))
+    (tmp_path / "broken.safetensors").write_bytes(b"0123456789")
+    with pytest.raises(ModelError, match=r"lora: .*broken.safetensors does not fit this model.*download it anew"):
+        load(str(families("sd-1")), lora=str(tmp_path / "broken.safetensors"))
+    with pytest.raises(ModelError, match=r"lora: .* does not fit this model|belong to this model"):
+        load(str(families("flux")), lora=str(lora))

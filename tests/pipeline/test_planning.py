@@ -1,0 +1,168 @@
+"""Planning from a real pilot: what it says is what a larger run does."""
+
+from __future__ import annotations
+
+import re
+from math import ceil, isnan
+
+import pytest
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.models import load_generator
+from clinometer.models.protocols import GenerationResult
+from clinometer.suites import load_suite
+from tests import quick
+from tests.models.openai.image_server import ImageServer, drawn
+from tests.toys import Eye, Painter, paint, toy_suite
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    return quick.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("plan") / "run", encoder=Eye())
+
+
+def test_a_pilot_gives_every_concept_its_numbers(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, margin=0.5)
+    assert list(plan.table.concept) == [target.name for target in pilot.suite.targets]
+    assert (plan.table.to_detect >= 2).all()
+    assert plan.seconds_per_image >= 0
+    assert plan.bytes_per_image > 0
+    assert plan.images == len(pilot.plan)
+
+
+def test_half_the_effect_needs_four_times_the_images(pilot):
+    coarse = cm.plan(pilot=pilot.url, effect=0.002).table.to_detect
+    fine = cm.plan(pilot=pilot.url, effect=0.001).table.to_detect
+    assert (abs(fine - 4 * coarse) <= 4).all()
+
+
+def test_without_a_pilot_only_shares_are_planned():
+    plan = cm.plan("reference")
+    assert plan.table.to_detect.is_monotonic_decreasing
+    assert isnan(plan.images_needed)
+    assert isnan(plan.hours)
+
+
+def test_the_command_prints_the_table(pilot):
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--margin", "0.4"], env={"COLUMNS": "140"})
+    assert shown.exit_code == 0, shown.output
+    assert "to show balance within ±0.4" in shown.output
+    shown = CliRunner().invoke(app, ["plan"], env={"COLUMNS": "140"})
+    assert "clinometer plan --pilot RUN" in shown.output
+
+
+def test_the_command_says_that_verdicts_are_corrected_and_which_level_is_enough(pilot):
+    def shown(*options):
+        found = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, *options], env={"COLUMNS": "300"})
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    assert "level 0.05 for a concept by itself" in shown()
+    (level,) = re.findall(r"With --alpha (\S+) the images are enough", shown())
+    concepts = len(pilot.suite.targets)
+    assert 0.9 * 0.05 / concepts < float(level) <= 0.05 / concepts
+    assert "corrected over" not in shown("--alpha", level)
+
+
+def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
+    plan = cm.plan(pilot=pilot.url)
+    each = plan.images_each
+    assert each.iloc[-1] == plan.table.to_detect.max()
+    assert plan.images_needed == ceil(each.iloc[-1] / plan.table.images.max() * plan.images)
+    assert (each <= plan.images_for(0.5)).mean() >= 0.5
+    assert plan.images_for(0.5) in set(each)
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
+    assert f"{each.index[-1]} needs {each.iloc[-1]:,.0f}." in shown.output
+
+
+def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_path):
+    with ImageServer(lambda number, asked: drawn(asked | {"seed": number})) as server:
+        model = load_generator("openai:gpt-image-1", price=0.0, base_url=server.url)
+        pilot = quick.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+    assert cm.plan(pilot=pilot.url).by_server
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
+    assert "s an image one after another" in shown.output
+
+
+def test_a_pilot_that_measured_nothing_gives_its_reason_and_no_nan(tmp_path):
+    nobody = quick.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
+    assert set(cm.plan(pilot=nobody.url).table.reason) == {"no image of group 'man'; draw or import some"}
+    shown = CliRunner().invoke(app, ["plan", "--pilot", nobody.url], env={"COLUMNS": "300"}).output
+    assert "does not tell the spread: no image of group 'man'; draw or import some (4 concepts)." in shown
+    assert "nan" not in shown
+    assert "--alpha" not in shown  # of verdicts that there are not
+    single = quick.audit(Painter(), toy_suite(target=1), tmp_path / "single", encoder=Eye())
+    shown = CliRunner().invoke(app, ["plan", "--pilot", single.url], env={"COLUMNS": "300"}).output
+    assert "no interval from one image of the target (4 concepts)" in shown
+    assert "nan" not in shown
+
+
+def test_a_pilot_of_identical_pictures_says_so(tmp_path):
+    class Stuck(Painter):
+        def generate(self, requests):
+            for request in requests:
+                yield GenerationResult(request.id, "ok", paint(request.prompt, 0))
+
+    stuck = cm.audit(Stuck(), toy_suite(target=6), tmp_path / "run", encoder=Eye())
+    shown = CliRunner().invoke(app, ["plan", "--pilot", stuck.url], env={"COLUMNS": "300"}).output
+    assert "no number" in shown
+    assert "does not tell the spread: its 6 pictures are one and the same (4 concepts)." in shown
+
+
+def test_images_a_target_are_counted_and_priced(pilot):
+    assert cm.plan(pilot=pilot.url, images=60).images == toy_suite(target=60).image_count
+    asked = ["plan", "--suite", "reference", "--images", "3", "--price", "0.5"]
+    shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
+    images = load_suite("reference").with_options(images=3).image_count
+    assert f"With --images 3 the suite draws {images:,} images. At 0.5 each they cost {images / 2:,.2f}." in shown
+
+
+def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04)
+    assert plan.cost == pytest.approx(0.04 * len(pilot.plan))
+    assert plan.cost_needed == pytest.approx(0.04 * plan.images_needed)
+    assert cm.plan(pilot=pilot.url, effect=0.05).cost_needed == 0
+    assert cm.plan("reference", price=1e-9).cost == 0.01  # what the budget is held against
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--price", "0.04"], env={"COLUMNS": "140"})
+    assert f"At 0.04 each they cost {plan.cost:,.2f}." in shown.output
+    assert "--budget" in shown.output
+
+
+def test_readings_are_counted_and_priced(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04, answer_price=0.001)
+    assert plan.answers == len(pilot.plan)
+    assert plan.answers_cost == pytest.approx(0.001 * plan.answers, abs=0.01)
+    assert plan.cost_needed == pytest.approx(0.041 * plan.images_needed, abs=0.01)
+    twice = toy_suite(readings=["gender", "age"])
+    assert cm.plan(twice, answer_price=1).answers_cost == 2 * twice.image_count
+    asked = ["plan", "--suite", "reference", "--answer-price", "0.5"]
+    shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
+    images = load_suite("reference").image_count
+    assert f"A reader of them gives {images:,} answers. At 0.5 each they cost {images / 2:,.2f}." in shown
+
+
+def test_bad_input_is_named(pilot):
+    with pytest.raises(InvalidInputError, match="answer_price: expected 0 or more, found -1"):
+        cm.plan(pilot=pilot.url, answer_price=-1)
+    with pytest.raises(InvalidInputError, match="price: expected 0 or more, found -1"):
+        cm.plan("reference", price=-1)
+    with pytest.raises(InvalidInputError, match="effect: expected a positive number, found -1"):
+        cm.plan("reference", effect=-1)
+    with pytest.raises(SuiteError, match="planning is for suites of study leaning"):
+        cm.plan("t2iat/reference")
+    with pytest.raises(SuiteError, match="expected one of 'reference'"):
+        cm.plan("reference", pilot=pilot.url)
+    with pytest.raises(SuiteError, match="its suite 'toy' asks other things"):
+        cm.plan(toy_suite(concepts=2), pilot=pilot.url)
+    assert cm.plan(toy_suite(target=60), pilot=pilot.url).table.equals(cm.plan(pilot=pilot.url).table)
+
+
+def test_fewer_concepts_need_fewer_images():
+    whole, some = cm.plan("mcas"), cm.plan("mcas", concepts="nurse, CEO")
+    asked = load_suite("mcas").images
+    assert whole.images - some.images == 26 * asked.target
+    with pytest.raises(SuiteError, match="concepts: suite mcas has no 'nobody'"):
+        cm.plan("mcas", concepts=["nobody"])
