@@ -1,12 +1,15 @@
 """Verdicts in formats that others read: valid by their schemas, each number one of the scores, and nothing made up."""
 
+import hashlib
 import json
 from math import isnan
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
+from PIL import Image
 from typer.testing import CliRunner
 
 import clinometer as cm
@@ -20,10 +23,11 @@ from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
 from tests.old_runs import as_of_format_1
+from tests.suites.test_wordings import SCENARIOS
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing
-from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 AUDITS = {
     "leaning": (Painter(refuse="0.20"), toy_suite(target=12), Eye()),
@@ -199,3 +203,24 @@ def test_the_command_takes_what_each_format_takes(leaning, tmp_path):
     folder.mkdir()
     assert told("-f", "eval-results", "--benchmark", "me/x", "-o", str(folder)).exit_code == 0
     assert [path.name for path in (folder / ".eval_results").iterdir()] == ["clinometer-toy.yaml"]
+
+
+def test_images_that_fairbench_saved_import_by_their_prompts(tmp_path):
+    folder, prompts = tmp_path / "images", {"A player": "A player", "man": "A male player", "woman": "A female player"}
+    folder.mkdir()
+    (tmp_path / "kick.yaml").write_text(SCENARIOS)
+    for colour, prompt in enumerate([*prompts.values(), "A Black player"]):
+        name = hashlib.md5(prompt.encode()).hexdigest()[:16]
+        Image.fromarray(np.random.default_rng(colour).integers(0, 255, (8, 8, 3), np.uint8)).save(
+            folder / f"{name}.png"
+        )
+    notes = Notes()
+    run = quick.import_images(
+        folder, tmp_path / "run", suite=tmp_path / "kick.yaml", encoder=Eye(), name="a model", progress=notes
+    )
+    assert dict(zip(run.samples.prompt, zip(run.samples.concept, run.samples.group, strict=True), strict=True)) == {
+        "A player": ("player", ""), "A male player": ("", "man"), "A female player": ("", "woman"),
+    }  # fmt: skip
+    assert any("1 further images, of prompts" in note for note in notes.messages)
+    verdicts = run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")].verdict
+    assert set(verdicts) <= {"too few", "not measured", "too_few", "not_measured", ""}

@@ -144,3 +144,60 @@ def test_a_list_that_is_none_is_refused_in_a_line(tmp_path: Path, name: str, tex
     with pytest.raises(SuiteError, match=message) as caught:
         load_suite(file)
     assert "\n" not in str(caught.value)
+
+
+SCENARIOS = """
+name: kick
+scenarios:
+  - id: player
+    prompt: "A player"
+    counterfactuals:
+      - attribute: gender
+        variants:
+          - {prompt: "A male player", value: male}
+          - {prompt: "A female player", value: female}
+          - {prompt: "A non-binary player", value: non-binary}
+      - attribute: race
+        variants: [{prompt: "A Black player", value: black}]
+  - id: coach
+    prompt: "A coach"
+    counterfactuals:
+      - {attribute: gender, variants: [{prompt: "A male coach", value: male}]}
+"""
+
+
+def test_fairbenchs_scenarios_are_concepts_and_their_genders_the_groups_prompts(tmp_path: Path) -> None:
+    file = tmp_path / "kick.yaml"
+    file.write_text(SCENARIOS)
+    suite = load_suite(file)
+    assert isinstance(suite, LeaningSuite)
+    assert [(target.name, target.prompt) for target in suite.targets] == [("player", "A player"), ("coach", "A coach")]
+    drawn = {name: [each.prompt for each in group.prompts] for name, group in suite.groups.items()}
+    assert drawn == {"man": ["A male player"], "woman": ["A female player"]}
+    mcas = load_suite("mcas")
+    assert isinstance(mcas, LeaningSuite)
+    assert suite.groups["man"].words == mcas.groups["man"].words
+    file.write_text("scenarios:\n  - {id: a, prompt: A coach}\n")
+    plain = load_suite(file)
+    assert isinstance(plain, LeaningSuite)
+    assert plain.groups == {name: group for name, group in mcas.groups.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scenarios: []", "scenarios: expected a list of one or more"),
+        ("scenarios: [a]", r"scenarios\.0: expected a mapping with id and prompt"),
+        ("scenarios: [{id: a}]", r"scenarios\.0: prompt: found None, expected a text"),
+        ("scenarios: [{id: a, prompt: b, counterfactuals: [c]}]", r"counterfactuals\.0: expected a mapping"),
+        (
+            "scenarios: [{id: a, prompt: b, counterfactuals: [{attribute: gender, variants: [{value: male}]}]}]",
+            r"variants\.0: prompt: found None",
+        ),
+    ],
+)
+def test_scenarios_that_lack_something_say_where(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "kick.yaml"
+    file.write_text(text)
+    with pytest.raises(SuiteError, match=rf"kick\.yaml: .*{message}"):
+        load_suite(file)

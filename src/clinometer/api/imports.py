@@ -23,7 +23,7 @@ from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.request import RESAMPLES, ask, plain_seed
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, listening, store
-from clinometer.runs.manifest import manifest_prompt_specs
+from clinometer.runs.manifest import manifest_prompt_specs, rows_named_by_prompts
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import COUNTED, new_record
 from clinometer.studies import study_of
@@ -58,7 +58,8 @@ def import_images(
     """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
 
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
-    other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
+    other columns are those of a manifest. Images that FAIRBench saved need none: they are named by their prompts, which
+    the suite asks, its own scenarios. The manifest gives for each file its concept (a target of the suite) or its
     group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
     not read and count as failed: a small file can unfold to fill the memory. ``engine``, ``workers``,
     ``resamples`` and ``report`` are as of :func:`audit`.
@@ -82,7 +83,8 @@ def import_images(
         raise ImportManifestError(f"{folder}: images are imported from a disk; download them, and give their folder")
     if max_pixels < 1:
         raise InvalidInputError(f"expected 1 or more, found {max_pixels}", field="max_pixels")
-    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
+    place, listed = Path(folder), None if manifest is None else Path(manifest)
+    rows, source = _finished(place, listed, name, max_pixels, progress, audited_suite)
     plan = build_plan(
         manifest_prompt_specs(rows, audited_suite, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
@@ -132,12 +134,16 @@ def import_counts(
 
 
 def _finished(
-    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress
+    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress, suite: Suite
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
-    """Images in a folder with a manifest; where there is none, in a table."""
+    """Images in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
         return dataset.rows, dataset
+    if manifest is None and not has_manifest(folder) and (named := rows_named_by_prompts(folder, suite)):
+        if others := sum(path.suffix == ".png" for path in folder.iterdir()) - len(named):
+            progress.note(f"{folder}: {others:,} further images, of prompts that the suite does not ask")
+        return named, FolderSource(folder, named, name=name, max_pixels=max_pixels)
     rows = read_manifest(folder, manifest)
     if rows.ignored:
         ignored = first_and_more([shortened(str(column)) for column in rows.ignored], 20)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
@@ -36,6 +38,22 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
         if (concept, group) not in by_owner:
             raise _unknown_owner(source, row, list(by_owner), suite)
         yield replace(_question(row, by_owner[concept, group], suite, source), images=1, file=row.file)
+
+
+def rows_named_by_prompts(folder: Path, suite: Suite) -> list[ManifestRow]:
+    """Find the images that FAIRBench saved, which are named by their prompts: 16 digits of the MD5 of each.
+
+    A prompt that is asked again is saved over the last one, so there is one image of each at most.
+    """
+    by_name: dict[str, str] = {}
+    for question in suite.every_prompt_spec():
+        name = hashlib.md5(question.prompt.encode(), usedforsecurity=False).hexdigest()[:16]
+        by_name.setdefault(f"{name}.png", question.prompt)
+    return [
+        ManifestRow(name, None, None, "target", prompt, line)
+        for line, (name, prompt) in enumerate(by_name.items(), start=1)
+        if (folder / name).is_file()
+    ]
 
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Prompt lists of other audits, read from their own files as they are: FairPro's and MAGBIG's.
+"""Prompt lists of other audits, read from their own files as they are: FairPro's, MAGBIG's and FAIRBench's.
 
 =================================================== ===============================================================
 file                                                what becomes of it
@@ -10,9 +10,12 @@ file                                                what becomes of it
 ``occ_LANGUAGE.csv``, ``adj_LANGUAGE.csv``          MAGBIG (ACL 2025): its columns ``name`` and ``prompt``; in a second
                                                     wording where the folder ``indirect:gender_neutral`` beside it has
                                                     the file too. The language is that of the file's name.
+a YAML file with the key ``scenarios``               FAIRBench (the package fairbench-genai): a concept a scenario. Its
+                                                    counterfactuals of gender that name men and women become the
+                                                    groups' prompts, in pairs; its others are left out.
 =================================================== ===============================================================
 
-The groups, their prompts and words are those of the suite ``mcas``, in English.
+The groups, their prompts and words are those of the suite ``mcas``, in English, but for FAIRBench's own prompts.
 """
 
 from __future__ import annotations
@@ -74,6 +77,72 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
         "description": f"{len(names)} prompts that {path.name} lists, in {' and '.join(wordings)} wording.",
         **groups, "categories": {"listed": {"label": "As listed", "targets": targets}},
     }  # fmt: skip
+
+
+FAIRBENCH: Final = "FAIRBench"
+GENDERS: Final = {"man": ("male", "man", "men"), "woman": ("female", "woman", "women")}
+"""What a counterfactual of gender may call the groups of ``mcas``."""
+
+
+def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, source: str) -> dict[str, Any]:
+    """Read FAIRBench's scenarios as the mapping of a suite; ``groups`` : as of :func:`suite_from_list`.
+
+    Raises
+    ------
+    SuiteError
+        They lack what they must have: the message names the file, the scenario and the field.
+    """
+    scenarios = data["scenarios"]
+    if not isinstance(scenarios, list) or not scenarios:
+        raise SuiteError(f"{source}: scenarios: expected a list of one or more, each with id and prompt")
+    targets, pairs = [], []
+    for number, scenario in enumerate(scenarios):
+        where = f"{source}: scenarios.{number}"
+        if not isinstance(scenario, Mapping):
+            raise SuiteError(f"{where}: expected a mapping with id and prompt")
+        targets.append({"name": _text(scenario, "id", where), "prompt": _text(scenario, "prompt", where)})
+        pairs.append((targets[-1]["name"], _genders(scenario, where)))
+    found = {name: _by_pair(pairs, name) for name in GENDERS}
+    own = {name: {**groups["groups"][name], "prompts": prompts} for name, prompts in found.items() if prompts}
+    name = str(data.get("name") or Path(source).stem)
+    taken = (
+        f"The groups' prompts are its counterfactuals of gender, {len(found['man'])} pairs"
+        if own else "It has no counterfactuals of men and women; the groups' prompts are those of the suite mcas"
+    )  # fmt: skip
+    return {
+        "name": name, "title": f"{FAIRBENCH}: {name}", "language": "en",
+        "source": "FAIRBench (fairbench-genai), MIT; words of the groups are those of the suite mcas.",
+        "description": f"{len(targets)} scenarios. {taken}; further counterfactuals are left out.",
+        **groups, "groups": {**groups["groups"], **own},
+        "categories": {"scenarios": {"label": "Scenarios", "targets": targets}},
+    }  # fmt: skip
+
+
+def _text(held: Mapping[str, Any], field: str, where: str) -> str:
+    value = held.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise SuiteError(f"{where}: {field}: found {value!r}, expected a text")
+    return value.strip()
+
+
+def _genders(scenario: Mapping[str, Any], where: str) -> dict[str, str]:
+    """Find the prompts of a scenario that name men and women, by group."""
+    prompts: dict[str, str] = {}
+    for number, each in enumerate(scenario.get("counterfactuals") or []):
+        at = f"{where}.counterfactuals.{number}"
+        if not isinstance(each, Mapping) or not isinstance(each.get("variants"), list):
+            raise SuiteError(f"{at}: expected a mapping with attribute and variants")
+        for place, variant in enumerate(each["variants"] if each.get("attribute") == "gender" else ()):
+            if not isinstance(variant, Mapping):
+                raise SuiteError(f"{at}.variants.{place}: expected a mapping with prompt and value")
+            prompt = _text(variant, "prompt", f"{at}.variants.{place}")
+            prompts |= {name: prompt for name, values in GENDERS.items() if variant.get("value") in values}
+    return prompts
+
+
+def _by_pair(pairs: Sequence[tuple[str, Mapping[str, str]]], group: str) -> list[dict[str, str]]:
+    """List a group's prompts, of scenarios that have one for each group."""
+    return [{"pair": name, "prompt": of[group]} for name, of in pairs if of.keys() >= GENDERS.keys()]
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:

@@ -20,7 +20,7 @@ from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.counts import CountsSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
-from clinometer.suites.lists import suite_from_list
+from clinometer.suites.lists import suite_from_list, suite_from_scenarios
 from clinometer.suites.reading import read_text, read_yaml
 from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.weat import WeatSuite
@@ -62,7 +62,9 @@ def _data_names(folder: Traversable, prefix: str = "") -> Iterator[str]:
 
 
 def load_suite(suite: str | Path | Suite) -> Suite:
-    """Read a built-in suite by name, or a suite file by path; or a list of FairPro's or MAGBIG's, a CSV file.
+    """Read a built-in suite by name, or a suite file by path; or a list of another audit.
+
+    Which these are, :mod:`clinometer.suites.lists` says.
 
     Raises
     ------
@@ -77,14 +79,20 @@ def load_suite(suite: str | Path | Suite) -> Suite:
     path = Path(suite)
     try:
         if path.suffix.lower() == ".csv":
-            asked = load_suite("mcas").model_dump()
-            groups = {key: asked[key] for key in ("groups", "axis")}
-            return suite_from_mapping(suite_from_list(path, groups), source=str(path))
-        return suite_from_text(read_text(path), source=str(path))
+            return suite_from_mapping(suite_from_list(path, _groups_of_mcas()), source=str(path))
+        data = read_yaml(read_text(path), source=str(path))
+        if "scenarios" in data and "study" not in data:
+            data = suite_from_scenarios(data, _groups_of_mcas(), source=str(path))
+        return suite_from_mapping(data, source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise SuiteError(_no_such_suite(str(suite))) from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error
+
+
+def _groups_of_mcas() -> dict[str, Any]:
+    asked = load_suite("mcas").model_dump()
+    return {key: asked[key] for key in ("groups", "axis")}
 
 
 def _no_such_suite(name: str) -> str:
