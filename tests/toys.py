@@ -207,3 +207,24 @@ def toy_t2iat_suite(
         "concepts": {"red": {"label": "Reds", **concept(0.7)}, "green": concept(0.3)},
     }
     return suite_from_mapping(suite | changes, source="toy")
+
+
+SCENARIOS = """
+name: kick
+scenarios:
+  - id: player
+    prompt: "A player"
+    counterfactuals:
+      - attribute: gender
+        variants:
+          - {prompt: "A male player", value: male}
+          - {prompt: "A female player", value: female}
+          - {prompt: "A non-binary player", value: non-binary}
+      - attribute: race
+        variants: [{prompt: "A Black player", value: black}]
+  - id: coach
+    prompt: "A coach"
+    counterfactuals:
+      - {attribute: gender, variants: [{prompt: "A male coach", value: male}]}
+"""
+"""Scenarios as fairbench-genai writes them, with prompts that name men and women for one of them."""

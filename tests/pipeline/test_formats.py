@@ -23,11 +23,10 @@ from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
 from tests.old_runs import as_of_format_1
-from tests.suites.test_wordings import SCENARIOS
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing
-from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+from tests.toys import SCENARIOS, Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 AUDITS = {
     "leaning": (Painter(refuse="0.20"), toy_suite(target=12), Eye()),

@@ -9,6 +9,7 @@ import pytest
 from clinometer.errors import SuiteError
 from clinometer.runs.plan import build_plan
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping
+from tests.toys import SCENARIOS
 
 FAIRPRO = (
     "occupation,label,simple_prompt,prompt_with_context\n"
@@ -144,26 +145,6 @@ def test_a_list_that_is_none_is_refused_in_a_line(tmp_path: Path, name: str, tex
     with pytest.raises(SuiteError, match=message) as caught:
         load_suite(file)
     assert "\n" not in str(caught.value)
-
-
-SCENARIOS = """
-name: kick
-scenarios:
-  - id: player
-    prompt: "A player"
-    counterfactuals:
-      - attribute: gender
-        variants:
-          - {prompt: "A male player", value: male}
-          - {prompt: "A female player", value: female}
-          - {prompt: "A non-binary player", value: non-binary}
-      - attribute: race
-        variants: [{prompt: "A Black player", value: black}]
-  - id: coach
-    prompt: "A coach"
-    counterfactuals:
-      - {attribute: gender, variants: [{prompt: "A male coach", value: male}]}
-"""
 
 
 def test_fairbenchs_scenarios_are_concepts_and_their_genders_the_groups_prompts(tmp_path: Path) -> None:
