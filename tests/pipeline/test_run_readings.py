@@ -25,6 +25,7 @@ from clinometer.errors import (
 from clinometer.metrics import corrected_shares
 from clinometer.models import Card, Reading
 from clinometer.models.readers.encoders import EncoderReader
+from clinometer.runs.browse import Reader, piece_of
 from tests import quick
 from tests.toys import Eye, Notes, Painter, paint, toy_suite
 
@@ -413,17 +414,34 @@ def test_scores_are_those_of_the_counts(place):
     assert cm.score_run(place)[lambda t: t.metric == "reading"].shape[0] == len(rows)
 
 
-def test_an_encoder_reads_as_the_shares_of_its_run_are_read(tmp_path):
-    words = {
-        group: {"text": group, "labels": own} for group, own in (("man", ["he", "his"]), ("woman", ["she", "hers"]))
-    }
-    suite = toy_suite(readings=[{"name": "pair", "text": "Whom?", "answers": words}])
+def test_the_shares_of_a_run_are_those_of_the_reader_clip_with_its_encoder(tmp_path):
+    words = {"man": ["he", "his"], "woman": ["she", "hers"], "other": ["they"]}
+    answers = {group: {"text": group, "labels": own} for group, own in words.items()}
+    pair = {name: answers[name] for name in ("man", "woman")}
+    asked = [{"name": name, "text": "Whom?", "answers": own} for name, own in (("pair", pair), ("all", answers))]
+    suite = toy_suite(readings=asked)
     run = quick.audit(Painter(), suite, tmp_path / "run", encoder=Eye(), reader=EncoderReader(Eye()))
-    scores = run.scores[(run.scores.concept != "") & (run.scores.component == "share")]
-    of = {metric: scores[scores.metric == metric] for metric in ("share", "reading")}
-    by_cosines = of["share"][of["share"].encoder == "mean"].set_index("concept").value
-    by_reader = of["reading"][of["reading"].group == "man"].set_index("concept").value
-    assert dict(by_reader) == dict(by_cosines)
+    rows = run.scores[run.scores.encoder == "eye"]
+
+    def numbers(metric, component, *by, **equal):
+        own = rows[(rows.metric == metric) & (rows.component == component)]
+        for name, value in equal.items():
+            own = own[own[name] == value]
+        return own.set_index(list(by)).value.to_dict()
+
+    shares = numbers("share", "share", "concept")
+    assert len(set(shares.values())) > 1
+    assert numbers("reading", "share", "concept", setting="pair", group="man") == shares
+    by_cosines = numbers("reader", "confusion", "group", "setting")
+    by_reader = numbers("reading", "confusion", "group", "setting")
+    assert len(by_cosines) == 9
+    assert {place: by_reader[place[0], f"all: {place[1]}"] for place in by_cosines} == by_cosines
+    read, seen = run.readings("eye"), Reader(run, "eye", words)
+    piece = piece_of(run, 0)
+    seen.learn(piece)
+    in_explorer = {piece.columns["id"][row]: reading.group for row, reading in seen.read(piece)}
+    told = read[read.question == "all"].set_index("id").answer
+    assert in_explorer == {identifier: told[identifier] for identifier in in_explorer}
 
 
 def test_the_verdicts_of_the_reader_that_is_named_stand(tmp_path):

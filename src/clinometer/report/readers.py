@@ -15,8 +15,8 @@ from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, Row
 CELL: Final = 92
 LABEL: Final = 170
 
-READ_AS: Final = ": read as "
-"""What stands between the question and the answer in the setting of a row of errors."""
+READ_AS: Final = "read as "
+"""What stands before the answer in the setting of a row of errors, behind the question of a reader that has several."""
 
 PEER_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "parity_gap": ("T2I-BiasBench", "parity difference"),
@@ -46,7 +46,7 @@ def readers(view: View) -> dict[str, Any] | None:
 
 
 def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    own = [row for row in rows if row.setting == name or row.setting.startswith(name + READ_AS)]
+    own = [row for row in rows if row.setting == name or row.setting.startswith(f"{name}: {READ_AS}")]
     separations = [row for row in own if row.component == "separation"]
     decider = next((row for row in separations if row.flag == DECIDING_FLAG), separations[0])
     shares = [row for row in own if row.component == "corrected_share"]
@@ -72,7 +72,12 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "name": row.encoder,
                 "separation": row,
                 "recall": [each for each in own if (each.component, each.encoder) == ("recall", row.encoder)],
-                "figure": confusion_figure(view, row.encoder, own, f"errors{serial}-{number}"),
+                "figure": confusion_figure(
+                    view,
+                    row.encoder,
+                    [each for each in own if (each.component, each.encoder) == ("confusion", row.encoder)],
+                    f"errors{serial}-{number}",
+                ),
             }
             for number, row in enumerate(separations)
         ],
@@ -106,26 +111,26 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     }
 
 
-def confusion_figure(view: View, reader: str, rows: Sequence[Row], name: str) -> Figure | None:
+def confusion_figure(view: View, reader: str, cells: Sequence[Row], name: str) -> Figure | None:
     """Draw what a reader answers to pictures of known groups: a row a group, a column an answer, counts in the cells.
 
-    On the diagonal stands the interval of the share that is read right.
+    On the diagonal stands the interval of the share that is read right. ``cells`` : its rows ``confusion``.
     """
-    cells = [row for row in rows if (row.component, row.encoder) == ("confusion", reader)]
     if not any(row.n_target for row in cells):
         return None
+    counts = [round(row.value * row.n_target) if isfinite(row.value) else 0 for row in cells]
     groups = list(dict.fromkeys(row.group for row in cells))
     answers = list(dict.fromkeys(row.setting.partition(READ_AS)[2] for row in cells))
     with canvas(LABEL + CELL * len(answers) + 10, 62 + CELL * 0.62 * len(groups)) as figure:
         axes = place(figure, LABEL, 8, 10, 54)
-        for row in cells:
+        for row, count in zip(cells, counts, strict=True):
             x, y = answers.index(row.setting.partition(READ_AS)[2]), groups.index(row.group)
             if not isfinite(row.value):
                 axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
                 continue
             right = answers[x] == row.group
             ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f} %" if right else wording.percent(row.value)
-            draw_cell(axes, x, y, Ink.ACCENT if right else Ink.B, row.value, f"{row.n_a:,}", ends, bold=right)
+            draw_cell(axes, x, y, Ink.ACCENT if right else Ink.B, row.value, f"{count:,}", ends, bold=right)
         axes.set_xlim(-0.5, len(answers) - 0.5)
         axes.set_ylim(len(groups) - 0.5, -0.5)
         axes.xaxis.tick_top()
@@ -139,7 +144,8 @@ def confusion_figure(view: View, reader: str, rows: Sequence[Row], name: str) ->
             title=f"What {reader} answers to pictures of known groups",
             description="One row a group that a picture is known to show, one column an answer. "
             + "; ".join(
-                f"{row.n_a} of {row.n_target} {view.label(row.group)} {row.setting.partition(': ')[2]}" for row in cells
+                f"{count} of {row.n_target} {view.label(row.group)} {READ_AS}{row.setting.partition(READ_AS)[2]}"
+                for row, count in zip(cells, counts, strict=True)
             )
             + ".",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.metrics.records import DECIDES, OF_THE_MODEL, OWN_TEXT, PRIOR, READING, Score
 
@@ -18,6 +18,8 @@ PRIOR_METRIC = PRIOR
 METRICS_OF_THE_MODEL = OF_THE_MODEL
 READING_METRIC = READING
 DECIDING_FLAG = DECIDES
+BY_COSINES: Final = "clip with "
+"""Before an encoder's name: the reader whose answers are a run's shares, see ``stats.association.nearest_group``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.figures import Figure
 from clinometer.report.page import PairView, View
-from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
 from clinometer.report.wording import decided, not_measured, reason_words, verdict_words, withheld
 
 
@@ -85,6 +85,9 @@ def facts(view: View) -> list[tuple[str, str]]:
     """List the facts under the title: a name and a value each."""
     report = view.report
     settings = report.settings
+    read = {row.encoder for row in view.scores if row.metric == "share" or row.component == "confusion"}
+    readers = [f"{BY_COSINES}{name}" for name in view.encoders if name in read]
+    readers += dict.fromkeys(row.encoder for row in view.scores.select(READING_METRIC, "separation", encoder="*"))
     pairs = [
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
@@ -94,6 +97,7 @@ def facts(view: View) -> list[tuple[str, str]]:
             "Encoder" if len(report.encoder_cards) == 1 else "Encoders",
             ", ".join(report.encoder_cards) or "none",
         ),
+        ("Reader" if len(readers) == 1 else "Readers", ", ".join(readers)),
         ("Seed", str(settings.get("seed", ""))),
         ("Date", str(settings.get("created", settings.get("date", "")))[:10]),
     ]

@@ -20,7 +20,7 @@ from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run
-from clinometer.stats.association import unit_vectors
+from clinometer.stats.association import nearest_group, unit_vectors
 
 RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
@@ -301,7 +301,7 @@ class Reader:
             return [""] * len(units), np.full(len(units), nan)
         cosines = units @ self._words.T
         ranked = np.sort(cosines, axis=1)
-        return [self.groups[g] for g in cosines.argmax(axis=1)], ranked[:, -1] - ranked[:, -2]
+        return [self.groups[g] for g in nearest_group(cosines)], ranked[:, -1] - ranked[:, -2]
 
     def _vectors(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
         """Rows of a part's images that the encoder saw, and their unit vectors."""

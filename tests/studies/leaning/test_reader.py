@@ -96,7 +96,9 @@ def test_every_group_is_read_as_some_group():
         assert {row.n_target for row in shares} == {20}
     two = design(2, groups=GROUPS[:2], third=None, pairs={}, prompts={})
     rows = study(embeddings(leanings=(0.2, 0.0), groups=GROUPS[:2], words=(4, 5)), of=two)
-    assert not [row for row in rows if row.component == "confusion"]
+    for name, drawn in (("sensitivity", GROUPS[0]), ("specificity", GROUPS[1])):  # of two groups they are the diagonal
+        right = one(rows, "reader", "confusion", group=drawn, setting=f"read as {drawn}")
+        assert right.value == one(rows, "reader", name).value
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])

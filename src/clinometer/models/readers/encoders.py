@@ -11,7 +11,7 @@ from clinometer._messages import NONE, UNCLEAR
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card, Question, Reading, not_in_words
 from clinometer.models.registry import load_encoder
-from clinometer.stats.association import association_scores
+from clinometer.stats.association import association_scores, nearest_group
 from clinometer.stats.skin import CB_RANGE, CR_RANGE, MINIMUM_SHARE, MONK_SWATCHES, monk_tone
 
 if TYPE_CHECKING:
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 
 class EncoderReader:
-    """Reads by cosines, as the shares of a run are read: forced, for it always names a group.
+    """Reads by cosines (`nearest_group`), which makes the shares of a run: forced, for it always names a group.
 
-    A group's words are its answer's ``labels``, or its text where it has none. Of two groups the answer is A where the
-    association score (mean cosine with A's words less that with B's) is above 0; of more, the group of the greatest
-    mean cosine. Cosines are no probabilities, so it gives none.
+    A group's words are its answer's ``labels``, or its text where it has none. Cosines are no probabilities, so it
+    gives none.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -52,12 +51,9 @@ class EncoderReader:
             return []
         vectors = self.encoder.encode_images(images)
         words = [self.encoder.encode_texts(answer.labels or (answer.text,)) for answer in question.answers]
-        if len(words) == 2:
-            nearest = np.where(association_scores(vectors, *words) > 0, 0, 1)
-        else:
-            # A score against the last group's words ranks as the mean cosine does: the same is taken from each.
-            nearest = np.argmax([association_scores(vectors, each, words[-1]) for each in words], axis=0)
-        return [Reading(question.groups[index]) for index in nearest]
+        # A score against the last group's words ranks as the mean cosine does: the same is taken from each.
+        cosines = np.stack([association_scores(vectors, each, words[-1]) for each in words], axis=1)
+        return [Reading(question.groups[index]) for index in nearest_group(cosines)]
 
 
 def load(source: str, **options: Any) -> EncoderReader:

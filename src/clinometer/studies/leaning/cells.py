@@ -27,7 +27,7 @@ from clinometer.report.wording import (
     without_estimate,
 )
 from clinometer.runs.together import Comparison
-from clinometer.studies.leaning.page import RATES, UNREAD, confusion, gallery, leans_means
+from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, gallery, leans_means
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites import LeaningSuite, Suite
 from clinometer.suites.axes import CrossedAxis
@@ -372,14 +372,14 @@ def reader(view: CellsView) -> dict[str, Any] | None:
     names = list(dict.fromkeys(row.encoder for row in found))
     if not names:
         return None
-    checks = []
+    encoders, checks = names[1:] if len(names) == 2 else names, []
     for row in found:
-        if len(names) != 2 or row.encoder != names[0]:  # with one encoder the average is that encoder
+        if row.encoder in encoders:  # with one encoder the average is that encoder
             axis = next(name for name, of in view.axes.items() if row.group in of.levels)
             others = [label for name, label in view.axes[axis].levels.items() if name != row.group]
             rates = [view.scores.first("reader", r, encoder=row.encoder, setting=row.setting) for r in RATES]
             checks.append((row, view.axis_label(axis), others[0] if len(others) == 1 else "the others", rates))
-    return {"checks": checks, "unread": UNREAD, "confusion": confusion(view)}
+    return {"checks": checks, "unread": UNREAD, "errors": errors_by_cosines(view, encoders)}
 
 
 CELLS: Final = Page(

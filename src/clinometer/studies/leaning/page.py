@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.gallery import (
     FEWEST_PER_PROMPT,
@@ -23,9 +24,9 @@ from clinometer.report.gallery import (
     losses,
     sample_tile,
 )
-from clinometer.report.page import Page, Section, Verdicts, digits_of
-from clinometer.report.readers import readers
-from clinometer.report.rows import OWN_TEXT_METRIC, PRIOR_METRIC, Row
+from clinometer.report.page import Page, Section, Verdicts, View, digits_of
+from clinometer.report.readers import confusion_figure, readers
+from clinometer.report.rows import BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     masthead,
     measured_how,
@@ -263,15 +264,15 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
     names = list(dict.fromkeys(row.encoder for row in found))
     if not names:
         return None
+    encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
     unshown = [name for name in view.concepts if name in view.shares and view.shares[name].flag == NOT_SHOWN]
     empty = [row for row in view.scores.select("share", "corrected_share") if not row.defined and row.reason]
     return {
         "encoders": {
-            name: [view.scores.first("reader", component, encoder=name) for component in RATES]
-            for name in (names[1:] if len(names) == 2 else names)  # with one encoder the average is that encoder
+            name: [view.scores.first("reader", component, encoder=name) for component in RATES] for name in encoders
         },
         "unread": UNREAD,
-        "confusion": confusion(view),
+        "errors": errors_by_cosines(view, encoders),
         "corrected": view.scores.by_concept("share", "corrected_share"),
         "first": view.scores.by_concept("fidelity", "own_prompt_first"),
         "upper": view.scores.by_concept("fidelity", "own_prompt_upper_half"),
@@ -282,11 +283,17 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
     }
 
 
-def confusion(view: LeaningView) -> dict[str, list[Row | None]]:
-    """Find as what the images of each group are read, averaged over encoders; empty with two groups."""
-    found = {(row.group, row.setting): row for row in view.scores.select("reader", "confusion")}
-    groups = list(view.suite.groups) if found else []
-    return {drawn: [found.get((drawn, f"read as {read}")) for read in groups] for drawn in groups}
+def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Figure]]:
+    """Name the reader ``clip`` with each encoder, and draw as what it reads the images of each group."""
+    found = []
+    for number, encoder in enumerate(encoders):
+        name = f"{BY_COSINES}{view.encoder_label(encoder)}"
+        figure = confusion_figure(
+            view, name, view.scores.select("reader", "confusion", encoder=encoder), f"errors-clip{number}"
+        )
+        if figure is not None:
+            found.append((name, figure))
+    return found
 
 
 def sensitivity(view: LeaningView) -> dict[str, Any] | None:

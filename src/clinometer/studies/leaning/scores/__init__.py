@@ -178,9 +178,8 @@ def _with_readers(
     fidelity = fidelity_rows(study, encoders, views)
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], fidelity)
-    confusion = confusion_rows(study, views) if len(study.design.groups) > 2 else []
     reading = reader_rows(study.design, checks, study.settings.confidence)
-    return [*withheld(rows, checks), *reading, *confusion, *fidelity]
+    return [*withheld(rows, checks), *reading, *confusion_rows(study, views), *fidelity]
 
 
 def crossed_study(

@@ -28,6 +28,7 @@ import scipy
 
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
+from clinometer.stats.association import nearest_group
 from clinometer.stats.confusion import Informedness, ReadingCounts, informedness
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -319,9 +320,10 @@ def _by_images(encoder: EncoderEmbeddings, design: Design, confidence: float) ->
 
 
 def reading_of(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> ReadingCounts:
-    """Count the images that are read right, by the sign of their association; prompt by prompt."""
+    """Count the images that are read right, by their associations with a against b; prompt by prompt."""
     a, b = (np.concatenate([*x, np.empty(0)]) for x in (of_a, of_b))
-    return ReadingCounts(int((a > 0).sum()), len(a), int((b <= 0).sum()), len(b))
+    as_a, as_b = (nearest_group(np.stack([x, np.zeros_like(x)], axis=1)) for x in (a, b))
+    return ReadingCounts(int((as_a == 0).sum()), len(a), int((as_b == 1).sum()), len(b))
 
 
 def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> ReaderCheck:

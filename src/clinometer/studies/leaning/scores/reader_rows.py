@@ -109,7 +109,7 @@ def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score
 
 
 def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
-    """Report for every view the share of each group's images that are nearest to the words of each group."""
+    """Report for every view the share of each group's images that are read as each group."""
     groups, rows = study.design.groups, []
     for view in views:
         for drawn, images in zip(groups, view.own, strict=True):

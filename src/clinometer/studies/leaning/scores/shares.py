@@ -54,19 +54,16 @@ _NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 
 def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Report the share of images nearer to a's words (zero-shot), with its Wilson interval, and its gap from one half.
+    """Report the share of images that the reader ``clip`` reads as a, with its Wilson interval, and its gap from ½.
 
     Where images are missing, its bounds are Wilson's ends with all of them read as b, and as a.
 
     The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
     0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
     """
-    (a, b), confidence, counts = study.pair, study.settings.confidence, []
-    has_words = study.layout.word_counts[a] and study.layout.word_counts[b]
-    for cosines in view.image_cosines:
-        nearer = cosines[:, 1, a] - cosines[:, 1, b]
-        known = has_words and np.isfinite(nearer).all()
-        counts.append((int((nearer > 0).sum()), len(nearer)) if known else (0, 0))
+    confidence = study.settings.confidence
+    read = [count_nearest(cosines, study.pair).tolist() for cosines in view.image_cosines]
+    counts = [(of_a, of_a + of_b) for of_a, of_b in read]
     shares = [wilson_interval(*count, confidence) for count in counts]
     gaps = [gender_gap(*count, confidence=confidence) for count in counts]
     rows = []

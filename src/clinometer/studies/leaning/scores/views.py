@@ -14,7 +14,7 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import MEAN
-from clinometer.stats.association import matmul
+from clinometer.stats.association import matmul, nearest_group
 from clinometer.stats.blocks import ArrayStore, Kept
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
 from clinometer.studies.leaning.scores.cosines import (
@@ -329,8 +329,8 @@ def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -
 
 
 def count_nearest(cosines: np.ndarray, groups: Sequence[int]) -> np.ndarray:
-    """Count images (n × 2 × groups) by the group whose words they are nearest to; zeros where a group has no word."""
+    """Count images (n × 2 × groups) by as which group they are read; zeros where a group has no word."""
     near = cosines[:, 1][:, list(groups)]
     if not len(near) or not np.isfinite(near).all():
         return np.zeros(len(groups), int)
-    return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
+    return np.bincount(nearest_group(near), minlength=len(groups))
