@@ -3,8 +3,13 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
+from clinometer.errors import ModelError
+from clinometer.models import Card, Reading
 from clinometer.pipeline.engines import Done
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite, wait_to_be_killed
@@ -41,6 +46,44 @@ class Deadly(Painter):
                 (self.place / f"{time.monotonic_ns()}").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             yield from super().generate([request])
+
+
+class Glance:
+    """Reads the mean colour of a picture; it is unsure of pale ones, and does what else it is told.
+
+    ``place`` : a folder that counts what it did over all processes. ``deaths`` : how often it kills its process.
+    """
+
+    def __init__(self, name="glance", *, place=None, deaths=0, stop_after=None, fails=(), says=None, settings=None):
+        self.card = Card(kind="reader", name=name, family="toy/glance", settings=settings or {})
+        self.batch_size, self.place, self.deaths, self.stop_after = 3, place, deaths, stop_after
+        self.fails, self.says, self.asked = set(fails), says, 0
+
+    def offers(self, question):
+        if question.name == "unheard":
+            raise ModelError("glance: it knows no such question")
+        return tuple(question.options)
+
+    def read(self, images, question):
+        for death in range(self.deaths):
+            with suppress(FileExistsError):  # each is died once, whoever reads beside
+                (self.place / str(death)).touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return [self._reading(image, question) for image in images]
+
+    def _reading(self, image, question):
+        if self.asked == self.stop_after:
+            raise ModelError("glance: it is tired")
+        self.asked += 1
+        if self.asked in self.fails:
+            return Reading(None, reason="failed: it blinked")
+        if self.says is not None:
+            return self.says
+        red, _, blue = np.asarray(image, float).mean(axis=(0, 1)) / 255
+        if abs(red - 0.5) < 0.02:
+            return Reading("unclear", words="neither")
+        others = blue > 0.35 and len(question.groups) > 2
+        return Reading(question.groups[2 if others else 0 if red > 0.5 else 1], words="a colour")
 
 
 def children(pid):

@@ -12,7 +12,7 @@ import pytest
 
 from clinometer.errors import EngineError
 from clinometer.pipeline.engines import open_engine
-from tests.pipeline.engine_toys import Broken, Deadly, Doomed, SeenGpus, audit, children, tables
+from tests.pipeline.engine_toys import Broken, Deadly, Doomed, Glance, SeenGpus, audit, children, tables
 from tests.toys import Notes
 
 ray = pytest.importorskip("ray")
@@ -23,7 +23,7 @@ STORE = 80 * 2**20
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return audit(tmp_path_factory.mktemp("finished") / "run")
+    return audit(tmp_path_factory.mktemp("finished") / "run", reader=Glance())
 
 
 @pytest.fixture
@@ -41,17 +41,22 @@ def cluster():
 
 
 def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, finished):
-    (tmp_path / "deaths").mkdir()
+    for place in ("deaths", "reader's deaths"):
+        (tmp_path / place).mkdir()
     notes = Notes()
     run = audit(
         tmp_path / "run",
         model=Deadly("lean 0.20", 1, tmp_path / "deaths"),
+        reader=Glance(place=tmp_path / "reader's deaths", deaths=1),
         engine="ray",
         workers=2,
         progress=notes,
     )
     assert tables(run) == tables(finished)
-    assert len([message for message in notes.messages if "a worker died over part 0" in message]) == 1
+    assert len([message for message in notes.messages if "a worker died over part" in message]) == 2
+    read = [Path(each.directory.root) / "readings/glance" for each in (run, finished)]
+    assert len(list(read[0].iterdir())) == len(run.parts) > 1
+    assert all((read[0] / part.name).read_bytes() == part.read_bytes() for part in read[1].iterdir())
     assert not ray.is_initialized()
 
 
@@ -77,7 +82,7 @@ def test_a_machine_that_dies_leaves_its_parts_to_the_other(tmp_path, finished, c
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     doomed = Doomed(machine.node_id, tmp_path / "told")
-    run = audit(tmp_path / "run", model=doomed, engine="ray", workers=2, progress=notes)
+    run = audit(tmp_path / "run", model=doomed, reader=Glance(), engine="ray", workers=2, progress=notes)
     killer.join()
     assert any("a worker died over part" in message for message in notes.messages)
     assert tables(run) == tables(finished)
@@ -118,7 +123,7 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
     # the painters do not end, so it is the cluster's death that it has met; 1 is a gate's "broken"
     assert driver.wait() == 2
     assert not (out / "scores.parquet").exists()
-    assert tables(audit(out)) == tables(finished)
+    assert tables(audit(out, reader=Glance())) == tables(finished)
     assert not list(out.glob(".leases*"))
 
 

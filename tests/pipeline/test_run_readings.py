@@ -1,10 +1,7 @@
 """Readers of a run: asked where an answer is missing and never twice, whoever dies, and scored by what they said."""
 
 import json
-import os
 import shutil
-import signal
-import time
 
 import numpy as np
 import pandas as pd
@@ -23,52 +20,16 @@ from clinometer.errors import (
     SuiteError,
 )
 from clinometer.metrics import corrected_shares
-from clinometer.models import Card, Reading
+from clinometer.models import Reading
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.browse import Reader, piece_of
 from tests import quick
+from tests.pipeline.engine_toys import Glance
 from tests.toys import Eye, Notes, Painter, paint, toy_suite
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
 AGE = {"question": "age", "means": {"old": "other"}}
-
-
-class Glance:
-    """Reads the mean colour of a picture; it is unsure of pale ones, and does what else it is told.
-
-    ``place`` : a folder that counts what it did over all processes. ``deaths`` : how often it kills its process.
-    """
-
-    def __init__(self, name="glance", *, place=None, deaths=0, stop_after=None, fails=(), says=None, settings=None):
-        self.card = Card(kind="reader", name=name, family="toy/glance", settings=settings or {})
-        self.batch_size, self.place, self.deaths, self.stop_after = 3, place, deaths, stop_after
-        self.fails, self.says, self.asked = set(fails), says, 0
-
-    def offers(self, question):
-        if question.name == "unheard":
-            raise ModelError("glance: it knows no such question")
-        return tuple(question.options)
-
-    def read(self, images, question):
-        if self.place is not None and len(list(self.place.iterdir())) < self.deaths:
-            (self.place / str(time.monotonic_ns())).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return [self._reading(image, question) for image in images]
-
-    def _reading(self, image, question):
-        if self.asked == self.stop_after:
-            raise ModelError("glance: it is tired")
-        self.asked += 1
-        if self.asked in self.fails:
-            return Reading(None, reason="failed: it blinked")
-        if self.says is not None:
-            return self.says
-        red, _, blue = np.asarray(image, float).mean(axis=(0, 1)) / 255
-        if abs(red - 0.5) < 0.02:
-            return Reading("unclear", words="neither")
-        others = blue > 0.35 and len(question.groups) > 2
-        return Reading(question.groups[2 if others else 0 if red > 0.5 else 1], words="a colour")
 
 
 @pytest.fixture(scope="module")
