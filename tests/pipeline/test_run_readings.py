@@ -1,5 +1,6 @@
 """Readers of a run: asked where an answer is missing and never twice, whoever dies, and scored by what they said."""
 
+import hashlib
 import json
 import shutil
 
@@ -20,9 +21,10 @@ from clinometer.errors import (
     SuiteError,
 )
 from clinometer.metrics import corrected_shares
-from clinometer.models import Reading
+from clinometer.models import Card, Reading
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.browse import Reader, piece_of
+from clinometer.stats.proportion import wilson_interval
 from tests import quick
 from tests.pipeline.engine_toys import Glance
 from tests.toys import Eye, Notes, Painter, paint, toy_suite
@@ -502,12 +504,42 @@ def test_an_open_question_is_asked_of_a_run_and_held_against_its_concepts(place,
     assert set(told.clusters) <= {"red one", "blue"}
     assert told.found.counts.sum() == len(mine)
     assert list(told.found.concepts) == sorted(set(mine.concept))
-    reading = cm.open_run(place).scores.query("metric == 'reading'")
-    assert all(setting.startswith("gender") for setting in reading.setting)
+    reading = cm.open_run(place).scores.query("metric == 'reading' and encoder == 'talk'")
+    rows = reading[reading.setting == "colour"].set_index(["component", "concept", "group"])
+    assert set(reading.setting) >= {"gender", "colour"}
+    for c, concept in enumerate(told.found.concepts):
+        for k, answer in enumerate(told.found.answers):
+            row = rows.loc["open_share", concept, answer]
+            assert (row.n_a, row.n_target) == (told.found.counts[c, k], told.found.counts[c].sum())
+            assert (row.low, row.high) == (wilson_interval(row.n_a, row.n_target).low, row.high)
+            assert row.null == told.found.counts[:, k].sum() / len(mine)
+        of, row = told.found.each[c], rows.loc["dependence", concept, ""]
+        assert (row.value, row.low, row.high, row.p, row.q, row.null) == (
+            of.value, of.low, of.high, of.p, of.q, of.null
+        )  # fmt: skip
+        assert rows.loc["open_unread", concept, ""].value == 0
+    assert rows.loc["dependence", "", ""].p == told.found.overall.p
     asked = talk.asked
-    cm.read_run(place, reader=talk, question=["gender", tmp_path / "colour.yaml"])
+
+    class Palette(Eye):
+        """Takes all words for one."""
+
+        def encode_texts(self, texts):
+            return np.ones((len(texts), 3), np.float32)
+
+    cm.read_run(place, reader=talk, question=["gender", tmp_path / "colour.yaml"], encoder=Palette("palette"))
     assert talk.asked == asked
     assert verify_run(place) > 0
+    assert "palette" in (put := cm.open_answers(place, reader="talk", question="colour")).clustered_by
+    assert len(put.found.answers) == 1
+    scores = cm.score_run(place)
+    (all_alike,) = scores[
+        (scores.component == "dependence") & (scores.concept == "") & (scores.encoder == "talk")
+    ].reason
+    assert all_alike == "all images have one answer"
+    (place / "readings/talk/clusters.parquet").unlink()
+    with pytest.raises(RunCorruptError, match=r"missing: readings/talk/clusters\.parquet"):
+        verify_run(place)
     with pytest.raises(
         InvalidInputError, match="question: found 'gender', expected an open question that talk was asked"
     ):
@@ -523,7 +555,10 @@ def test_the_command_prints_what_was_said_of_a_run(place, tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-tests")
     (tmp_path / "colour.yaml").write_text("name: colour\nkind: open\ntext: Which colour has the person?")
 
+    prompts = set()
+
     def behaviour(number, asked):
+        prompts.add(hashlib.sha256(asked["messages"][0]["content"][0]["text"].encode()).hexdigest())
         message = {"role": "assistant", "content": ("A hat", "the cap", "unknown")[number % 3]}
         return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}, {}
 
@@ -535,3 +570,13 @@ def test_the_command_prints_what_was_said_of_a_run(place, tmp_path, monkeypatch)
     assert told.exit_code == 0, told.output
     assert "seer, colour: Which colour has the person?" in told.output
     assert "Put together: the same words, once normalised." in told.output
+    assert set(answers(place, "seer").prompt_sha256) == prompts
+    assert len(prompts) == 1
+    assert verify_run(place) > 0
+    run = cm.open_run(place)
+    card = Card(**json.loads(pq.read_schema(parts(place, "seer")[0]).metadata[b"card"]))
+    rows = run.answers.of_part(run.readers.cards["seer"], 0).values()
+    run.answers.write(card, 0, [row | {"prompt_sha256": "ab" * 32} for row in rows])
+    run.end_stage()
+    with pytest.raises(RunCorruptError, match=r"question 'colour' were given to another prompt \(abababab…\) than its"):
+        verify_run(place)

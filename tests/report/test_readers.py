@@ -14,7 +14,7 @@ from clinometer.metrics.readers import (
 )
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.report.page import View
-from clinometer.report.readers import PEER_NAMES, readers
+from clinometer.report.readers import PEER_NAMES, reader_lines, readers
 from clinometer.studies.common import scores_table
 from clinometer.suites import load_suite
 
@@ -61,6 +61,27 @@ def test_errors_are_drawn_with_every_count(view):
         for count in table.ravel():
             assert f"{count}" in each["figure"].svg
     assert "60 of 64" in readers(view)["questions"][0]["readers"][0]["figure"].svg
+
+
+def test_a_terminal_says_whose_verdicts_stand_and_why(view):
+    good, poor = reader_lines(view)
+    assert good == (
+        "Reader good on gender: 1 to men · 1 to women; its verdicts stand: it tells the groups apart best of the "
+        "readers, by the smallest singular value of its errors; another reader differs on nurse"
+    )
+    assert poor.startswith("Reader poor on gender: ")
+    assert "stand" not in poor
+
+
+def test_of_three_groups_the_parity_is_named():
+    known = np.array([[60, 2, 1, 1], [2, 60, 1, 1], [1, 1, 60, 2]])
+    concepts = (ConceptAnswers("doctor", "jobs", np.array([20, 20, 0, 0])),)
+    each = AnsweredQuestion("good", "who", ("man", "woman", "person"), concepts, known, "labels")
+    rows = [*reading_rows([each]), *confusion_rows(each)]
+    (line,) = reader_lines(View.of_scores(load_suite("reference"), scores_table(rows)))
+    assert line.startswith("Reader good on who (parity is 1/3 each): ")
+    person = next(row for row in rows if (row.component, row.group) == ("corrected_share", "person"))
+    assert (person.side, person.null) == ("others", 1 / 3)  # shown evenly, the other two leave the third out
 
 
 def test_a_run_that_nobody_read_has_no_section():

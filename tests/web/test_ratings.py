@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
+from collections import Counter
 from datetime import timedelta
 
 import pandas as pd
@@ -14,6 +15,7 @@ from sqlalchemy import select
 
 import clinometer as cm
 from clinometer.errors import RatingsError
+from clinometer.metrics.readers import rated_group_shares
 from clinometer.runs.ratings import ratings_of
 from clinometer.runs.ratings.scoring import readings_of
 from clinometer.studies import rated_of
@@ -23,6 +25,7 @@ from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
 from clinometer.web.ratings.tables import Rater as Rated
 from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.settings import kept_key
+from tests.pipeline.engine_toys import Glance
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -366,6 +369,47 @@ def test_answers_are_counted_withdrawn_and_exported(served):
     assert (scores.metric == "human").any()
     assert "People and the machine" in (run.directory.read_bytes("report.html")).decode()
     assert browser.get(f"/ratings/{task}/answers.csv").text.count("\n") == 1 + sum(counts[1:])
+
+
+def test_what_people_answered_corrects_what_a_reader_said(served):
+    """By the database of ratings, as it is: the answers that its raters gave are those of ``rated_share``."""
+    browser, run = served
+    browser.follow_redirects = True
+    read = cm.read_run(run.url, reader=Glance())["glance"].query("role == 'target'").set_index("id").answer
+    assert not (run.scores.component == "rated_share").any()
+    task, link = make(browser, run, images=4, repeats=0.0)
+    raters = [Rater(browser.app, link) for _ in range(2)]
+    for rater in raters:
+        rater.answer_all(lambda place: ("man", "woman", "cannot tell")[place % 3])
+    page = browser.get(f"/ratings/{task}").text
+    browser.post(f"/ratings/{task}/export", data={"csrf_token": token_in(page)})
+    run = cm.open_run(run.url)
+    held = ratings_of(run).merge(run.samples[["id", "concept"]], left_on="item", right_on="id")
+    held = held[held.attention == ""]
+    groups = ["man", "woman", "other"]
+    numbers = {group: float(k) for k, group in enumerate(groups)}
+    rows = run.scores[(run.scores.component == "rated_share")].set_index(["concept", "group"])
+    assert set(rows.index.get_level_values("concept")) == set(held.concept)
+    for concept, own in held.groupby("concept"):
+        seen = own.pivot(index="rater", columns="item", values="answer").map(lambda answer: numbers.get(answer, 3.0))
+        samples = run.samples[(run.samples.concept == concept) & (run.samples.role == "target")].id
+        f = read[samples].map(lambda answer: numbers.get(answer, 3.0))
+        found = rated_group_shares(seen, f[seen.columns], f.drop(seen.columns), groups=3)
+        for group, share in zip(groups, found.shares, strict=True):
+            row = rows.loc[(concept, group)]
+            assert (row.value, row.low, row.high) == pytest.approx((share.value, share.low, share.high), nan_ok=True)
+            assert (row.n_a, row.n_target) == (seen.shape[1], len(samples))
+    alpha = run.scores[(run.scores.component == "alpha") & (run.scores.group == "people")]
+    assert len(alpha) == 1
+    whole = cm.score_run(run.url)  # collecting computes the same rows as scoring anew
+    pd.testing.assert_frame_equal(whole, run.scores)
+    page = run.directory.read_bytes("report.html").decode()
+    assert "with people" in page
+    assert "Under each picture stands what is answered of it: <bdi>glance on groups</bdi>." in page
+    shown = Counter(re.findall(r'<span class="answer" title="glance on groups"><bdi>([^<]+)</bdi>', page))
+    labels = {run.suite.label_of(group) for group in groups} | {"cannot tell"}
+    assert set(shown) <= labels
+    assert shown.total() >= len(read)
 
 
 def test_a_closed_task_takes_no_answer(served):

@@ -12,6 +12,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
 from clinometer.gates import gate as hold_to_policy
 from clinometer.gates.evidence import require_unchanged, write_evidence
+from clinometer.metrics.reading import OpenAnswers
 from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
@@ -28,7 +29,7 @@ from clinometer.pipeline.hub import push as send
 from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import Said, write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
-from clinometer.pipeline.reading import OpenAnswers, distribute, read_known
+from clinometer.pipeline.reading import keep_clusters, read_known
 from clinometer.pipeline.reporting import refresh_report, run_repr_html
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.score import require_same_scores, score
@@ -40,7 +41,7 @@ from clinometer.runs.encoding import require_drawn
 from clinometer.runs.protocol import refresh_protocol
 from clinometer.runs.reading import answers_to_come
 from clinometer.runs.verification import verify
-from clinometer.studies.reading import require_reader
+from clinometer.studies.reading import clusters_of, distribute, require_reader
 from clinometer.suites import Suite, load_suite
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ def read_run(
     reader: str | Reader | Sequence[str | Reader] = "reference",
     question: str | Path | Sequence[str | Path] = (),
     truth: str | os.PathLike[str] | None = None,
+    encoder: str | Encoder | None = None,
+    threshold: float = 0.9,
     budget: float | None = None,
     device: str = "auto",
     engine: str | Engine = "local",
@@ -213,6 +216,7 @@ def read_run(
         which of its groups a person belongs. The run keeps what it was asked.
     truth : a CSV file with the columns ``file`` and ``group`` (an answer to the question), beside pictures of a folder:
         how each reader errs is measured on them, in place of the attribute images. It takes one question.
+    encoder, threshold : put answers to open questions together, as of :func:`read_images`. The run keeps which.
     budget : what the missing answers may cost, of readers with a price; those about a folder's pictures have their own.
     engine, workers : who reads, as of :func:`audit`.
     **options : ``price`` and ``base_url`` of readers behind an endpoint.
@@ -250,6 +254,9 @@ def read_run(
             read_all(opened_run, readers, asked, progress, executor)
             if truth is not None:
                 read_known(opened_run, readers, asked[0], truth, progress, budget=budget)
+            if encoder is not None:
+                clusterer = load_encoder(encoder) if isinstance(encoder, str) else encoder
+                keep_clusters(opened_run, readers, asked, clusterer, threshold)
             if opened_run.is_scored:
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)
@@ -269,7 +276,7 @@ def open_answers(
     Parameters
     ----------
     reader, question : by their names in the run.
-    encoder, threshold : as of :func:`read_images`.
+    encoder, threshold : as of :func:`read_images`; without an encoder what the run keeps of :func:`read_run`.
 
     Raises
     ------
@@ -286,8 +293,12 @@ def open_answers(
             field="question",
         )
     rows = table[(table.question == question) & (table.role == "target")].reset_index(drop=True)
-    loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
-    return distribute(rows, asked[question], encoder=loaded, threshold=threshold)[0]
+    if encoder is None:
+        clusters = opened_run.answers.clusters(opened_run.readers.cards[reader]).get(question)
+    else:
+        loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
+        clusters = clusters_of(rows["answer"], loaded, threshold)
+    return distribute(rows, asked[question], clusters)[0]
 
 
 def verify_run(

@@ -164,6 +164,8 @@ class LiveProgress:
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
     from clinometer.report.inputs import pictures_in_words
+    from clinometer.report.page import View
+    from clinometer.report.readers import reader_lines
     from clinometer.studies import study_of
 
     console = Console()
@@ -177,6 +179,8 @@ def print_summary(run: Run) -> None:
         console.print(text_table(summary.title, summary.columns, summary.rows, left=left))
     if summary.unmeasured:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
+    for line in reader_lines(View.of_scores(run.suite, run.scores)):
+        console.print(f"{plain_text(line)}.")
     print_departures(console, run)
     lost = lost_images(run)
     if len(lost):

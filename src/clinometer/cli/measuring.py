@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from clinometer.pipeline.reading import FolderReadings, OpenAnswers
+    from clinometer.metrics.reading import OpenAnswers
+    from clinometer.pipeline.reading import FolderReadings
 
 
 def classify(
@@ -291,9 +292,10 @@ def read(
         with LiveProgress() as progress:
             answers = api.read_run(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                truth=truth, engine=engine, workers=workers, progress=progress, **options,
+                truth=truth, encoder=encoder, threshold=threshold, engine=engine, workers=workers, progress=progress,
+                **options,
             )  # fmt: skip
-        _show_answers(folder, answers, encoder, threshold, table)
+        _show_answers(folder, answers, table)
         return
     for option, values in (("reader", reader), ("question", question)):
         if values and len(values) > 1:
@@ -313,9 +315,7 @@ def read(
     tell("tables", of="read", tables=_found_tables(found))
 
 
-def _show_answers(
-    folder: str, answers: Mapping[str, pd.DataFrame], encoder: str | None, threshold: float, table: Path | None
-) -> None:
+def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path | None) -> None:
     """Print what readers said of a run, closed questions and open ones, and write all of it."""
     import pandas as pd
 
@@ -328,7 +328,7 @@ def _show_answers(
         is_open = said["question"].isin([each for each, spec in spoken.items() if spec.kind == "open"])
         print_answers(name, said[~is_open])
         for asked in dict.fromkeys(said["question"][is_open]):
-            told = api.open_answers(folder, reader=name, question=asked, encoder=encoder, threshold=threshold)
+            told = api.open_answers(folder, reader=name, question=asked)
             print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
     if run.is_scored:
         print_summary(run)

@@ -48,9 +48,9 @@ def import_(
     from clinometer.cli.console import print_report_place
     from clinometer.pipeline.reporting import write_report
     from clinometer.runs import Run
-    from clinometer.runs.ratings import rescore
     from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of
+    from clinometer.studies.reading import rescore
 
     opened = Run(run)
     columns = {"item": item_column, "rater": rater_column, "answer": answer_column}

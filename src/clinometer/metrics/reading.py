@@ -6,13 +6,16 @@ With K groups and "cannot tell", y_r of a concept's n images are answered r, and
     corrected_share   π̂_k of the likelihood of y and L         stats.confusion.corrected_shares
     verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
 
+An open question has free answers: a distribution over them, and whether it depends on the concept
+(:mod:`clinometer.metrics.open_answers`).
+
 Where f of the images have no answer among the groups, π'_k is the corrected share of the others, and the ends with none
 and with all of them of the group are ``(1 − f) low'`` and ``(1 − f) high' + f``. See method.md, section 13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Final
@@ -20,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from clinometer.metrics.bounds import MISSING, READER, UNREAD, bears_out
+from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, OTHERS, ReasonCode, Verdict, judge_family
 from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
@@ -65,6 +69,26 @@ class AnsweredQuestion:
     concepts: tuple[ConceptAnswers, ...]
     known: np.ndarray
     source: str
+
+
+@dataclass(frozen=True)
+class OpenAnswers:
+    """What was said to an open question, by concept.
+
+    Attributes
+    ----------
+    found : the distribution of the clusters' names, and whether it depends on the concept; a picture counts once.
+    clusters : the cluster of every normalised answer.
+    clustered_by : in words: by what answers that differ were put together.
+    unread : (concepts in the order of ``found``) pictures without an answer, or that are said to show none.
+    associations : TIBET's score of a concept and its counterfactual, by the names of both; q is over all of them.
+    """
+
+    found: OpenDistribution
+    clusters: Mapping[str, str]
+    clustered_by: str
+    unread: tuple[int, ...]
+    associations: Mapping[tuple[str, str], ConceptAssociation]
 
 
 def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", confidence: float = 0.95) -> list[Score]:
@@ -250,3 +274,64 @@ def _separation(each: AnsweredQuestion, confidence: float) -> Score:
     return replace(
         row, value=found.separation, p=found.separation_p if isfinite(found.separation_p) else nan, reason=reason
     )
+
+
+MOST_FREQUENT: Final = 20
+"""Answers to an open question, of all concepts, that have a row of every concept."""
+
+BY_DEALING: Final = "answers dealt out anew among the images of all concepts"
+BY_DEALING_TWO: Final = "images of both concepts dealt out anew"
+
+
+def open_rows(
+    told: OpenAnswers, reader: str, question: str, categories: Mapping[str, str], *, confidence: float = 0.95
+) -> list[Score]:
+    """Report what was said to an open question.
+
+    ``open_share`` : of a concept's images with an answer, the share of those that say ``group``, Wilson's interval;
+    ``null`` is the answer's share over all concepts. Only of the 20 most frequent answers where nobody said it.
+    ``open_unread`` : of a concept's images, the share without an answer. ``dependence`` : how much the answer tells of
+    the concept, in nats, and without a concept of all of them. ``concept_association`` : TIBET's, of a concept and the
+    counterfactual that ``group`` names.
+    """
+    found, rows = told.found, []
+    about = Score(metric=READING, component="open_share", encoder=reader, setting=question)
+    common = found.counts.sum(axis=0) / max(int(found.counts.sum()), 1)
+    tested = sum(not each.reason for each in found.each)
+    for c, concept in enumerate(found.concepts):
+        n, unread, of = int(found.counts[c].sum()), told.unread[c], found.each[c]
+        own = replace(about, concept=concept, category=categories.get(concept, ""))
+        for k, answer in enumerate(found.answers):
+            count = int(found.counts[c, k])
+            if count or k < MOST_FREQUENT:
+                share = wilson_interval(count, n, confidence)
+                rows.append(replace(
+                    own, group=answer, value=share.value, low=share.low, high=share.high, null=float(common[k]),
+                    n_target=n, n_a=count,
+                ))  # fmt: skip
+        none = wilson_interval(unread, n + unread, confidence)
+        rows.append(replace(
+            own, component="open_unread", value=none.value, low=none.low, high=none.high, n_target=n + unread,
+        ))  # fmt: skip
+        rows.append(_tested(replace(own, component="dependence", n_target=n), of, BY_DEALING, f"{tested} concepts"))
+    rows.append(_tested(replace(about, component="dependence", n_target=found.overall.n), found.overall, BY_DEALING))
+    pairs = sum(not each.reason for each in told.associations.values())
+    for (concept, other), each in told.associations.items():
+        pair = replace(
+            about, component="concept_association", concept=concept, category=categories.get(concept, ""),
+            group=other, n_target=each.n_initial, n_a=each.n_counterfactual,
+        )  # fmt: skip
+        rows.append(_tested(pair, each, BY_DEALING_TWO, f"{pairs} counterfactuals"))
+    return rows
+
+
+def _tested(row: Score, found: Dependence | ConceptAssociation, test: str, over: str = "") -> Score:
+    if found.reason:
+        return replace(row, reason=found.reason)
+    family = f"{READING}: {row.component} in {row.setting} by {row.encoder} over {over}" if over else (
+        f"{READING}: a test by itself"
+    )  # fmt: skip
+    return replace(
+        row, value=found.value, low=found.low, high=found.high, null=found.null, p=found.p, p_error=found.p_error,
+        q=found.q if over else found.p, test=test, family=family,
+    )  # fmt: skip

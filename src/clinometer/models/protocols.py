@@ -295,12 +295,14 @@ class Reading:
     probabilities : of every option in the question's order, summing to 1; None of a reader that gives none.
     words : what it said, where it answers in words.
     reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
+    prompt_sha256 : hash of the words that were sent beside the picture, of a reader behind an endpoint.
     """
 
     answer: str | None
     probabilities: tuple[float, ...] | None = None
     words: str | None = None
     reason: str | None = None
+    prompt_sha256: str | None = None
 
 
 ASKED_OPENLY: Final = (

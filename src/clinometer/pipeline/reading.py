@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,24 +13,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._messages import as_text, first_and_more
-from clinometer.errors import InvalidInputError, ModelError
+from clinometer._messages import as_text
+from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
-from clinometer.metrics.open_answers import (
-    ConceptAssociation,
-    OpenDistribution,
-    cluster_answers,
-    concept_association,
-    normalise_answer,
-    open_distribution,
-)
+from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files.folder import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.answers import ANSWERED, FAILED, KNOWN_SCHEMA, question_of
-from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN_SCHEMA, question_of
+from clinometer.studies.reading import clusters_of, distribute, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
 
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
@@ -64,87 +56,6 @@ class FolderReadings:
     opened: OpenAnswers | None = None
 
 
-def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None:
-    """Refuse a question whose counterfactuals name a concept that no picture was drawn for."""
-    known = sorted(set(map(str, concepts)))
-    for name in dict.fromkeys(name for initial, others in spec.counterfactuals.items() for name in (initial, *others)):
-        if name not in known:
-            raise InvalidInputError(
-                f"question {spec.name}, counterfactuals: no picture of the concept {name!r}; there are "
-                f"{first_and_more(known, 10) or 'none with a concept'}"
-            )
-
-
-@dataclass(frozen=True)
-class OpenAnswers:
-    """What was said to an open question, by concept.
-
-    Attributes
-    ----------
-    found : the distribution of the clusters' names, and whether it depends on the concept; a picture counts once.
-    clusters : the cluster of every normalised answer.
-    clustered_by : in words: by what answers that differ were put together.
-    unread : (concepts in the order of ``found``) pictures without an answer, or that are said to show none.
-    associations : TIBET's score of a concept and its counterfactual, by the names of both; q is over all of them.
-    """
-
-    found: OpenDistribution
-    clusters: Mapping[str, str]
-    clustered_by: str
-    unread: tuple[int, ...]
-    associations: Mapping[tuple[str, str], ConceptAssociation]
-
-
-def distribute(
-    table: pd.DataFrame, spec: QuestionSpec, *, encoder: Encoder | None = None, threshold: float = 0.9
-) -> tuple[OpenAnswers, pd.Series]:
-    """Cluster the answers to an open question and hold them against the concepts; also each row's cluster.
-
-    Parameters
-    ----------
-    table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
-    encoder : whose text vectors put answers together; None leaves those apart that differ once normalised.
-    threshold : mean cosine of answers that are put together.
-
-    Raises
-    ------
-    ModelError, InvalidInputError
-        The encoder reads no text; a counterfactual names a concept that no picture has.
-    """
-    if encoder is not None and not hasattr(encoder, "encode_texts"):
-        raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
-    plain = table["answer"].map(lambda answer: normalise_answer(answer) if isinstance(answer, str) else "")
-    of_concept = table["concept"].notna()
-    repeats = table.duplicated(["concept", "sha256"])
-    counted = plain[of_concept & ~repeats & (plain != "")]
-    counts = dict(sorted(Counter(filter(None, plain)).items()))
-    vectors = None if encoder is None or not counts else encoder.encode_texts(list(counts))
-    clusters = cluster_answers(counts, vectors, threshold)
-    cluster = plain.map(clusters)
-    names, said = table["concept"][counted.index].astype(str), cluster[counted.index]
-    found = open_distribution(list(names), list(said))
-    once = table[of_concept & ~repeats]
-    without = once["concept"][plain[once.index] == ""].value_counts()
-    associations = {}
-    require_counterfactuals(spec, table["concept"].dropna())
-    for initial, others in spec.counterfactuals.items():
-        for other in others:
-            sets = [
-                (said[names == name].to_numpy()[:, None] == np.array(found.answers)[None, :]).astype(float)
-                for name in (initial, other)
-            ]
-            associations[initial, other] = concept_association(*sets)
-    q = benjamini_hochberg(np.array([each.p for each in associations.values()]))
-    associations = {
-        pair: replace(each, q=float(own)) for (pair, each), own in zip(associations.items(), q, strict=True)
-    }
-    by = "the same words, once normalised" if encoder is None else (
-        f"{encoder.card.name} ({encoder.card.fingerprint}), mean cosine {threshold:g} or more"
-    )  # fmt: skip
-    unread = tuple(int(without.get(name, 0)) for name in found.concepts)
-    return OpenAnswers(found, clusters, by, unread, associations), cluster
-
-
 def read_folder(
     folder: str | os.PathLike[str],
     reader: Reader,
@@ -166,7 +77,7 @@ def read_folder(
     ----------
     truth : a manifest with ``file`` and ``group``, of some of the pictures or of all; for an open question with
         ``concept``, of all, without which the concept of a picture is the folder in which it lies.
-    encoder, threshold : as of :func:`distribute`, for an open question.
+    encoder, threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises
@@ -210,7 +121,7 @@ def read_folder(
     column = "concept" if question.is_open else "truth"
     table = pd.DataFrame([{**kept[hashes[name]], "file": name, column: truths.get(name)} for name in names])
     if question.is_open:
-        opened, clusters = distribute(table, spec, encoder=encoder, threshold=threshold)
+        opened, clusters = distribute(table, spec, clusters_of(table["answer"], encoder, threshold))
         return FolderReadings(
             reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
         )  # fmt: skip
@@ -247,7 +158,7 @@ def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
     """The rows that are there already, by the picture's hash; what failed is asked again."""
     kept: dict[str, Mapping[str, object]] = {}
     for name in directory.names(where, ".parquet"):
-        rows = directory.read_table(name, way_out="remove it, and its pictures are read again").to_pylist()
+        rows = directory.read_table(name, way_out="remove it, and its pictures are read again", added=ADDED).to_pylist()
         kept |= {row["sha256"]: row for row in rows if not (row["reason"] or "").startswith(FAILED)}
     return kept
 
@@ -306,4 +217,22 @@ def read_known(
         found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget)
         labelled = found.table[found.table.truth.notna()].assign(question=spec.name)
         run.answers.write_known(reader.card, spec.name, labelled[KNOWN_SCHEMA.names].to_dict("records"))
+    run.end_stage()
+
+
+def keep_clusters(
+    run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], encoder: Encoder, threshold: float
+) -> None:
+    """Put answers to open questions together, and keep in the run what was put together and by whom.
+
+    Raises
+    ------
+    ModelError, InvalidInputError
+        The encoder reads no text; a threshold out of its range.
+    """
+    for reader in readers:
+        table = run.readings(reader.card.name)
+        for spec in (spec for spec in asked if spec.kind == "open"):
+            said = table.answer[(table.question == spec.name) & (table.role == "target")]
+            run.answers.write_clusters(reader.card, spec.name, clusters_of(said, encoder, threshold))
     run.end_stage()

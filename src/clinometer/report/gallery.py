@@ -34,6 +34,8 @@ class Tile:
     reason: str = ""
     picture: Thumbnail | None = None
     symbol: str = ""
+    said: Sequence[tuple[str, str]] = ()
+    """Who was asked about it, and the answer."""
 
 
 @dataclass
@@ -58,8 +60,13 @@ def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
         return Tile(alt, status or "unknown", reason)
     if is_flagged(sample):
         return Tile(alt, "flagged", "a safety checker flagged it; clinometer serve shows it to who asks")
-    picture = thumbnail(view.report.image(text_of(sample.get("id"))))
-    return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
+    identifier = text_of(sample.get("id"))
+    picture = thumbnail(view.report.image(identifier))
+    if not picture:
+        return Tile(alt, "unreadable", "the image file cannot be read")
+    return Tile(
+        alt, "ok", picture=picture, said=list(zip(view.report.voices, view.report.said(identifier), strict=False))
+    )
 
 
 def counts_in_words(*samples: Samples) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from clinometer._messages import first_and_more
+from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
 from clinometer.report import wording
@@ -65,6 +65,8 @@ class ReportInput:
     samples : a row an image: id, prompt, concept, role ("target" or "attribute"), group, category, seed, source,
         strength, status, reason, seconds, flagged. Texts that many rows share may be categories.
     image : PNG bytes of a sample by id; ``None`` when there are none.
+    voices : who was asked about the images: a reader and a question each, in words.
+    said : what each of these answered of a sample by id; nothing of one that was not asked about.
     planted : the probability of each group under the neutral prompt of each concept, where it is known,
         because it was planted: ``planted["firefighter"]["man"]``.
     readings : of the reference model, how its encoder and an independent judge read the same images, by concept:
@@ -88,6 +90,8 @@ class ReportInput:
     scores: pd.DataFrame
     samples: pd.DataFrame
     image: Callable[[str], bytes | None]
+    voices: Sequence[str] = ()
+    said: Callable[[str], Sequence[str]] = lambda identifier: ()
     planted: Mapping[str, Mapping[str, float]] | None = None
     readings: Mapping[str, Mapping[str, float]] | None = None
     curve: Curve = field(default_factory=Curve)
@@ -115,6 +119,8 @@ def report_input(run: Run) -> ReportInput:
         scores=scores,
         samples=samples,
         image=_image_reader(run, damage),
+        voices=[f"{reader} on {question}" for reader, question in _voices(run)],
+        said=_answers_reader(run, damage),
         planted=reference.planted_in(run.model_card),
         readings=reference.readings_in(run.model_card, run.encoder_cards),
         curve=_curve(curves, scores),
@@ -204,6 +210,40 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
             return {}
 
     return lambda identifier: part_images(run.sample(identifier).part).get(identifier)
+
+
+def _voices(run: Run) -> list[tuple[str, str]]:
+    """Each reader with each question that it was asked."""
+    return [(reader, question) for reader in run.readers.cards for question in run.readers.questions(reader)]
+
+
+def _answers_reader(run: Run, damage: list[str]) -> Callable[[str], Sequence[str]]:
+    """Look up what readers said of an image by its id, in the order of ``_voices``; damage as of `_image_reader`."""
+    voices = _voices(run)
+
+    @lru_cache(maxsize=2)
+    def part_answers(part: int) -> dict[tuple[str, str, str], str]:
+        found = {}
+        for reader, record in run.readers.cards.items():
+            try:
+                rows = run.answers.of_part(record, part)
+            except (RunCorruptError, RunNotFoundError) as error:
+                message = run.directory.without_place(error)
+                if message not in damage:
+                    damage.append(message)
+                continue
+            for (identifier, question), row in rows.items():
+                answer = row["answer"]
+                words = OTHERWISE.get(answer) or run.suite.label_of(answer) if answer else "no answer"
+                found[identifier, reader, question] = words
+        return found
+
+    def said(identifier: str) -> Sequence[str]:
+        rows = part_answers(run.sample(identifier).part) if voices else {}
+        own = [rows.get((identifier, *voice), "not asked") for voice in voices]
+        return own if set(own) != {"not asked"} else ()
+
+    return said
 
 
 NAMED: Final = 3

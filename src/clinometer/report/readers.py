@@ -15,6 +15,12 @@ from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, Row
 CELL: Final = 92
 LABEL: Final = 170
 
+MOST_ANSWERS: Final = 5
+"""Answers in free words that have a column of their own."""
+
+PARITY: Final = "parity is 1/{} each"
+"""What the shares of so many groups are held against."""
+
 READ_AS: Final = "read as "
 """What stands before the answer in the setting of a row of errors, behind the question of a reader that has several."""
 
@@ -35,14 +41,43 @@ def readers(view: View) -> dict[str, Any] | None:
     """Gather what readers say, question by question; None where none was asked."""
     rows = view.scores.select(READING_METRIC, encoder="*")
     separations = [row for row in rows if row.component == "separation"]
-    if not separations:
+    overall = [row for row in rows if row.component == "dependence" and not row.concept]
+    if not separations and not overall:
         return None
     names = list(dict.fromkeys(row.setting for row in separations))
     return {
+        "opened": [_opened(row, rows) for row in overall],
         "questions": [_question(view, serial, name, rows) for serial, name in enumerate(names)],
         "peers": list(PEER_NAMES.items()),
         "label": view.label,
     }
+
+
+def reader_lines(view: View) -> list[str]:
+    """Say in a line what each reader finds for each question, whose verdicts stand, and why."""
+    rows = view.scores.select(READING_METRIC, encoder="*")
+    lines = []
+    for row in (row for row in rows if row.component == "separation"):
+        own = [
+            each
+            for each in rows
+            if (each.component, each.encoder, each.setting) == ("corrected_share", row.encoder, row.setting)
+        ]
+        judged = [each for each in own if each.verdict]
+        found = wording.counted(judged, view.label) or "no verdict"
+        over = f" ({PARITY.format(k)})" if (k := len({each.group for each in own})) > 2 else ""
+        stands = f"; its verdicts stand: {row.reason}" if row.flag == DECIDING_FLAG else ""
+        changing = list(dict.fromkeys(each.concept for each in judged if wording.changes_with_reader(each)))
+        disputed = f"; another reader differs on {wording.listed(changing)}" if changing else ""
+        lines.append(f"Reader {row.encoder} on {row.setting}{over}: {found}{stands}{disputed}")
+    for row in (row for row in rows if row.component == "dependence" and not row.concept):
+        told = (
+            f"it tells {wording.estimate(row, sign=False)} nats of the concept, {wording.probability(row.p)}"
+            if row.defined
+            else row.reason
+        )
+        lines.append(f"Reader {row.encoder} on {row.setting}, in its own words: {told}")
+    return lines
 
 
 def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -108,6 +143,32 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
             for concept in dict.fromkeys(row.concept for row in decided)
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
+    }
+
+
+def _opened(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    """Gather what one reader said in free words to one question: the most frequent answers by concept, and the rest."""
+    own = [row for row in rows if (row.encoder, row.setting) == (overall.encoder, overall.setting)]
+    keys = {(row.component, row.concept, row.group): row for row in own}
+    answers = list(dict.fromkeys(row.group for row in own if row.component == "open_share"))
+    concepts = [row for row in own if row.component == "dependence" and row.concept]
+    return {
+        "question": overall.setting,
+        "reader": overall.encoder,
+        "overall": overall,
+        "answers": answers[:MOST_ANSWERS],
+        "more": len(answers[MOST_ANSWERS:]),
+        "concepts": [
+            {
+                "row": row,
+                "shares": [keys.get(("open_share", row.concept, answer)) for answer in answers[:MOST_ANSWERS]],
+                "unread": keys.get(("open_unread", row.concept, "")),
+            }
+            for row in concepts
+        ],
+        "associations": [row for row in own if row.component == "concept_association"],
+        "depending": [row.concept for row in concepts if row.q <= 0.05],
+        "missing": wording.reasons((row.concept, row.reason) for row in concepts if not row.defined and row.reason),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
 import pandas as pd
@@ -31,11 +31,13 @@ READ_AGAIN: Final = "Delete the file and give the command that read the images a
 
 ANSWERED: Final = {
     "question": pa.string(), "answer": pa.string(), "probabilities": pa.list_(pa.float64()), "words": pa.string(),
-    "reason": pa.string(),
+    "reason": pa.string(), "prompt_sha256": pa.string(),
 }  # fmt: skip
 READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
 KNOWN_SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string()})
-_SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason"))
+_SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason", "prompt_sha256"))
+ADDED: Final = pa.schema([READINGS_SCHEMA.field("prompt_sha256")])
+"""Columns that earlier versions did not write."""
 
 SHOWN_ROLES: Final = ("attribute", "portrait")
 """Roles of images that were drawn to show their group."""
@@ -50,9 +52,21 @@ def question_of(spec: QuestionSpec) -> Question:
     return Question(spec.name, spec.text, answers)
 
 
-def known_name(reader: str) -> str:
-    """Where a reader's answers about labelled pictures lie."""
-    return f"{readings_name(reader)}/known.parquet"
+KNOWN: Final = "known.parquet"
+"""Beside a reader's answers, those about labelled pictures of a folder."""
+
+CLUSTERS: Final = "clusters.parquet"
+"""Beside a reader's answers, which answers to its open questions were put together."""
+
+CLUSTERS_SCHEMA: Final = pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string()))
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Answers to an open question that were put together: the cluster of each normalised answer, and ``by`` what."""
+
+    of: Mapping[str, str]
+    by: str
 
 
 class ReaderCards(ModelCards):
@@ -127,7 +141,7 @@ class Answers:
         if not self._directory.exists(name):
             self._ledger.require_there([name])
             return {}
-        table = self._ledger.read_table(name, way_out=READ_AGAIN, like=_SHAPE)
+        table = self._ledger.read_table(name, way_out=READ_AGAIN, like=_SHAPE, added=ADDED)
         fingerprint = (table.schema.metadata or {}).get(b"reader", b"").decode()
         if fingerprint != reader["fingerprint"]:
             raise RunCorruptError(
@@ -156,14 +170,38 @@ class Answers:
 
     def write_known(self, card: Card, question: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write what a reader answered about labelled pictures of a folder, beside what it did to other questions."""
-        record = {"name": card.name, "fingerprint": card.fingerprint}
-        others = [row for row in self.known(record) if row["question"] != question]
-        table = pa.Table.from_pylist([*others, *rows], KNOWN_SCHEMA.with_metadata({"reader": card.fingerprint}))
-        self._ledger.write_table(known_name(card.name), table)
+        self._write_beside(KNOWN, KNOWN_SCHEMA, card, question, rows)
 
     def known(self, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a reader answered about labelled pictures, each with its ``truth``; nothing where none were given."""
-        name = known_name(reader["name"])
+        return self._beside(KNOWN, reader)
+
+    def write_clusters(self, card: Card, question: str, clusters: Clusters) -> None:
+        """Write which answers to an open question were put together, in place of what was before."""
+        rows = [
+            {"question": question, "answer": answer, "cluster": cluster, "by": clusters.by}
+            for answer, cluster in clusters.of.items()
+        ]
+        self._write_beside(CLUSTERS, CLUSTERS_SCHEMA, card, question, rows)
+
+    def clusters(self, reader: Mapping[str, Any]) -> dict[str, Clusters]:
+        """What was put together of a reader's answers, by open question."""
+        found: dict[str, Clusters] = {}
+        for row in self._beside(CLUSTERS, reader):
+            own = found.get(row["question"], Clusters({}, row["by"]))
+            found[row["question"]] = Clusters({**own.of, row["answer"]: row["cluster"]}, row["by"])
+        return found
+
+    def _write_beside(
+        self, file: str, schema: pa.Schema, card: Card, question: str, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        record = {"name": card.name, "fingerprint": card.fingerprint}
+        others = [row for row in self._beside(file, record) if row["question"] != question]
+        table = pa.Table.from_pylist([*others, *rows], schema.with_metadata({"reader": card.fingerprint}))
+        self._ledger.write_table(f"{readings_name(card.name)}/{file}", table)
+
+    def _beside(self, file: str, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
+        name = f"{readings_name(reader['name'])}/{file}"
         if not self._directory.exists(name):
             self._ledger.require_there([name])
             return []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.answers import READ_AGAIN
+from clinometer.runs.answers import READ_AGAIN, question_of
 from clinometer.runs.ledger import COUNTS, RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
@@ -114,12 +115,34 @@ def _checks(run: Run) -> Iterator[Callable[[], object]]:
     for name in run.ledger.present():
         if name in parts:
             yield partial(run.drawn.read, parts[name])
+        elif name.startswith(f"{READINGS}/"):
+            yield partial(_require_answers, run, name)
         elif name.endswith(".parquet"):
             yield partial(run.ledger.read_table, name, way_out=_way_out(name))
         else:
             yield partial(_require_bytes, run, name)
     for name in run.directory.names("unfinished", ".parquet"):
         yield partial(run.ledger.read_table, name)
+
+
+def _require_answers(run: Run, name: str) -> None:
+    """Refuse answers that are not what was written, or were given to other words than the run's question makes."""
+    table = run.ledger.read_table(name, way_out=READ_AGAIN)
+    card = json.loads((table.schema.metadata or {}).get(b"card", b"{}"))
+    if not card or "prompt_sha256" not in table.column_names:
+        return
+    from clinometer.models.readers.chat import unknown_prompts  # which only such readers need
+
+    asked: dict[str, set[str]] = {}
+    for question, prompt in zip(*(table[column].to_pylist() for column in ("question", "prompt_sha256")), strict=True):
+        if prompt is not None:
+            asked.setdefault(question, set()).add(prompt)
+    for question, spec in run.readers.questions(card["name"]).items():
+        if unknown := unknown_prompts(card, question_of(spec), asked.get(question, ())):
+            raise RunCorruptError(
+                f"{run.directory.path(name)}: answers to question {question!r} were given to another prompt "
+                f"({min(unknown)[:8]}…) than its words make. {READ_AGAIN}"
+            )
 
 
 def _require_bytes(run: Run, name: str) -> None:

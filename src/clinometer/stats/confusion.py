@@ -38,6 +38,9 @@ _GAIN = 1e-9
 
 _MOST_STEPS = 2_000
 
+_WIDER = 1.1
+"""By how much the quantile at a corner is raised: simulated ones lie 6 to 16 % above that of χ̄², as M is estimated."""
+
 _LEAST = 1e-12
 """An expected count that stands for none: a share of exactly 0 could not rise again."""
 
@@ -135,9 +138,9 @@ def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: flo
         { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ χ²₁(confidence) }
 
     so it carries the chance in both tables and stays in [0, 1]. It reaches up to 1 where the likelihood at 1, which
-    leaves none to every other group, has fallen by no more than χ̄² allows. "Cannot tell" is an answer like any other:
-    where it is more frequent for one group, its share says so, and nothing is dropped. With K = 2 and nothing
-    unreadable the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
+    leaves none to every other group, has fallen by no more than 1.1 times what χ̄² allows. "Cannot tell" is an answer
+    like any other: where it is more frequent for one group, its share says so, and nothing is dropped. With K = 2 and
+    nothing unreadable the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
 
     The reader tells the groups apart where no mixture of them is answered like another: M has rank K. With u and V the
     singular vectors of the smallest singular value (left) and of the last two dimensions (right), ``uᵀ M̂ V`` is near
@@ -323,7 +326,7 @@ def _profile_interval(
     found = ends.copy()
     beyond = excess(ends, group)
     # A share of 1 leaves none to all the others, each of which chance may lift off 0: half a degree of freedom each.
-    beyond[groups:] -= max(_quantile_at_corner(groups - 1, confidence) - most, 0.0)
+    beyond[groups:] -= max(_WIDER * _quantile_at_corner(groups - 1, confidence) - most, 0.0)
     inner = np.flatnonzero((beyond > 0) & (ends != np.tile(share, 2)))
     if inner.size:
         estimate, end = np.tile(share, 2)[inner], ends[inner]

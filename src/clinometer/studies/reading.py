@@ -1,21 +1,30 @@
-"""What readers said of a run, as rows of its scores, whatever its study."""
+"""What readers said, of a run as rows of its scores, whatever its study; and in free words, held against concepts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from clinometer._messages import OTHERWISE, first_and_more
-from clinometer.errors import RunNotFoundError
+from clinometer.errors import InvalidInputError, ModelError, RunNotFoundError
+from clinometer.metrics.human import HUMAN, SIMULATED
+from clinometer.metrics.open_answers import cluster_answers, concept_association, normalise_answer, open_distribution
 from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
-from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
-from clinometer.runs.answers import KNOWN_SCHEMA
+from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
+from clinometer.metrics.records import READING, Score
+from clinometer.models.protocols import Encoder
+from clinometer.runs.answers import KNOWN_SCHEMA, Clusters
 from clinometer.runs.fingerprint import lost_images
-from clinometer.runs.ratings.store import has_ratings, ratings_of
+from clinometer.runs.ratings import with_ratings
+from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
+from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.common import scores_table
+from clinometer.suites.question import QuestionSpec
 
 LABELLED = "labelled pictures of a folder, which need not be misread as these are"
 ATTRIBUTE_IMAGES = "attribute images, which need not show what they were drawn for"
@@ -43,8 +52,105 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
         *together,
         *(row for each in answered for row in planned_rows(each, judged)
           if (row.encoder, row.setting, row.concept) not in rated),
+        *(row for reader, table in tables.items() for row in _opened_rows(run, reader, table)),
     ])  # fmt: skip
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
+
+
+def rescore(run: Run, rated: Rated) -> pd.DataFrame:
+    """Compute the rows of people's ratings anew, and those of readers that rest on them, beside the run's others."""
+    anew = (HUMAN, SIMULATED, READING)
+    others = run.scores[~run.scores.metric.isin(anew)].reset_index(drop=True)
+    scores = with_readings(run, with_ratings(run, rated, others))
+    run.write_scores(scores, run.curves)
+    return scores
+
+
+def _opened_rows(run: Run, reader: str, table: pd.DataFrame) -> Iterator[Score]:
+    """Make the rows of a reader's open questions, whose answers are put together as the run keeps it."""
+    kept = run.answers.clusters(run.readers.cards[reader])
+    targets = table[table.role == "target"]
+    categories = targets.drop_duplicates("concept").set_index("concept").category.fillna("").to_dict()
+    for question, spec in run.readers.questions(reader).items():
+        if spec.kind == "open":
+            own = targets[targets.question == question].reset_index(drop=True)
+            yield from open_rows(distribute(own, spec, kept.get(question))[0], reader, question, categories)
+
+
+def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None:
+    """Refuse a question whose counterfactuals name a concept that no picture was drawn for."""
+    known = sorted(set(map(str, concepts)))
+    for name in dict.fromkeys(name for initial, others in spec.counterfactuals.items() for name in (initial, *others)):
+        if name not in known:
+            raise InvalidInputError(
+                f"question {spec.name}, counterfactuals: no picture of the concept {name!r}; there are "
+                f"{first_and_more(known, 10) or 'none with a concept'}"
+            )
+
+
+def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -> Clusters:
+    """Put answers together that mean the same, by an encoder's text vectors; None leaves those apart that differ.
+
+    Raises
+    ------
+    ModelError
+        The encoder reads no text.
+    """
+    if encoder is None:
+        return Clusters({}, "the same words, once normalised")
+    if not hasattr(encoder, "encode_texts"):
+        raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
+    counts = dict(sorted(Counter(filter(None, map(_plain, answers))).items()))
+    vectors = encoder.encode_texts(list(counts)) if counts else None
+    by = f"{encoder.card.name} ({encoder.card.fingerprint}), mean cosine {threshold:g} or more"
+    return Clusters(cluster_answers(counts, vectors, threshold), by)
+
+
+def _plain(answer: object) -> str:
+    return normalise_answer(answer) if isinstance(answer, str) else ""
+
+
+def distribute(
+    table: pd.DataFrame, spec: QuestionSpec, clusters: Clusters | None = None
+) -> tuple[OpenAnswers, pd.Series]:
+    """Hold the answers to an open question against the concepts; also name each row's cluster.
+
+    Parameters
+    ----------
+    table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
+    clusters : what is put together; an answer that is in none stands by itself.
+
+    Raises
+    ------
+    InvalidInputError
+        A counterfactual names a concept that no picture has.
+    """
+    put = clusters or clusters_of(table["answer"], None, 1.0)
+    plain = table["answer"].map(_plain)
+    of_concept = table["concept"].notna()
+    repeats = table.duplicated(["concept", "sha256"])
+    counted = plain[of_concept & ~repeats & (plain != "")]
+    own_clusters = {answer: put.of.get(answer, answer) for answer in sorted(set(filter(None, plain)))}
+    cluster = plain.map(own_clusters)
+    names, said = table["concept"][counted.index].astype(str), cluster[counted.index]
+    found = open_distribution(list(names), list(said))
+    once = table[of_concept & ~repeats]
+    without = once["concept"][plain[once.index] == ""].value_counts()
+    associations = {}
+    require_counterfactuals(spec, table["concept"].dropna())
+    for initial, others in spec.counterfactuals.items():
+        for other in others:
+            sets = [
+                (said[names == name].to_numpy()[:, None] == np.array(found.answers)[None, :]).astype(float)
+                for name in (initial, other)
+            ]
+            associations[initial, other] = concept_association(*sets)
+    q = benjamini_hochberg(np.array([each.p for each in associations.values()]))
+    associations = {
+        pair: replace(each, q=float(own)) for (pair, each), own in zip(associations.items(), q, strict=True)
+    }
+    unread = tuple(int(without.get(name, 0)) for name in found.concepts)
+    return OpenAnswers(found, own_clusters, put.by, unread, associations), cluster
 
 
 def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
@@ -70,7 +176,7 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
     missing = lost[lost.role == "target"].concept.value_counts()
     labelled = pd.DataFrame(run.answers.known(run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
     for question, spec in run.readers.questions(reader).items():
-        if spec.kind == "open":  # its answers are no groups: see pipeline.reading.distribute
+        if spec.kind == "open":  # its answers are no groups: see _opened_rows
             continue
         names = list(spec.answers)
         numbers = {name: k for k, name in enumerate(names)}

@@ -12,8 +12,9 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
 ASKED: Final = "{question}\nAnswer with exactly one of these, in these words: {options}."
 AS_JSON: Final = '\nAnswer in JSON, as {{"answer": "…"}}.'
+FAMILY: Final = "openai-chat/1"
+TEMPLATES: Final = {
+    "prompt_sha256": hashlib.sha256((ASKED + AS_JSON).encode()).hexdigest(),
+    "open_prompt_sha256": hashlib.sha256((ASKED_OPENLY + AS_JSON).encode()).hexdigest(),
+}
+"""Of the card: hashes of how questions are put, before a question's own words come in."""
+
 MOST_TOKENS: Final = 200
 """Of an answer: an essay is cut off, and is no answer."""
 
@@ -75,7 +83,14 @@ class ChatReader:
             The server takes no request: the key, the model's name, a setting, or the account's quota. Answers that came
             before are paid for, so they are given, and the next call raises it.
         """
-        return self._all([partial(self._answered, image, question) for image in images])
+        logs: list[list[str]] = [[] for _ in images]
+        readings = self._all(
+            [partial(self._answered, image, question, log) for image, log in zip(images, logs, strict=True)]
+        )
+        return [
+            replace(reading, prompt_sha256=log[-1] if log else None)
+            for reading, log in zip(readings, logs, strict=True)
+        ]
 
     def write(self, prompts: Sequence[str], name: str, properties: dict[str, Any]) -> list[Reading]:
         """Have each prompt answered in JSON of these properties, or in whatever words come; no image is sent.
@@ -126,42 +141,47 @@ class ChatReader:
         self._has_answered = True
         return answer
 
-    def _answered(self, image: Image, question: Question) -> Reading:
+    def _answered(self, image: Image, question: Question, log: list[str]) -> Reading:
         properties: dict[str, Any] = {"answer": {"type": "string"}}
         if not question.is_open:
             properties["answer"]["enum"] = list(question.options.values())
         coded = base64.b64encode(encode_png(image)).decode()
         picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}}
 
-        def content(form: str) -> list[dict[str, Any]]:
-            wording = (ASKED_OPENLY if question.is_open else ASKED) + form
-            text = wording.format(question=question.text, options="; ".join(question.options.values()))
-            return [{"type": "text", "text": text}, picture]
-
-        return _reading_of(self._said("reading", properties, content(AS_JSON), content("")), question)
+        said = self._said("reading", properties, prompts_of(question), picture=picture, log=log)
+        return _reading_of(said, question)
 
     def _written(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
-        said, finish, reason = said_in(self._said(name, properties, prompt, prompt, max_tokens=MOST_WRITTEN))
+        said, finish, reason = said_in(self._said(name, properties, (prompt, prompt), max_tokens=MOST_WRITTEN))
         if not reason and (not said or finish == "length"):
             reason = "unread: it was cut off" if said else "unread: an empty answer"
         return Reading(None if reason else _unfenced(said), words=in_one_line(said, 300), reason=reason or None)
 
-    def _said(self, name: str, properties: dict[str, Any], in_json: Any, in_words: Any, **further: Any) -> Any:
-        """Ask by a schema, and in words alone from then on where the server takes none."""
+    def _said(
+        self, name: str, properties: dict[str, Any], prompts: tuple[str, str], *, picture: dict[str, Any] | None = None,
+        log: list[str] | None = None, **further: Any,
+    ) -> Any:  # fmt: skip
+        """Ask by a schema, with the first prompt, and in words alone from then on where the server takes none.
+
+        The hash of every prompt that is sent is added to ``log``.
+        """
         import openai
 
-        def ask(content: Any, **form: Any) -> Any:
+        def ask(prompt: str, **form: Any) -> Any:
+            if log is not None:
+                log.append(hashlib.sha256(prompt.encode()).hexdigest())
+            content = prompt if picture is None else [{"type": "text", "text": prompt}, picture]
             arguments = self._arguments | further | form
             return self._client.chat.completions.create(messages=[{"role": "user", "content": content}], **arguments)
 
         if self._takes_schema:
             try:
-                return ask(in_json, response_format=wanted(name, properties))
+                return ask(prompts[0], response_format=wanted(name, properties))
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
                     raise
                 self._takes_schema = False
-        return ask(in_words)
+        return ask(prompts[1])
 
     def _unsuccessful(self, error: Any) -> Reading:
         """Read an answer with a status of its own.
@@ -181,6 +201,28 @@ class ChatReader:
         if isinstance(error, not_taken) and not self._has_answered:
             raise ModelError(f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault") from None
         return Reading(None, reason=f"failed: {line}")
+
+
+def prompts_of(question: Question) -> tuple[str, str]:
+    """Write what is sent beside a picture: to a server that takes a schema, and to one that takes none."""
+    wording = ASKED_OPENLY if question.is_open else ASKED
+    options = "; ".join(question.options.values())
+    with_form, alone = (
+        (wording + form).format(question=question.text, options=options) for form in (AS_JSON, "")
+    )  # fmt: skip
+    return with_form, alone
+
+
+def unknown_prompts(card: Mapping[str, Any], question: Question, hashes: Collection[str]) -> set[str]:
+    """Find the hashes of prompts that a reader with this card does not send when it is asked this question.
+
+    None of a reader whose wording is another version's, or that sends no prompt that is known here.
+    """
+    settings = card.get("settings", {})
+    template = "open_prompt_sha256" if question.is_open else "prompt_sha256"
+    if card.get("family") != FAMILY or settings.get(template) != TEMPLATES[template]:
+        return set()
+    return {*hashes} - {hashlib.sha256(prompt.encode()).hexdigest() for prompt in prompts_of(question)}
 
 
 def _reading_of(answer: Any, question: Question) -> Reading:
@@ -282,14 +324,13 @@ def load(
         "server": server_of(str(client.base_url)),
         "temperature": temperature,
         "max_tokens": MOST_TOKENS,
-        "prompt_sha256": hashlib.sha256((ASKED + AS_JSON).encode()).hexdigest(),
-        "open_prompt_sha256": hashlib.sha256((ASKED_OPENLY + AS_JSON).encode()).hexdigest(),
+        **TEMPLATES,
     }
     arguments = {"model": source, "max_tokens": MOST_TOKENS}
     if temperature is not None:
         arguments["temperature"] = temperature
     card = Card(
-        kind="reader", name=name or source, family="openai-chat/1", settings=settings,
+        kind="reader", name=name or source, family=FAMILY, settings=settings,
         notes={"price_per_image": price, "cannot": "a server may change what stands behind a model's name"},
     )  # fmt: skip
     return ChatReader(

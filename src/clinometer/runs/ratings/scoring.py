@@ -57,14 +57,6 @@ def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
-def rescore(run: Run, rated: Rated) -> pd.DataFrame:
-    """Compute the rows of people's ratings anew, and write them beside the others of the run's scores."""
-    others = run.scores[~run.scores.metric.isin((HUMAN, SIMULATED))].reset_index(drop=True)
-    scores = with_ratings(run, rated, others)
-    run.write_scores(scores, run.curves)
-    return scores
-
-
 def pooled(run: Run) -> str:
     """Say of scores of an earlier version that they count simulated raters among people; empty of others."""
     if not has_ratings(run) or not ratings_of(run).simulated.any():

@@ -21,9 +21,10 @@ from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run
-from clinometer.runs.ratings import add_ratings, remove_ratings, rescore
+from clinometer.runs.ratings import add_ratings, remove_ratings
 from clinometer.runs.ratings.sampling import DrawnItem, draw_items
 from clinometer.studies import rated_of
+from clinometer.studies.reading import rescore
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, clock, now
 
