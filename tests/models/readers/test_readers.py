@@ -1,6 +1,7 @@
 """Readers of pictures: what holds of all, and of each against slow code of its own."""
 
 import base64
+import hashlib
 import io
 import json
 import threading
@@ -232,6 +233,10 @@ def ask(behaviour, pictures=PICTURES[:1], **options):
         return reader.read(pictures, GENDER), server.asked
 
 
+def prompt_hash(asked):
+    return hashlib.sha256(asked["messages"][0]["content"][0]["text"].encode()).hexdigest()
+
+
 @pytest.fixture(autouse=True)
 def _no_key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-tests")
@@ -290,6 +295,8 @@ def test_a_server_without_schemas_is_asked_in_words_from_then_on():
     readings, asked = ask(behaviour, PICTURES[:3], concurrency=1)
     assert [reading.answer for reading in readings] == ["man"] * 3
     assert ["response_format" in each for each in asked] == [True, False, False, False]
+    assert [reading.prompt_sha256 for reading in readings] == [prompt_hash(each) for each in asked[1:]]
+    assert prompt_hash(asked[0]) != prompt_hash(asked[1])
 
 
 @pytest.mark.parametrize(
@@ -301,9 +308,10 @@ def test_a_server_without_schemas_is_asked_in_words_from_then_on():
     ],
 )
 def test_a_refusal_is_no_answer_and_says_so(answer):
-    (reading,), _ = ask(lambda number, asked: answer)
+    (reading,), (asked,) = ask(lambda number, asked: answer)
     assert reading.answer is None
     assert reading.reason.startswith("refused: ")
+    assert reading.prompt_sha256 == prompt_hash(asked)
 
 
 PAGE = (200, b"<html>gateway</html>", {"Content-Type": "text/html"})
