@@ -540,6 +540,10 @@ def test_an_open_question_is_asked_of_a_run_and_held_against_its_concepts(place,
     (place / "readings/talk/clusters.parquet").unlink()
     with pytest.raises(RunCorruptError, match=r"missing: readings/talk/clusters\.parquet"):
         verify_run(place)
+    (tmp_path / "far.yaml").write_text("name: far\nkind: open\ntext: X\ncounterfactuals: {concept 0.20: [astronaut]}")
+    with pytest.raises(InvalidInputError, match="question far, counterfactuals: no picture of the concept 'astronaut'"):
+        cm.read_run(place, reader=talk, question=tmp_path / "far.yaml")
+    assert talk.asked == asked
     with pytest.raises(
         InvalidInputError, match="question: found 'gender', expected an open question that talk was asked"
     ):

@@ -43,6 +43,7 @@ from clinometer.runs.record import card_record
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.studies import study_of
 from clinometer.studies.fit import misfits
+from clinometer.studies.reading import require_counterfactuals
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
 from clinometer.suites.question import QuestionSpec, load_question, question_names
@@ -127,6 +128,8 @@ def questions_of(
     ------
     SuiteError
         There is no such question; or the suite asks nothing of readers, and has no groups of which to ask.
+    InvalidInputError
+        A counterfactual names a concept that the suite does not have.
     """
     own = {spec.name: spec for spec in suite.questions()}
     names = [named_ones] if isinstance(named_ones, str | Path) else list(named_ones)
@@ -136,6 +139,9 @@ def questions_of(
             f"suite {suite.name}: it asks readers nothing, and has no groups of people to ask of; add 'readings: "
             f"[{', '.join(question_names())}]' to it, or give clinometer read RUN --question {question_names()[0]}"
         )
+    concepts = {spec.concept for spec in suite.every_prompt_spec() if spec.role == "target" and spec.concept}
+    for question in asked if readers else ():
+        require_counterfactuals(question, concepts)
     return asked if readers else ()
 
 

@@ -70,7 +70,7 @@ def _opened_rows(run: Run, reader: str, table: pd.DataFrame) -> Iterator[Score]:
     """Make the rows of a reader's open questions, whose answers are put together as the run keeps it."""
     kept = run.answers.clusters(run.readers.cards[reader])
     targets = table[table.role == "target"]
-    categories = targets.drop_duplicates("concept").set_index("concept").category.fillna("").to_dict()
+    categories = dict(zip(targets["concept"].astype(str), targets["category"].fillna("").astype(str), strict=True))
     for question, spec in run.readers.questions(reader).items():
         if spec.kind == "open":
             own = targets[targets.question == question].reset_index(drop=True)
@@ -119,11 +119,6 @@ def distribute(
     ----------
     table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
     clusters : what is put together; an answer that is in none stands by itself.
-
-    Raises
-    ------
-    InvalidInputError
-        A counterfactual names a concept that no picture has.
     """
     put = clusters or clusters_of(table["answer"], None, 1.0)
     plain = table["answer"].map(_plain)
@@ -137,7 +132,6 @@ def distribute(
     once = table[of_concept & ~repeats]
     without = once["concept"][plain[once.index] == ""].value_counts()
     associations = {}
-    require_counterfactuals(spec, table["concept"].dropna())
     for initial, others in spec.counterfactuals.items():
         for other in others:
             sets = [
