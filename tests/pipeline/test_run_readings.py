@@ -471,7 +471,16 @@ def test_old_runs_open_and_have_no_rows_of_readers(place):
 def test_the_part_files_hold_what_the_page_says(place):
     cm.read_run(place, reader=Glance())
     table = pq.read_table(parts(place)[0])
-    assert table.column_names == ["id", "sha256", "question", "answer", "probabilities", "words", "reason"]
+    assert table.column_names == [
+        "id",
+        "sha256",
+        "question",
+        "answer",
+        "probabilities",
+        "words",
+        "reason",
+        "prompt_sha256",
+    ]
     assert json.loads(table.schema.metadata[b"card"])["name"] == "glance"
     assert table.schema.metadata[b"reader"].decode() == Glance().card.fingerprint
 
