@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from clinometer.metrics.reading import OpenAnswers
     from clinometer.pipeline.reading import FolderReadings
 
 
@@ -415,7 +414,7 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
     return tables
 
 
-def print_open_answers(title: str, told: OpenAnswers) -> None:
+def print_open_answers(title: str, told: Any) -> None:
     """What is answered of each concept in free words, how much that tells of the concept, and counterfactuals."""
     from clinometer.report.wording import bare_probability
 
