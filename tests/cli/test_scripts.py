@@ -191,7 +191,7 @@ def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_
     (tmp_path / "pyproject.toml").write_text(
         "[tool.clinometer]\nquiet = true\n[tool.clinometer.gate]\nmetric = 'mcas'\nwithin = 9\nat-most = 3\n"
         "[tool.clinometer.audit]\nencoder = ['a', 'b']\nseed = 3\nguidance = [1, 2.5]\nreport = false\n"
-        "[tool.clinometer.ratings.new]\nimages = 4\n"
+        "base-url = 'https://gateway.example/sk-0123456789abcdef/v1'\n[tool.clinometer.ratings.new]\nimages = 4\n"
     )
     monkeypatch.setenv("CLINOMETER_GATE_AT_MOST", "2")
     held = document(cli, "config")
@@ -200,10 +200,12 @@ def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_
     assert told["gate", "--within"] == (9.0, f"{place}gate.within")
     assert told["gate", "--at-most"] == (2.0, "CLINOMETER_GATE_AT_MOST")
     assert told["gate", "--quiet"] == (True, f"{place}quiet")
+    assert told["ratings list", "--quiet"] == (True, f"{place}quiet")
     assert told["audit", "--encoder"] == ("a, b", f"{place}audit.encoder")
     assert told["audit", "--seed"] == ("3", f"{place}audit.seed")
     assert told["audit", "--guidance"] == ("1, 2.5", f"{place}audit.guidance")
     assert told["audit", "--report"] == (False, f"{place}audit.report")
+    assert told["audit", "--base-url"] == ("https://gateway.example/…/v1", f"{place}audit.base-url")
     assert told["ratings new", "--images"] == (4, f"{place}ratings.new.images")
     cli("config", "gate", "--within", "4")
     assert re.search(r"gate +--within +4\.0 +command line", cli.printed)

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
+from clinometer._secrets import masked_address
 from clinometer.cli.tables import COMMON_OPTIONS, Console, plain_text, tell
 from clinometer.errors import InvalidInputError
 
@@ -93,14 +94,14 @@ def _values(content: Mapping[str, Any], group: Any, place: str) -> dict[str, Any
             raise InvalidInputError(f"{place}{name}: there is no such command; {hint}")
         if not isinstance(held, dict):
             raise InvalidInputError(f"{place}{name}: found {quoted(held)}, expected a table: [{name}] and its options")
-        if hasattr(command, "commands"):
-            values[name] = _values(held, command, f"{place}{name}.")
-        else:
-            values[name] = dict(_options(held, command, f"{place}{name}."))
     shared = {name: held for name, held in content.items() if name not in group.commands}
     for name, command in group.commands.items():
+        own = content.get(name, {})
+        if hasattr(command, "commands"):
+            values[name] = _values(shared | own, command, f"{place}{name}.")
+            continue
         taken = {key: held for key, held in shared.items() if key.replace("-", "_") in _names(command).values()}
-        values[name] = dict(_options(taken, command, place)) | values.get(name, {})
+        values[name] = dict(_options(taken, command, place)) | dict(_options(own, command, f"{place}{name}."))
     return values
 
 
@@ -193,7 +194,7 @@ def config(
     where = (
         f"Defaults are read from {defaults.file}."
         if defaults.file
-        else (f"There is no {OWN_FILE} here, and no [tool.clinometer] in a {PROJECT_FILE}.")
+        else f"There is no {OWN_FILE} here, and no [tool.clinometer] in a {PROJECT_FILE}."
     )
     console.print(plain_text(where))
     tell("tables", of="config", tables={"options": rows}, remarks=[where])
@@ -218,6 +219,8 @@ def _told(root: Any, names: list[str], command: Any, words: list[str], defaults:
             if option.param_type_name != "option" or option.is_eager:
                 continue
             source, value = _source(context, option), context.params.get(option.name)
+            if isinstance(value, str) and option.name.endswith("_url"):
+                value = masked_address(value, keys_in_path=True)
             detail = {"file": defaults.key(context, option), "environment": _variable(context, option)}.get(source)
             yield {
                 "command": " ".join(names),
