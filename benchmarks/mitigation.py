@@ -32,8 +32,15 @@ LEARNED = ("firefighter", "mechanic", "teacher", "cook")
 HELD_OUT = ("construction worker", "pilot", "singer", "health worker")
 SEED = 500_000
 GUIDED = ("unconditional",)
-METHODS = ("before", "prompt", "balanced", "projection", "steering", "lora", "before, guidance 3", "unconditional")
-WISHES: dict[str, dict[str, Any]] = {"steering": {"images": 1}, "unconditional": {"images": 6}}
+METHODS = (
+    "before", "prompt", "balanced", "projection", "steering", "steering, strength 4", "lora", "before, guidance 3",
+    "unconditional",
+)  # fmt: skip
+WISHES: dict[str, dict[str, Any]] = {
+    "steering": {"images": 1},
+    "steering, strength 4": {"images": 1, "strength": 4.0},
+    "unconditional": {"images": 6},
+}
 
 
 def prompts() -> tuple[dict[str, str], list[str]]:
@@ -55,7 +62,15 @@ def generator_of(method: str, folder: Path, lora: str | None) -> tuple[Any, floa
     elif not place.exists():
         learned = [target.name for target in load_suite("reference").targets][::2]
         concepts = list(LEARNED) if method in GUIDED else learned
-        mitigate("reference", method, place, concepts=concepts, options=guidance, say=print, **WISHES.get(method, {}))
+        mitigate(
+            "reference",
+            method.partition(",")[0],
+            place,
+            concepts=concepts,
+            options=guidance,
+            say=print,
+            **WISHES.get(method, {}),
+        )
     seconds = time.process_time() - began
     if method == "lora":
         return load_generator("reference", lora=str(place)), seconds

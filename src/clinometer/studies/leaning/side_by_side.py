@@ -181,7 +181,8 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
         ),
         (),
         "Over all concepts, paired by noise. Kept: two one-sided tests keep the change within the limit; of images "
-        "that may not change, none did, or the interval ends below the limit. Disturbed: the interval lies beyond it. "
+        "that may not change, none did, or the interval ends below the limit. Disturbed: less, and the interval lies "
+        "beyond the limit. Risen: more. "
         "Other axes, such as skin tone, are compared by a suite with axes.",
     )  # fmt: skip
     return [concepts, disturbed]
