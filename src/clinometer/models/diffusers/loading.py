@@ -364,7 +364,7 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
         raise ModelError(
             f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
         ) from error
-    card = {
+    card: dict[str, Any] = {
         "name": source.name,
         "revision": source.revision,
         "weights_sha256": hash_files([file], file.parent),
