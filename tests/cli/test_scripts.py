@@ -113,7 +113,7 @@ def test_the_other_commands_have_a_document_each(cli, runs, tmp_path):
         ("files", ("report", first)),
         ("files", ("card", first, "--out", "card.md")),
         ("files", ("card", first)),
-        ("files", ("export", first, "paper")),
+        ("files", ("export", first, "paper", "--board", "none")),
         ("files", ("export", first, "evidence", "--evidence", "--policy", runs / "gate.yaml")),
         ("run", ("import", "--counts", runs / "counts.csv", "--out", "counts", "--no-report")),
         ("tables", ("test", "weat/6", "--encoder", runs / "vectors.vec")),

@@ -34,7 +34,7 @@ def exported(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     model, suite, encoder = AUDITS[request.param]
     run = quick.audit(model, suite, place / "run", encoder=encoder)
-    return run, place / "paper", cm.export(run, place / "paper")
+    return run, place / "paper", cm.export(run, place / "paper", board=None)
 
 
 def test_every_file_that_is_named_is_there(exported):
@@ -45,7 +45,7 @@ def test_every_file_that_is_named_is_there(exported):
 @pytest.mark.parametrize("exported", ["axes", *thorough(set(AUDITS) - {"axes"})], indirect=True)
 def test_the_same_run_gives_the_same_bytes(exported, tmp_path):
     run, folder, names = exported
-    assert cm.export(run.url, tmp_path) == names
+    assert cm.export(run.url, tmp_path, board=None) == names
     assert {name: (tmp_path / name).read_bytes() for name in names} == {
         name: (folder / name).read_bytes() for name in names
     }
@@ -139,7 +139,7 @@ def test_dir_shows_what_there_is():
 def test_counts_without_images_have_tables_and_a_method_of_their_own(tmp_path):
     (tmp_path / "counts.csv").write_text("concept,group,n\ndoctor,man,74\ndoctor,woman,26\n")
     run = cm.import_counts(tmp_path / "counts.csv", tmp_path / "run")
-    assert "tables/share.tex" in cm.export(run, tmp_path / "paper")
+    assert "tables/share.tex" in cm.export(run, tmp_path / "paper", board=None)
     said = (tmp_path / "paper" / "methods.md").read_text("utf-8")
     assert "No image was seen." in said
     assert "images were drawn" not in said

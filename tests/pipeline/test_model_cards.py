@@ -333,7 +333,7 @@ def test_the_command_line_prints_or_writes(tmp_path):
 
 def test_a_study_of_another_shape_needs_no_limits():
     run = card_input(cm.open_run(RUNS / "leaning"))
-    page = replace(run.page, sections=tuple(section for section in run.page.sections if section.id != "method"))
+    page = replace(run.page, sections=tuple(section for section in run.page.sections if section.id != "method-limits"))
     text = section_of([replace(run, page=page)], rows=5, version="1")
     assert "Nobody’s gender" not in text
     assert "#### How to measure it again" in text

@@ -51,7 +51,7 @@ CUT = """
 """
 
 CLOSED = """
-() => [...document.querySelectorAll("details:not(.concept)")].filter((details) =>
+() => [...document.querySelectorAll("details:not(.concept, .fold)")].filter((details) =>
   !details.lastElementChild.checkVisibility()).map((details) => details.textContent.trim().slice(0, 40))
 """
 

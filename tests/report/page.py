@@ -39,6 +39,11 @@ class Element:
     def text(self) -> str:
         return " ".join("".join(self.pieces).split())
 
+    def within(self, identifier: str) -> bool:
+        return self.parent is not None and (
+            self.parent.attributes.get("id") == identifier or self.parent.within(identifier)
+        )
+
     def inside(self, tag: str) -> bool:
         return self.parent is not None and (self.parent.tag == tag or self.parent.inside(tag))
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pypdfium2
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.hostile import HOSTILE, hostile_html
@@ -46,6 +47,15 @@ def open_page(browser: Browser, place: Path):
     assert complaints == []
 
 
+OPEN_ALL = "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
+
+
+def first_closed(page: Page) -> Locator:
+    """The first concept whose pictures are not seen, by its place, so that it stays the same when it is opened."""
+    is_open = [each.get_attribute("open") is not None for each in page.locator("details.concept").all()]
+    return page.locator("details.concept").nth(is_open.index(False))
+
+
 def widths(page: Page) -> tuple[int, int]:
     return tuple(page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]"))
 
@@ -83,6 +93,7 @@ def test_figures_change_with_the_colour_scheme(open_page):
 
 def test_text_in_figures_stays_readable_on_a_phone(open_page):
     page = open_page(viewport=PHONE)
+    page.evaluate(OPEN_ALL)
     sizes = page.evaluate("""() => [...document.querySelectorAll("figure.plot svg")].map((svg) => {
         const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
         return [...svg.querySelectorAll("text")].map((t) => scale * parseFloat(getComputedStyle(t).fontSize));
@@ -210,6 +221,7 @@ def test_no_rule_of_accessibility_is_broken(open_page):
     from axe_playwright_python.sync_playwright import Axe
 
     page = open_page()
+    page.evaluate(OPEN_ALL)
     page.locator(".plot.dial .mark").first.focus()
     found = Axe().run(page, context=".masthead, #categories, #stages, #table .tools, .tip")
     assert [(violation["id"], violation["nodes"]) for violation in found.response["violations"]] == []
@@ -228,14 +240,14 @@ def test_rows_far_below_are_laid_out_when_they_come_near(open_page):
 
 def test_the_gallery_opens_by_keyboard_and_shows_its_pictures(open_page):
     page = open_page()
-    first = page.locator("details.concept").first
+    first = first_closed(page)
     assert not first.locator("img").first.is_visible()
     first.locator("summary").focus()
     page.keyboard.press("Enter")
     first.locator("img").first.wait_for(state="visible")
     assert first.locator("img").first.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 64
     assert first.locator("svg.tile").first.bounding_box()["width"] > 30
-    page.get_by_role("button", name="Open all").click()
+    page.get_by_role("button", name="Open all", exact=True).click()
     assert page.locator("#gallery details:not([open])").count() == 0
     page.get_by_role("button", name="Close all").click()
     assert page.locator("#gallery details[open]").count() == 0
@@ -251,8 +263,9 @@ def test_the_keyboard_gets_past_the_contents(open_page):
 
 def test_without_script_everything_can_still_be_read(open_page):
     page = open_page(java_script_enabled=False)
-    page.locator("details.concept summary").first.click()
-    assert page.locator("details.concept").first.locator("img").first.is_visible()
+    first = first_closed(page)
+    first.locator("summary").click()
+    assert first.locator("img").first.is_visible()
 
 
 def test_it_prints(open_page):
@@ -266,8 +279,9 @@ def test_it_prints(open_page):
 
 
 @pytest.mark.parametrize("given", [report_input, t2iat_input], ids=["leaning", "t2iat"])
-def test_paper_cuts_no_column_and_leaves_no_table_closed(open_page, tmp_path, given):
+def test_paper_cuts_no_column_and_leaves_no_table_of_an_open_section_closed(open_page, tmp_path, given):
     page = open_page(path=write_html(given(), tmp_path / "report.html"), viewport=PAPER)
+    page.evaluate("document.querySelectorAll('.fold').forEach((fold) => { fold.open = true; })")
     assert page.evaluate(CLOSED) != []
     page.emulate_media(media="print")
     assert page.evaluate(CUT) == []
@@ -278,6 +292,7 @@ def test_paper_cuts_no_column_and_leaves_no_table_closed(open_page, tmp_path, gi
 
 def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
     page = open_page(viewport=PAPER)
+    page.get_by_role("button", name="Close all").click()
     page.locator("details.concept summary").first.click()
     page.emulate_media(media="print")
     assert page.locator("#gallery .album:visible").count() == 1
@@ -289,6 +304,29 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
     page.emulate_media(media="print")
     assert page.locator("#gallery .album:visible").count() == 0
     assert page.get_by_role("heading", name="Images that are missing").is_visible()
+
+
+@pytest.mark.parametrize("given", [report_input, t2iat_input], ids=["leaning", "t2iat"])
+def test_paper_has_pictures_and_limits_on_its_first_four_pages(open_page, tmp_path, given):
+    page = open_page(path=write_html(given(), tmp_path / "report.html"))
+    assert page.locator("#gallery details.concept[open]").count() > 0
+    for paper in ("A4", "Letter"):
+        pages = pypdfium2.PdfDocument(page.pdf(format=paper))
+        front = [pages[n].get_textpage().get_text_range() for n in range(4)]
+        assert any("The pictures" in text for text in front), paper
+        last = page.locator("#limits li strong").last.inner_text().rstrip(".")
+        assert last in " ".join(" ".join(front).split()), paper
+
+
+def test_the_row_of_chapters_is_one_line_and_leads_to_what_is_folded(open_page):
+    page = open_page(viewport={"width": 390, "height": 844})
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        tops = page.evaluate("[...document.querySelectorAll('.contents a')].map((a) => a.getBoundingClientRect().top)")
+        assert len(set(tops)) == 1 < len(tops) <= 8
+    assert not page.locator("#categories-heading").is_visible()
+    page.locator("#verdicts a[href='#categories']").click()
+    page.locator("#categories svg").first.wait_for(state="visible")
 
 
 IN_A_BROWSER = ("closes", "long")

@@ -20,18 +20,25 @@ LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster")
 
 def test_the_sections_come_in_order(page: Page):
     ids = [e.attributes["id"] for e in page.find("section") if e.parent and e.parent.tag == "main"]
-    assert ids == [
-        "verdicts",
-        "categories",
-        "stages",
-        "internal",
-        "plane",
-        "planted",
-        "other-audits",
-        "gallery",
-        "table",
-        "method",
-    ]
+    assert ids == ["found", "pictures", "sure", "basis", "limits", "numbers"]
+    parts = {
+        chapter: [
+            e.attributes["id"]
+            for e in page.find("section")
+            if e.attributes.get("class") == "part" and e.within(chapter)
+        ]
+        for chapter in ids
+    }
+    assert parts == {
+        "found": ["verdicts", "categories", "stages", "internal", "plane"],
+        "pictures": ["gallery"],
+        "sure": ["certainty", "planted"],
+        "basis": ["method"],
+        "limits": ["method-limits"],
+        "numbers": ["table", "other-audits"],
+    }
+    folded = [e.attributes["id"] for e in page.find("section", class_="part") if e.inside("details")]
+    assert folded == [part for of in parts.values() for part in of[1:]]
     assert [e.attributes["href"] for e in page.find("a") if e.inside("nav")] == [f"#{i}" for i in ids]
 
 
@@ -231,7 +238,7 @@ def test_how_it_was_measured_is_told(page: Page, words: str):
     ["The encoder is part of the measurement", "Word lists", "gender is read off", "drawing convention"],
 )
 def test_the_limits_are_told(page: Page, limit: str):
-    assert limit in page.by_id("method").text
+    assert limit in page.by_id("limits").text
 
 
 def test_the_page_is_written(tmp_path):

@@ -197,7 +197,7 @@ def test_it_says_what_the_report_says(run):
     assert len(limits) > 5
     for lead, rest in limits:
         assert f"{lead} {rest}" in plain
-        assert lead in page.by_id("method").text
+        assert lead in page.by_id("limits").text
     assert "clinometer 1.2.3" in plain
 
 

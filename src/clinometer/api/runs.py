@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from clinometer.errors import InvalidInputError
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
@@ -17,6 +17,7 @@ from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
+from clinometer.pipeline.board import Paper
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
@@ -457,19 +458,23 @@ def export(
     baseline: str | os.PathLike[str] | store.Run | None = None,
     dataset: bool = False,
     license: str = "",
+    board: Paper | None = "a4",
 ) -> list[str]:
-    """Write what of a run goes into a paper, what an auditor signs, or its images as a data set.
+    """Write what of a run goes into a paper and before a board, what an auditor signs, or its images as a data set.
 
     Parameters
     ----------
     run : a scored run, as a path or opened.
     out : a folder. For a paper it gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts,
-        and every metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``.
+        and every metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``; for a board
+        ``board.html``, two pages, and ``board.pdf``, printed by Chromium (the variable ``CHROMIUM``, or on the PATH) or
+        by WeasyPrint (the extra ``pdf``), and left out where neither is there.
     evidence : in place of these, a dated record: ``assessment-results.json`` (OSCAL Assessment Results of NIST) and
         ``clauses.csv``, which clauses of which rules it may serve as evidence for, and by what.
     policy, baseline : what the run is held to for the record, as in :func:`gate`; each rule becomes a finding.
     dataset : in place of these, the images as a data set of the Hugging Face Hub, with its card and ``croissant.json``
         (Croissant 1.1); ``license`` is what it is published under, by its SPDX identifier.
+    board : the paper of the two pages, ``"a4"`` or ``"letter"``; None leaves them out.
 
     Returns
     -------
@@ -491,7 +496,9 @@ def export(
     if not evidence:
         if policy is not None or baseline is not None:
             raise InvalidInputError("a policy becomes part of evidence alone; ask for evidence, or leave it out")
-        return export_run(opened, out)
+        if board not in (None, *get_args(Paper)):
+            raise InvalidInputError(f"found {board!r}, expected {', '.join(get_args(Paper))} or none", field="board")
+        return export_run(opened, out, board)
     judged = None if policy is None else gate(opened, policy, baseline=baseline)
     return write_evidence(opened, out, judged)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -33,6 +33,9 @@ from clinometer.cli.tables import (
 )
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import RESAMPLES
+
+if TYPE_CHECKING:
+    from clinometer.pipeline.board import Paper
 
 
 def score(
@@ -435,11 +438,17 @@ def export(
         ),
     ] = False,
     license: Annotated[str, typer.Option(help="Of a data set: its licence, by its SPDX identifier.")] = "",
+    board: Annotated[
+        str, typer.Option(metavar="PAPER", help="Paper of the two pages for a board: a4, letter, or none for no pages.")
+    ] = "a4",
 ) -> None:
-    """Write a run's figures (SVG, PDF), tables (CSV, LaTeX), methods and BibTeX, ready for a paper."""
+    """Write a run's figures, tables, methods and BibTeX for a paper, and two pages for a board."""
     from clinometer import api
 
-    names = api.export(run, out, evidence=evidence, policy=policy, baseline=baseline, dataset=dataset, license=license)
+    paper = None if board == "none" else cast("Paper", board)
+    names = api.export(
+        run, out, evidence=evidence, policy=policy, baseline=baseline, dataset=dataset, license=license, board=paper
+    )
     if dataset:
         echo(f"A data set of {len(names)} files. See what its card says before you publish it.")
     elif evidence:
@@ -447,6 +456,13 @@ def export(
     else:
         figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
         echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")
+        if "board.pdf" in names:
+            echo("Two pages for a board: board.pdf, printed from board.html.")
+        elif "board.html" in names:
+            echo(
+                "Two pages for a board: board.html. Print it from a browser; with Chromium or "
+                "clinometer[pdf] there is a board.pdf."
+            )
     Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")
     tell("files", of="export", place=out, files=names)
 

@@ -15,9 +15,10 @@ import pandas as pd
 
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.board import Paper, board_files
 from clinometer.report import wording
 from clinometer.report.figures import Figure, painted, pdf_file, svg_file
-from clinometer.report.html import asset, environment
+from clinometer.report.html import environment, light_inks
 from clinometer.report.inputs import report_input
 from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Scores
@@ -44,12 +45,13 @@ _LATEX: Final = str.maketrans({
 """What LaTeX reads otherwise, or what its older engines have no letter for."""
 
 
-def export_run(run: Run, out: str | os.PathLike[str]) -> list[str]:
-    """Write figures, tables, methods and references of a scored run into a folder; return the files' names.
+def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4") -> list[str]:
+    """Write figures, tables, methods, references and two pages for a board into a folder; return the files' names.
 
     ``figures/`` holds each figure of the report as SVG and as PDF, ``tables/`` the verdicts and every metric as CSV and
     as LaTeX (booktabs), ``methods.md`` and ``methods.tex`` a description of what was done with the run's own settings,
-    and ``references.bib`` what these cite. The same run gives the same bytes.
+    and ``references.bib`` what these cite. ``board.html`` is two pages on the paper ``board``, and ``board.pdf`` these
+    printed, where Chromium or WeasyPrint is there. The same run gives the same bytes.
 
     Raises
     ------
@@ -65,7 +67,12 @@ def export_run(run: Run, out: str | os.PathLike[str]) -> list[str]:
     report = report_input(run)
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report)
-    written: list[tuple[str, str | bytes]] = [*_figures(view, page), *_tables(view, page), *_methods(view, page)]
+    written: list[tuple[str, str | bytes]] = [
+        *_figures(view, page),
+        *_tables(view, page),
+        *_methods(view, page),
+        *(board_files(run, view, page, board) if board else ()),
+    ]
     for name, content in written:
         place.write_bytes(name, content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
     return [name for name, _ in written]
@@ -100,7 +107,7 @@ class Figures:
     def _drawn(self, name: str) -> Canvas:
         section, own = self._names[name]
         figure = next(figure for figure in _figures_in(section.build(self._view)) if figure.name == own)
-        drawn = painted(figure, _colours())
+        drawn = painted(figure, light_inks())
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         if shell is not None and type(drawn) not in shell.display_formatter.formatters["image/png"].type_printers:
             from IPython.core.pylabtools import select_figure_formats
@@ -121,18 +128,12 @@ class Figures:
         return f"Figures({', '.join(dir(self))})"
 
 
-def _colours() -> dict[str, str]:
-    """Return the colours of the page in light, by the names of inks."""
-    found = re.findall(r"--([a-z]+): (#[0-9a-f]{6});", asset("style.css").partition("}")[0])
-    return dict(found) | {"paper": "#ffffff"}
-
-
 def _figures(view: View, page: Page) -> Iterator[tuple[str, bytes]]:
-    colours = _colours()
+    inks = light_inks()
     found = {figure.name: figure for section in page.sections for figure in _figures_in(section.build(view))}
     for name, figure in found.items():
-        yield f"figures/{name}.svg", svg_file(figure, colours)
-        yield f"figures/{name}.pdf", pdf_file(figure, colours)
+        yield f"figures/{name}.svg", svg_file(figure, inks)
+        yield f"figures/{name}.pdf", pdf_file(figure, inks)
 
 
 def _figures_in(value: Any) -> Iterator[Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
@@ -16,8 +17,11 @@ from markupsafe import Markup, escape
 from clinometer._secrets import masked
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import Page
+from clinometer.report.page import CHAPTERS, Page
 from clinometer.report.rows import Row
+
+ON_TWO_PAGES: Final = 24
+"""Verdicts that leave room for pictures and limits on the first four pages on paper; more are printed after them."""
 
 
 def render_page(report: ReportInput, page: Page) -> str:
@@ -27,12 +31,15 @@ def render_page(report: ReportInput, page: Page) -> str:
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
     view = page.view.of(report)
-    sections = [(section, section.build(view)) for section in page.sections]
+    masthead, *others = ((section, values) for section in page.sections if (values := section.build(view)) is not None)
+    chapters = {name: [(section, values) for section, values in others if section.chapter == name] for name in CHAPTERS}
     style, script = asset("style.css"), asset("page.js") + asset("script.js")
     template = environment(page.package).get_template("base.html")
     return template.render(
         view=view,
-        sections=[(section, values) for section, values in sections if values is not None],
+        masthead=masthead,
+        chapters=[(name, *CHAPTERS[name], sections) for name, sections in chapters.items() if sections],
+        is_long=sum(len(judged.rows) for judged in page.verdicts(view)) > ON_TWO_PAGES,
         title=report.title,
         style=Markup(style),
         script=Markup(script),
@@ -82,6 +89,11 @@ def notebook_html(
 def asset(name: str) -> str:
     """Read a file of the templates' folder."""
     return (resources.files("clinometer.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def light_inks() -> dict[str, str]:
+    """Look up the colour of each ink of the light page, on white paper, as ``#rrggbb``."""
+    return dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", asset("style.css").partition("}")[0])) | {"paper": "#ffffff"}
 
 
 def policy(style: str, script: str) -> str:

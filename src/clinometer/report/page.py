@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
     from clinometer.suites import Suite
 
+CHAPTERS: Final = {
+    "found": ("Findings", "What was found"),
+    "pictures": ("Pictures", "See for yourself"),
+    "sure": ("How sure", "How sure it is"),
+    "basis": ("Basis", "What it rests on"),
+    "limits": ("Limits", "What it does not say"),
+    "numbers": ("Numbers", "The numbers"),
+}
+"""What a reader asks, in this order: its name in the contents, which one line of a phone takes, and its heading."""
+
 NO_VERDICT: Final = "there is no verdict"
 SHOWN: Final = 8
 """Rows of a summary that is ranked: half of them from either end."""
@@ -83,18 +93,22 @@ class PairView(View, ABC):
 class Section:
     """A section of the page. Its template reads the view, as ``view``, and what ``build`` makes of it, as ``s``.
 
+    The first section of a chapter is open, the others are folded.
+
     Attributes
     ----------
     id : its anchor.
-    label : its name in the contents; empty for the masthead, which comes before them.
-    build : what it says besides rows; None leaves it out of the page and of its contents.
+    label : what stands on it while it is folded; empty for the masthead, which comes before all chapters.
+    build : what it says besides rows; None leaves it out of the page.
     template : its template, without ``.html``: of the study, or one of those that all studies share.
+    chapter : the question that it answers, of ``CHAPTERS``.
     """
 
     id: str
     label: str
     build: Callable[[Any], dict[str, Any] | None]
     template: str
+    chapter: str = "found"
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,7 @@ class Verdicts:
     rows : everything that was judged, in the order of the suite.
     label : the label of a side.
     over : what the judged interval is over, images or ``"stimuli"``.
+    drawn : what more of would decide.
     digits, scale, suffix : how numbers are written.
     name, short_name : what a row is about, on the page and in a terminal.
     said : a row's verdict in words.
@@ -143,6 +158,7 @@ class Verdicts:
     rows: Sequence[Row]
     label: Label = str
     over: str = "images"
+    drawn: str = "images"
     digits: int = 2
     scale: float = 1.0
     suffix: str = ""
@@ -284,11 +300,13 @@ class Page:
     ----------
     view : the input of a report → the view that its sections read.
     package : the package whose folder ``templates`` holds those of the sections.
-    sections : in the order of the page; the first is the masthead, and one has the id ``verdicts``.
+    sections : in the order of the page; the first is the masthead, and one has the id ``verdicts``. See
+        :func:`clinometer.report.sections.page_sections`.
     finding : the view → the finding in one sentence.
     strongest : the view → the strongest of it with its numbers; empty where nothing stands out.
     verdicts : the view → what it judges, a list for each quantity.
     summarise : the view → a few lines, where these are not the first quantity's.
+    meaning : the view → what a side that is named means, in one sentence.
     """
 
     view: type[View]
@@ -298,6 +316,7 @@ class Page:
     strongest: Callable[[Any], str]
     verdicts: Callable[[Any], Sequence[Verdicts]]
     summarise: Callable[[Any], Summary] | None = None
+    meaning: Callable[[Any], str] = field(default=lambda view: "")
 
     def told(self, view: View) -> Told:
         """Gather what its first screen and its verdicts say."""

@@ -3,15 +3,111 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.figures import Figure
-from clinometer.report.page import PairView, View
+from clinometer.report.page import CHAPTERS, PairView, Section, Verdicts, View
+from clinometer.report.readers import readers
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
-from clinometer.report.wording import decided, not_measured, reason_words, verdict_words, withheld
+from clinometer.report.wording import decided, leans, not_measured, reason_words, verdict_words, withheld
+
+
+def page_sections(
+    lead: Callable[[Any], dict[str, Any]],
+    verdicts: Callable[[Any], Sequence[Verdicts]],
+    own: Iterable[Section],
+    *,
+    method: Callable[[Any], dict[str, Any]] | None = None,
+    template: str = "method",
+) -> tuple[Section, ...]:
+    """Put the sections of a study and those that every study has in the order of what a reader asks.
+
+    Parameters
+    ----------
+    lead : the view → what the masthead says.
+    verdicts : the view → what is judged.
+    own : the sections of the study; of a chapter they come before those of all studies, except that how sure it is
+        begins with what a verdict takes.
+    method : what the study says of its method, where this is not :func:`measured_how`.
+    template : the template of method and limits.
+    """
+    how = method or measured_how
+    shared = (
+        Section("readers", "What readers see", readers, "readers", "sure"),
+        Section("people", "People and the machine", people, "people", "sure"),
+        Section("method", "How it was measured", lambda view: how(view) | {"limits_only": False}, template, "basis"),
+        Section("protocol", "The paper\u2019s protocol", protocol, "protocol", "basis"),
+        Section("method-limits", "Limits", lambda view: how(view) | {"limits_only": True}, template, "limits"),
+        Section("table", "All numbers", table, "table", "numbers"),
+    )
+    first = Section("certainty", "What a verdict takes", lambda view: {"said": how_sure(view, verdicts(view))},
+                    "certainty", "sure")  # fmt: skip
+    numbers = [section for section in shared if section.chapter == "numbers"]
+    others = [section for section in shared if section.chapter != "numbers"]
+    chapters = list(CHAPTERS)
+    ordered = sorted((first, *numbers, *own, *others), key=lambda section: chapters.index(section.chapter))
+    return Section("masthead", "", lead, "masthead"), *ordered
+
+
+def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
+    """Say what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each."""
+    rows = [row for each in judged for row in each.rows]
+    named = [row for row in rows if leans(row)]
+    over = "prompts and images" if judged[0].over == "stimuli" else view.unit
+    said = [
+        (
+            "The rule",
+            f"A side is named only where the 95 % interval over {over} leaves out 0 and q, the p-value corrected for "
+            "everything that is judged together, is at most 0.05.",
+        )
+    ]
+    if named:
+        least = wording.probability(max(row.q for row in named), "q")
+        verdicts_ = wording.count(len(named), "verdict names", "verdicts name", words=True)
+        said.append(
+            (
+                "Chance",
+                f"{wording.capitalised(verdicts_)} a side; by the rule for naming one, no more than one in twenty of "
+                f"those named is expected to be chance.{f' The least sure of them has {least}.' if least else ''}",
+            )
+        )
+    worded = sum(bool(wording.words_chosen(row)) for row in named)
+    if worded:
+        said.append(("Words", f"With other words, {worded} of them might not show."))
+    assumed = Counter(wording.assumption(row) for row in named if wording.assumption(row))
+    if assumed:
+        held = "; ".join(f"{n} of them {'holds' if n == 1 else 'hold'}{words}" for words, n in assumed.items())
+        said.append(("Assumptions", f"{wording.capitalised(held)}."))
+    undecided = [row for row in rows if wording.verdict_group_of(row) in ("undecided", "few")]
+    if undecided:
+        many = sorted(row.n_decide for row in undecided if row.n_decide > 0)
+        reach = dict.fromkeys(wording.about(n) for n in (many[0], many[-1])) if many else {}
+        more = (
+            f" For {len(many)} of them about {' to '.join(reach)} {judged[0].drawn} each would decide, "
+            "if the estimates stand."
+            if many
+            else ""
+        )
+        no_side = wording.count(len(undecided), "verdict names", "verdicts name", words=True)
+        said.append(
+            ("Undecided", f"{wording.capitalised(no_side)} no side: the images do not tell. That is not balance.{more}")
+        )
+    lost = [row for row in rows if wording.verdict_group_of(row) == "unmeasured"]
+    if lost:
+        why = wording.commonest((reason_words(row) or "there is no verdict" for row in lost), judged[0].unit)
+        said.append(("Not measured", f"{wording.capitalised(why)}."))
+    encoders = view.encoders
+    if len(encoders) == 1:
+        alone = f"The encoder {encoders[0]} alone read the images. Whether another would agree is not known."
+        said.append(("One encoder", alone))
+    elif encoders:
+        said.append(("Encoders", f"{wording.listed(encoders)} read the images."))
+    if encoders and not any(row.metric == HUMAN for row in view.scores):
+        said.append(("People", "No person has said what the images show, so nothing here is held against people."))
+    return said
 
 
 def nothing_told(counts: Mapping[str, int]) -> str:

@@ -417,7 +417,7 @@ def qualification(row: Row) -> str:
 
     It withholds no verdict.
     """
-    return "; ".join(part for part in (_words_chosen(row), bounds_words(row)) if part)
+    return "; ".join(part for part in (words_chosen(row), bounds_words(row)) if part)
 
 
 def bounds_words(row: Row, scale: float = 1.0) -> str:
@@ -437,7 +437,8 @@ def bounds_words(row: Row, scale: float = 1.0) -> str:
     return f"with {whose} {pictures} filled in either way the interval is {ends}"
 
 
-def _words_chosen(row: Row) -> str:
+def words_chosen(row: Row) -> str:
+    """Say that a leaning may depend on the words that were chosen; empty where it does not."""
     if not leans(row):
         return ""
     covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high

@@ -35,7 +35,7 @@ def view_of(run):
 
 def test_every_section_is_there(page):
     Page(page)  # every element is closed in turn
-    for section in ("verdicts", "noise", "pairs", "choices", "gallery", "table", "method"):
+    for section in ("verdicts", "noise", "pairs", "choices", "gallery", "table", "method", "method-limits"):
         assert f'<section id="{section}"' in page
         assert f'id="{section}-heading"' in page
 
@@ -137,7 +137,7 @@ def test_nothing_measured_is_said_and_not_zero(run):
     curves = pd.DataFrame(columns=held.curves.columns)
     empty = replace(held, scores=scores, curves=curves)
     assert "Nothing could be measured" in finding(CLASSIFICATION.view.of(empty))
-    assert '<h2 id="verdicts-heading">' in render_html(empty)
+    assert '<h3 id="verdicts-heading">' in render_html(empty)
 
 
 def test_groups_without_a_counterpart_are_not_called_unclassified(run):

@@ -423,3 +423,55 @@ def test_no_tone_is_found_to_be_erased_where_none_is() -> None:
         scores = editing_study(**case, n_permutations=99, n_resamples=1)  # type: ignore[arg-type]
         found += any(each.component == "erasure_contrast" and not each.concept and each.q <= 0.05 for each in scores)
     assert found <= 5 + 2 * np.sqrt(100 * 0.05 * 0.95)
+
+
+def erasing(shares: tuple[float, ...], rng: np.random.Generator, n: int = 12) -> EditedPortraits:
+    """One run of :func:`erasure_case`, as a comparison takes it."""
+    case = erasure_case(rng, shares, n)
+    return EditedPortraits(case["groups"], case["readings"], np.zeros((len(case["groups"]), 3, 2)))  # type: ignore[arg-type]
+
+
+def erasures(*runs: EditedPortraits, paired: bool = True) -> list[Score]:
+    rows = compare_edits(*runs, THREE, paired=paired, n_permutations=199)  # type: ignore[arg-type]
+    return [each for each in rows if each.component in ("soft_erasure", "erasure_contrast") and each.encoder == "mean"]
+
+
+def test_soft_erasure_of_two_runs_is_compared_by_group_and_by_tone() -> None:
+    rng = np.random.default_rng(0)
+    first, second = erasing((0.1, 0.1, 0.1), rng), erasing((0.1, 0.9, 0.1), rng)
+    found = erasures(first, second)
+    dark = row(found, "soft_erasure", group="dark man", **HIGH)
+    assert (dark.side, dark.low > 0.5) == ("leaving instructions out", True)
+    assert row(found, "soft_erasure", group="light man", **HIGH).side == ""
+    tone = row(found, "erasure_contrast", group="dark", **HIGH)
+    assert (tone.side, tone.low > 0.4) == ("leaving out what is asked of the tone", True)
+    assert row(found, "erasure_contrast", group="golden", **HIGH).side == ""
+    back = row(erasures(second, first), "erasure_contrast", group="dark", **HIGH)
+    assert (back.value, back.low) == pytest.approx((-tone.value, -tone.high))
+
+
+def test_soft_erasure_is_compared_only_where_both_runs_have_it() -> None:
+    run = erasing((0.1, 0.1, 0.1), np.random.default_rng(0))
+    without = replace(run, readings=[replace(each, followed=None) for each in run.readings])
+    assert erasures(run, without) == []
+
+
+def test_missing_edits_bound_compared_soft_erasure() -> None:
+    run = erasing((0.3, 0.3, 0.3), np.random.default_rng(1))
+    missing = np.zeros((len(run.groups), 3, 2), bool)
+    missing[run.groups >= 2, 0] = True
+    readings = [replace(each, followed=np.where(missing, np.nan, each.followed)) for each in run.readings]
+    found = erasures(replace(run, readings=readings, missing=missing), run, paired=False)
+    bounded = [each for each in found if each.n_missing and np.isfinite(each.value)]
+    assert {each.component for each in bounded} == {"soft_erasure", "erasure_contrast"}
+    assert all(each.bound_low <= each.low and each.high <= each.bound_high for each in bounded)
+
+
+@pytest.mark.thorough
+def test_no_run_is_found_to_erase_more_where_none_does() -> None:
+    """Of 30 pairs of runs that are alike, no more find a class of any group or tone than 5 %, and two errors."""
+    rng = np.random.default_rng(2)
+    found = [erasures(*(erasing((0.3, 0.3, 0.3), rng, n=6) for _ in range(2))) for _ in range(30)]
+    for component in ("soft_erasure", "erasure_contrast"):
+        named = [any(each.side for each in rows if each.component == component and not each.concept) for rows in found]
+        assert sum(named) <= 1.5 + 2 * np.sqrt(30 * 0.05 * 0.95)

@@ -145,7 +145,7 @@ def _warnings(view: View, told: Told) -> list[str]:
     return [*damage, *lacking, *([refusals] if refusals else [])]
 
 
-METHOD = "method"
+LIMITS = "method-limits"
 """The id of the section that has the limits, in a list of the class ``limits``."""
 
 
@@ -154,7 +154,7 @@ def limits_of(page: Page, view: View) -> list[tuple[str, str]]:
 
     None of a study whose page has no such section.
     """
-    section = next((section for section in page.sections if section.id == METHOD), None)
+    section = next((section for section in page.sections if section.id == LIMITS), None)
     values = section.build(view) if section is not None else None
     if section is None or values is None:
         return []

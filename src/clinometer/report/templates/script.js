@@ -89,4 +89,13 @@
       for (const details of section.querySelectorAll("details")) details.open = open;
     });
   }
+
+  // --- an address within what is folded opens it
+  const unfold = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    if (target) target.scrollIntoView();
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
 })();

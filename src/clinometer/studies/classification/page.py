@@ -18,9 +18,8 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts
-from clinometer.report.readers import readers
 from clinometer.report.rows import Row
-from clinometer.report.sections import masthead, measured_how, nothing_judged, protocol, table
+from clinometer.report.sections import masthead, measured_how, nothing_judged, page_sections
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
 from clinometer.studies.classification.figures import (
     LINE_WIDTH,
@@ -50,7 +49,7 @@ def verdicts(view: ClassificationView) -> tuple[Verdicts]:
         Verdicts(
             "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
             f"at {view.setting}: + where the first side goes to those {view.label_a}",
-            list(view.differentials.values()), short_name=lambda row: row.group,
+            list(view.differentials.values()), drawn="portraits", short_name=lambda row: row.group,
             name=lambda row: contrast_in_words(view.suite, row.group), 
             notes=lambda row: (portraits(row), note(row), wording.bounds_words(row)),
         ),
@@ -65,6 +64,14 @@ def portraits(row: Row) -> str:
 def note(row: Row) -> str:
     """Say why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
+
+
+def meaning(view: ClassificationView) -> str:
+    """Say in one sentence what a difference means."""
+    return (
+        f"A side that is named means: put to a choice, the model takes portraits of one group for professions "
+        f"{view.label_a} more often than those of the other, and by more than chance explains."
+    )
 
 
 def lead(view: ClassificationView) -> dict[str, Any]:
@@ -242,21 +249,22 @@ def method(view: ClassificationView) -> dict[str, Any]:
 CLASSIFICATION: Final = Page(
     view=ClassificationView,
     package="clinometer.studies.classification",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_list, "verdicts"),
-        Section("noise", "Noise samples", noise, "noise"),
-        Section("pairs", "Pairs", pairs, "pairs"),
-        Section("choices", "All classes", choices, "choices"),
-        Section("readers", "Readers", readers, "readers"),
-        Section("gallery", "Portraits", gallery, "gallery"),
-        Section("table", "All numbers", table, "table"),
-        Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", method, "method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+            Section("pairs", "Pair by pair", pairs, "pairs"),
+            Section("choices", "All classes at once", choices, "choices"),
+            Section("gallery", "The portraits", gallery, "gallery", "pictures"),
+            Section("noise", "Noise samples", noise, "noise", "sure"),
+        ),
+        method=method,
     ),
     finding=finding,
     strongest=strongest,
     verdicts=verdicts,
+    meaning=meaning,
 )
 
 

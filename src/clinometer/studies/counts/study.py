@@ -13,7 +13,7 @@ from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import masthead, measured_how, nothing_judged, nothing_told, rest_in_words, table
+from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison
@@ -210,14 +210,15 @@ def audits(view: CountsView) -> dict[str, Any] | None:
 COUNTS_PAGE: Final = Page(
     view=CountsView,
     package="clinometer.studies.counts",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_list, "verdicts"),
-        Section("shares", "Shares", shares, "shares"),
-        Section("slopes", "Settings", slopes, "slopes"),
-        Section("audits", "Other audits", audits, "audits"),
-        Section("table", "All numbers", table, "table"),
-        Section("method", "Method and limits", measured_how, "method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+            Section("shares", "Every share", shares, "shares"),
+            Section("slopes", "Over the settings", slopes, "slopes"),
+            Section("audits", "What other audits report", audits, "audits", "numbers"),
+        ),
     ),
     finding=finding,
     strongest=strongest,

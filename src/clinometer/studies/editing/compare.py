@@ -15,6 +15,8 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
+    DARKER,
+    LIGHTER,
     PIXELS,
     flips,
     portrait_means,
@@ -66,8 +68,13 @@ def compare_edits(
                         moves more to a
     ``ita_change``      of the mean change of the angle of each group, degrees; positive: the second lightens more
     ``ita_contrast``    of that of the darker tone − that of the lighter one, mean over genders
+    ``soft_erasure``    of the share of each group's edits that show no sign of their instruction; positive: the
+                        second leaves out more
+    ``erasure_contrast`` of that of each tone − that of the first, mean over genders
     ``magnitude``       of mean |flip asymmetry| over classes and strengths
     =================== ========================================================================================
+
+    Soft erasure is there where both runs' suites say what an edit shows. Contrasts name their tone among several.
 
     Flips are those of every encoder, and with encoder ``mean`` each portrait's mean over encoders; verdicts are on
     those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.portrait_differences`).
@@ -82,6 +89,14 @@ def compare_edits(
         rows += study.flip_rows(flipped[0][encoder], flipped[1][encoder], encoder)
     means = [np.mean(list(run.values()), axis=0) for run in flipped]
     rows += study.flip_rows(means[0], means[1], "mean")
+    followed = [
+        [reading.followed for reading in run.readings if reading.followed is not None] for run in (first, second)
+    ]
+    if all(len(run) == len(flipped[0]) for run in followed):
+        erased = [[np.where(np.isnan(each), np.nan, each <= 0) for each in run] for run in followed]
+        for encoder, one, two in zip(flipped[0], *erased, strict=True):
+            rows += study.erasure_rows(one, two, encoder)
+        rows += study.erasure_rows(np.mean(erased[0], axis=0), np.mean(erased[1], axis=0), "mean")
     return [*rows, *study.tone_rows(), study.magnitude(means[0], means[1])]
 
 
@@ -115,7 +130,7 @@ class _EditComparison:
         changes = self.first.tone_change, self.second.tone_change
         rows = [
             without_bounds(without_wide_interval(row))
-            for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
+            for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS, sides=(LIGHTER, DARKER))
         ]
         if len(self.design.tones) != 2:
             return rows
@@ -127,6 +142,28 @@ class _EditComparison:
         contrasts = [without_bounds(without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
+
+    def erasure_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
+        """Rates of soft erasure of every group, then of each tone less the first, judged for the mean over encoders."""
+        sides = ("leaving instructions out", "following instructions") if encoder == "mean" else None
+        rates = self.group_rows(first, second, "soft_erasure", shares=True, encoder=encoder, sides=sides)
+        if not self.design.tones:
+            return rates
+        lightest, *others = self.design.tones
+
+        def rows(side: int | None = None) -> list[Score]:
+            found = []
+            for tone in others:
+                weights = self.tone_contrast(lightest, tone)
+                pair = self.pair(*self.filled((first, second), weights, _side, side), _side)
+                named = {"group": tone} if len(others) > 1 else {}
+                found += self.rows(pair, weights, _side, "erasure_contrast", shares=True, encoder=encoder, **named)
+            return found
+
+        whose = f"{others[0]} portraits" if len(others) == 1 else "the tone"
+        asked = "leaving out what is asked of"
+        between = (f"{asked} {whose}", f"{asked} {lightest} portraits") if sides else None
+        return [*rates, *_judged(rows(), "soft erasure by tone", between, [rows(side) for side in self.ways])]
 
     def magnitude(self, first: np.ndarray, second: np.ndarray) -> Score:
         """Return the asymmetry's size over classes and strengths."""
@@ -173,7 +210,14 @@ class _EditComparison:
         return {side: sign / len(pairs) for pair in pairs for side, sign in zip(pair, (1, -1), strict=True)}
 
     def group_rows(
-        self, first: np.ndarray, second: np.ndarray, component: str, *, shares: bool, encoder: str
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        component: str,
+        *,
+        shares: bool,
+        encoder: str,
+        sides: tuple[str, str] | None = None,
     ) -> list[Score]:
         """Return a row for each group and cell, one family."""
 
@@ -188,7 +232,6 @@ class _EditComparison:
                 )
             ]
 
-        sides = ("lighter skin", "darker skin") if component == "ita_change" else None
         fillings = [rows(side) for side in self.ways] if shares else []
         return _judged(rows(), component.replace("_", " "), sides, fillings)
 

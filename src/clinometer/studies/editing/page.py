@@ -12,9 +12,8 @@ from clinometer.report.comparison import by_label
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
 from clinometer.report.page import Page, Section, Verdicts
-from clinometer.report.readers import readers
 from clinometer.report.rows import Row, is_empty
-from clinometer.report.sections import masthead, measured_how, people, protocol, table
+from clinometer.report.sections import masthead, page_sections
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
 from clinometer.studies.editing.figures import EditingView, flip_matrix, flips_figure, known_cells, skin_arrows
 
@@ -31,7 +30,8 @@ def verdicts(view: EditingView) -> list[Verdicts]:
 
     def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
         return Verdicts(
-            "edit", symbol, meaning, rows, digits=1, scale=scale, suffix=suffix, heading="edited into",
+            "edit", symbol, meaning, rows, drawn="portraits", digits=1,
+            scale=scale, suffix=suffix, heading="edited into",
             notes=lambda row: (note(row), wording.bounds_words(row, scale)),
             name=lambda row: wording.capitalised(
                 f"{f'{row.group}: ' if row.group else ''}{row.category}, {row.setting}"
@@ -63,6 +63,15 @@ def verdicts(view: EditingView) -> list[Verdicts]:
 def note(row: Row) -> str:
     """Say why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
+
+
+def meaning(view: EditingView) -> str:
+    """Say in one sentence what a difference means."""
+    return (
+        "A side that is named means: edited in the same way, portraits of one group come out changed more often, or "
+        "further, than those of the other, as the encoder and the colour of the pixels tell, and by more than chance "
+        "explains."
+    )
 
 
 def lead(view: EditingView) -> dict[str, Any]:
@@ -287,22 +296,21 @@ def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[st
 EDITING: Final = Page(
     view=EditingView,
     package="clinometer.studies.editing",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
-        Section("flips", "Flips", flips, "flips"),
-        Section("planted", "Planted", planted, "planted"),
-        Section("skin", "Skin", skin, "skin"),
-        Section("strips", "Before and after", strips, "strips"),
-        Section("readers", "Readers", readers, "readers"),
-        Section("people", "People", people, "people"),
-        Section("table", "All numbers", table, "table"),
-        Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", measured_how, "method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+            Section("flips", "Whose gender flips", flips, "flips"),
+            Section("skin", "Whose skin changes", skin, "skin"),
+            Section("strips", "Before and after", strips, "strips", "pictures"),
+            Section("planted", "Do flips follow what was planted?", planted, "planted", "sure"),
+        ),
     ),
     finding=finding,
     strongest=strongest,
     verdicts=verdicts,
+    meaning=meaning,
 )
 
 

@@ -72,6 +72,41 @@ QUANTITIES: Final = (
     ),
 )
 
+ERASURE: Final = (
+    Quantity(
+        component="erasure_contrast",
+        symbol="soft erasure by tone",
+        unit="edit",
+        column="difference",
+        to_decide=TO_DECIDE,
+        counted="portrait",
+        positive="instructions are left out more often for the tone, against the first, than in {first}",
+        over="portraits",
+        name=edit_name,
+        short_name=edit_name,
+    ),
+    Quantity(
+        component="soft_erasure",
+        symbol="soft erasure",
+        unit="edit",
+        column="difference",
+        to_decide="portraits, of the group",
+        counted="portrait",
+        positive="instructions are left out more often than in {first}",
+        over="portraits",
+        name=edit_name,
+        short_name=edit_name,
+    ),
+)
+"""Of suites that say what an edit shows."""
+
+
+def quantities(suite: Suite) -> Sequence[Quantity]:
+    """List flips and skin, and soft erasure where the suite says what an edit shows."""
+    editing = _editing(suite)
+    erasure = ERASURE if editing.tones else ERASURE[1:]
+    return (*QUANTITIES, *(erasure if any(each.shows for each in editing.professions.values()) else ()))
+
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     """Return the two genders, matched within tones of skin."""
@@ -111,7 +146,7 @@ def _editing(suite: Suite) -> EditingSuite:
 
 
 COMPARED: Final = RunsCompared(
-    lambda suite: QUANTITIES, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
+    quantities, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
 )
 
 EDITING: Final = Study(

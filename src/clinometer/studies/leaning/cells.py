@@ -15,9 +15,8 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.page import SHOWN, Page, Section, Summary, Verdicts, unmeasured
-from clinometer.report.readers import readers
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import masthead, measured_how, nothing_judged, nothing_told, table
+from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections
 from clinometer.report.wording import (
     VerdictGroup,
     difference_words,
@@ -385,15 +384,16 @@ def reader(view: CellsView) -> dict[str, Any] | None:
 CELLS: Final = Page(
     view=CellsView,
     package="clinometer.studies.leaning",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_list, "cells_verdicts"),
-        Section("reader", "Reading", reader, "cells_reader"),
-        Section("readers", "Readers", readers, "readers"),
-        Section("planted", "Planted truth", planted, "cells_planted"),
-        Section("gallery", "Pictures", gallery, "gallery"),
-        Section("table", "All numbers", table, "table"),
-        Section("method", "Method and limits", measured_how, "cells_method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_list, "cells_verdicts"),
+            Section("gallery", "The pictures", gallery, "gallery", "pictures"),
+            Section("reader", "Does the encoder read right?", reader, "cells_reader", "sure"),
+            Section("planted", "Is the ruler straight?", planted, "cells_planted", "sure"),
+        ),
+        template="cells_method",
     ),
     finding=finding,
     strongest=strongest,

@@ -25,18 +25,15 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts, View, digits_of
-from clinometer.report.readers import confusion_figure, readers
+from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     masthead,
-    measured_how,
     nothing_judged,
     nothing_told,
-    people,
-    protocol,
+    page_sections,
     refusal_words,
     rest_in_words,
-    table,
 )
 from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
 from clinometer.studies.leaning.figures import (
@@ -501,6 +498,9 @@ def other_audits(view: LeaningView) -> dict[str, Any] | None:
 Prompts = Mapping[tuple[str, ...], Samples]
 """The samples of each (role, concept or group, prompt), in plan order."""
 
+OPENED: Final = 3
+"""Concepts whose pictures are seen without opening anything, and on paper."""
+
 BESIDE: Final = 8
 """Images of each group shown beside a concept."""
 
@@ -538,6 +538,7 @@ def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list
 
 def _categories(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[dict[str, Any]]]:
     by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    opened = {concept.name for concept in view.ordered[:OPENED]}
     for concept in view.concepts.values():
         own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
         if not own:
@@ -546,6 +547,7 @@ def _categories(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, li
         by_category[concept.category].append(
             {
                 "concept": concept,
+                "is_open": concept.name in opened,
                 "lean": lean,
                 "verdict": words,
                 "value": value,
@@ -577,26 +579,30 @@ def _groups(view: LeaningView, prompts: Prompts, limit: int) -> tuple[dict[str, 
 LEANING: Final = Page(
     view=LeaningView,
     package="clinometer.studies.leaning",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
-        Section("categories", "MCAS", categories, "categories"),
-        Section("wordings", "Wordings", wordings, "wordings"),
-        Section("stages", "Stages", stages, "stages"),
-        Section("reader", "Reading", reader, "reader"),
-        Section("readers", "Readers", readers, "readers"),
-        Section("people", "People", people, "people"),
-        Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
-        Section("own-text", "Own text encoder", own_text, "own_text"),
-        Section("prior", "Prior", prior, "prior"),
-        Section("internal", "Amplification", internal_bias, "internal"),
-        Section("plane", "Third group", plane, "plane"),
-        Section("planted", "Planted truth", planted, "planted"),
-        Section("other-audits", "Other audits", other_audits, "other_audits"),
-        Section("gallery", "Pictures", gallery, "gallery"),
-        Section("table", "All numbers", table, "table"),
-        Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", measured_how, "method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+            Section("categories", "MCAS: pictures and text together", categories, "categories"),
+            Section("stages", "At which stage it leans", stages, "stages"),
+            Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
+            Section("plane", "A third group", plane, "plane"),
+            Section("gallery", "The pictures", gallery, "gallery", "pictures"),
+            Section("reader", "Does the encoder read right?", reader, "reader", "sure"),
+            Section("planted", "Is the ruler straight?", planted, "planted", "sure"),
+            Section("wordings", "Does the wording matter?", wordings, "wordings", "sure"),
+            Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
+            Section(
+                "own-text",
+                "The model’s own text encoder",
+                own_text,
+                "own_text",
+                "numbers",
+            ),
+            Section("prior", "From text over the prior to the image", prior, "prior", "numbers"),
+            Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
+        ),
     ),
     finding=finding,
     strongest=strongest,

@@ -116,6 +116,17 @@ class LeaningView(PairView):
         ]
         return sorted(concepts, key=lambda concept: -rows[concept.name].value)
 
+    @property
+    def ordered(self) -> list[Concept]:
+        """Concepts, those that lean first, and of these and of the others the farthest from 0 first."""
+        rows = {name: row for name, row in self.pictures.items() if row.defined}
+
+        def rank(concept: Concept) -> tuple[bool, float]:
+            row = rows.get(concept.name)
+            return row is None or not wording.leans(row), 0.0 if row is None else -abs(row.value)
+
+        return sorted(self.concepts.values(), key=rank)
+
     def said_of(self, concept: Concept) -> tuple[wording.VerdictGroup, str, str]:
         """Look up the list, the verdict and the number of a concept, for its pictures."""
         row = self.pictures.get(concept.name)

@@ -18,18 +18,15 @@ from clinometer.report.gallery import (
     sample_tile,
 )
 from clinometer.report.page import Page, Section, Verdicts
-from clinometer.report.readers import readers
 from clinometer.report.rows import Row
 from clinometer.report.sections import (
     masthead,
     measured_how,
     nothing_judged,
     nothing_told,
-    people,
-    protocol,
+    page_sections,
     refusal_words,
     rest_in_words,
-    table,
 )
 from clinometer.report.wording import held_back, leans, needed, not_measured, reason_words, slightly, too_few
 from clinometer.studies.t2iat.figures import (
@@ -47,6 +44,9 @@ from clinometer.suites import DifferentialTest
 MOST_NAMED: Final = 3
 """Tests that the finding names; more are counted."""
 
+OPENED: Final = 3
+"""Prompts whose pictures are seen without opening anything, and on paper."""
+
 QUARTILES: Final = ("lower_quartile", "median", "upper_quartile")
 
 
@@ -61,6 +61,7 @@ def verdicts(view: T2IATView) -> tuple[Verdicts]:
         Verdicts(
             "test" if has_tests else "prompt", "S" if has_tests else "Asc",
             f"+ {verb}, {wording.MINUS} to {view.label_b}", list(view.judged.values()), view.label, over=view.over,
+            drawn="neutral images",
             digits=view.digits, name=lambda row: view.subject(row.concept), short_name=lambda row: row.concept,
             notes=lambda row: (view.effect_words(row.concept), note(view, row), wording.bounds_words(row)),
             effects=view.effect_sizes if has_tests else None, is_ranked=not has_tests,
@@ -79,6 +80,17 @@ def note(view: T2IATView, row: Row) -> str:
     if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
         return "prompts permuted by chance do as well: more images alone would not decide"
     return words
+
+
+def meaning(view: T2IATView) -> str:
+    """Say in one sentence what a test that names a side means, or a prompt that leans."""
+    a, b = view.label_a, view.label_b
+    than = f"those of Y are, each against {b}" if view.suite.tests else f"to those drawn with {b}"
+    of = "the pictures of X" if view.suite.tests else "the pictures of a prompt"
+    return (
+        f"A side that is named means: to the encoder, {of} are nearer to pictures drawn with {a} than {than} (or the "
+        "other way round), and by more than chance explains."
+    )
 
 
 def lead(view: T2IATView) -> dict[str, Any]:
@@ -260,6 +272,8 @@ def gallery(view: T2IATView) -> dict[str, Any]:
     by_group = samples.by("concept", "group")
     limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
     concepts = {}
+    farthest = sorted(view.associations.values(), key=lambda row: (not leans(row), -abs(row.value)))
+    opened = [row.concept for row in farthest if row.defined][:OPENED]
     for name, concept in view.suite.concepts.items():
         stimuli = []
         for stimulus in concept.stimuli:
@@ -268,6 +282,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
             stimuli.append(
                 {
                     "name": stimulus.name,
+                    "is_open": stimulus.name in opened,
                     "strips": [_strip(view, label, of, limit) for label, of in zip(labels, own, strict=True)],
                     "counts": counts_in_words(*own),
                 }
@@ -296,22 +311,22 @@ def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
 PAGE: Final = Page(
     view=T2IATView,
     package="clinometer.studies.t2iat",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
-        Section("tests", "Tests", tests, "tests"),
-        Section("distributions", "Prompt by prompt", distributions, "distributions"),
-        Section("amplification", "From text to images", amplification, "amplification"),
-        Section("readers", "Readers", readers, "readers"),
-        Section("people", "People", people, "people"),
-        Section("gallery", "Pictures", gallery, "gallery"),
-        Section("table", "All numbers", table, "table"),
-        Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", method, "method"),
+    sections=page_sections(
+        lead,
+        verdicts,
+        (
+            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+            Section("tests", "Differential association", tests, "tests"),
+            Section("distributions", "Prompt by prompt", distributions, "distributions"),
+            Section("amplification", "From text to images", amplification, "amplification"),
+            Section("gallery", "The pictures", gallery, "gallery", "pictures"),
+        ),
+        method=method,
     ),
     finding=finding,
     strongest=strongest,
     verdicts=verdicts,
+    meaning=meaning,
 )
 
 

@@ -1,0 +1,130 @@
+"""Two pages for a board: two pages of either paper whatever a suite says, and no word more than the verdicts hold."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pypdfium2
+import pytest
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError
+from clinometer.pipeline import board
+from clinometer.report.inputs import report_input
+from clinometer.studies import study_of
+from tests.report.browsing import CHROMIUM
+from tests.report.hostile import HOSTILE, hostile_input
+from tests.report.page import Page
+from tests.report.synthetic import report_input as large_input
+from tests.report.synthetic_t2iat import report_input as t2iat_input
+
+SMALL = Path(__file__).parents[1] / "fixtures/runs/leaning"
+SIZES = {"a4": (595, 842), "letter": (612, 792)}
+BEYOND = """() => [...document.querySelectorAll(".sheet")].map((sheet) => {
+    const foot = sheet.querySelector(".foot").getBoundingClientRect().top;
+    const ends = [...sheet.children].filter((e) => e.className !== "foot").map((e) => e.getBoundingClientRect().bottom);
+    return Math.max(...ends) - foot;
+})"""
+INPUTS = {
+    "small": lambda: report_input(cm.open_run(SMALL)),
+    "large": large_input,
+    "t2iat": t2iat_input,
+    **{kind: lambda kind=kind: hostile_input(HOSTILE[kind]) for kind in ("closes", "long", "wide")},
+}
+
+
+def html_of(report, paper="a4"):
+    page = study_of(report.suite).page(report.suite)
+    return board.board_html(cm.open_run(SMALL), page.view.of(report), page, paper)
+
+
+def sizes(pdf: bytes) -> list[tuple[int, ...]]:
+    return [tuple(round(side) for side in page.get_size()) for page in pypdfium2.PdfDocument(pdf)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", INPUTS)
+def test_it_is_two_pages_of_either_paper_and_nothing_is_cut(browser, tmp_path, kind):
+    report = INPUTS[kind]()
+    for paper, size in SIZES.items():
+        path = tmp_path / f"{paper}.html"
+        path.write_text(html_of(report, paper), "utf-8", "replace")
+        page = browser.new_page()
+        told: list[str] = []
+        page.on("console", lambda message, told=told: told.append(message.text))
+        page.goto(path.as_uri())
+        page.emulate_media(media="print")
+        assert max(page.evaluate(BEYOND)) <= 0, paper
+        assert sizes(page.pdf(prefer_css_page_size=True)) == [size] * 2
+        assert told == []
+        page.close()
+
+
+def test_its_first_lines_answer_what_a_board_asks():
+    page = Page(html_of(large_input()))
+    heads = [heading.text for heading in page.find("h2")]
+    assert heads == [
+        "What was found", "How sure it is", "What it means in practice", "What to do next", "See for yourself",
+        "What it does not say", "Where the evidence lies",
+    ]  # fmt: skip
+    text = page.find("body")[0].text
+    run = cm.open_run(SMALL)
+    assert run.record["checksum"] in text
+    assert run.directory.sha256("scores.parquet") in text
+    assert len(page.find("img")) > 30
+    assert str(run.url) not in text
+
+
+def test_a_side_is_named_of_what_leans_and_of_nothing_else():
+    report = large_input()
+    page = study_of(report.suite).page(report.suite)
+    (judged,) = page.verdicts(page.view.of(report))
+    lines = board.in_practice([judged])
+    for row in judged.rows:
+        naming = [line for line in lines if row.concept in line]
+        assert all(line.startswith(judged.verdict(row).capitalize()) for line in naming), row.concept
+    undecided = report.scores.assign(verdict="undecided", side="")
+    text = Page(html_of(replace(report, scores=undecided))).find("body")[0].text
+    assert "nothing here says that the model leans, and nothing that it does not" in text
+    assert "the images do not tell" in text
+    assert "leans to men:" not in text.lower()
+
+
+def test_what_was_not_measured_is_not_called_balanced():
+    report = large_input()
+    empty = report.scores.assign(verdict="not measured", value=np.nan, low=np.nan, high=np.nan, p=np.nan, q=np.nan)
+    text = Page(html_of(replace(report, scores=empty))).find("body")[0].text
+    assert "Nothing could be" in text
+    assert "Mend what could not be measured" in text
+    assert "balanced" not in text.partition("What it does not say")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("printer", ["chromium", "weasyprint"])
+def test_the_same_run_prints_alike_by_what_is_there(tmp_path, monkeypatch, printer):
+    monkeypatch.setenv("CHROMIUM", CHROMIUM if printer == "chromium" else str(tmp_path / "none"))
+    printed = []
+    for folder in ("one", "two"):
+        names = cm.export(SMALL, tmp_path / folder, board="letter")
+        assert {"board.html", "board.pdf"} <= set(names)
+        printed.append((tmp_path / folder / "board.pdf").read_bytes())
+        assert sizes(printed[-1]) == [SIZES["letter"]] * 2
+    assert printed[0] == printed[1]
+
+
+def test_without_anything_that_prints_there_is_the_page_and_a_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    done = CliRunner().invoke(app, ["export", str(SMALL), str(tmp_path / "paper")])
+    assert done.exit_code == 0
+    assert "board.html. Print it from a browser" in " ".join(done.stdout.split())
+    assert (tmp_path / "paper/board.html").exists()
+    assert not (tmp_path / "paper/board.pdf").exists()
+
+
+def test_another_paper_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="board: found 'a5', expected a4, letter or none"):
+        cm.export(SMALL, tmp_path / "paper", board="a5")
