@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from clinometer._messages import OTHERWISE, first_and_more
@@ -79,6 +79,7 @@ class ReportInput:
         of a run that was not put under it.
     unchecked : what is said first of a run without checksums; empty of every other.
     notices : what concepts have no picture, and which pictures are another one again, a sentence each.
+    strips : reads the pictures of what images were taken for on the way, by sample id and step; none where none are.
     damage : what of the run is missing or damaged, a line each; those of images are added as they are read.
     """
 
@@ -101,6 +102,7 @@ class ReportInput:
     departures: Sequence[Mapping[str, str]] | None = None
     unchecked: str = ""
     notices: Sequence[str] = ()
+    strips: Callable[[], Mapping[str, Mapping[int, bytes]]] = dict
     damage: list[str] = field(default_factory=list)
 
 
@@ -129,8 +131,17 @@ def report_input(run: Run) -> ReportInput:
         departures=(record.get("protocol") or {}).get("departures"),
         unchecked=run.unchecked,
         notices=_notices(run, Scores.from_frame(scores), damage),
+        strips=partial(_strips, run, damage),
         damage=damage,
     )
+
+
+def _strips(run: Run, damage: list[str]) -> Mapping[str, Mapping[int, bytes]]:
+    try:
+        return run.traces.strips()
+    except (RunCorruptError, RunNotFoundError) as error:
+        damage.append(run.directory.without_place(error))
+        return {}
 
 
 def _notices(run: Run, scores: Scores, damage: list[str]) -> list[str]:

@@ -48,6 +48,7 @@ from clinometer.studies.leaning.figures import (
 )
 from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.way import way
 from clinometer.studies.leaning.wordings import wordings
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
@@ -586,6 +587,7 @@ LEANING: Final = Page(
             Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
             Section("categories", "MCAS: pictures and text together", categories, "categories"),
             Section("stages", "At which stage it leans", stages, "stages"),
+            Section("inside", "From which step on it leans", way, "way"),
             Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
             Section("plane", "A third group", plane, "plane"),
             Section("gallery", "The pictures", gallery, "gallery", "pictures"),
