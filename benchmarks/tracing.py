@@ -1,8 +1,9 @@
-"""What a trace costs and shows on the reference model: ``python -m benchmarks.tracing FOLDER [cost] [planted] [tilted]``.
+"""What a trace costs and shows on the reference model: ``python -m benchmarks.tracing FOLDER [cost planted tilted]``.
 
-Three things are printed: processor seconds of drawing with and without a trace, and of the parts; the agreement of each
-step's verdicts with those of the finished images; and where leaning first shows in the model as it is, whose network
-was planted, and in one whose text encoder was tilted: the embeddings of the concepts' words moved towards "man".
+Three things are printed: processor seconds of drawing with and without a trace, and of the parts; the agreement of
+each step's verdicts with those of the finished images; and where leaning first shows in the model as it is, whose
+network was planted, and in one whose text encoder was tilted: the embeddings of the concepts' words moved towards
+"man".
 """
 
 from __future__ import annotations

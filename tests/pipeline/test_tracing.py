@@ -7,6 +7,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
+from clinometer.pipeline.reporting import write_report
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
@@ -48,6 +49,16 @@ def test_the_last_step_has_the_vectors_of_the_images(runs):
     assert max(abs(images[key] - last[key]).max() for key in images) < 0.05
     assert traced.traces.record == {"steps": [1, 3], "total": 3, "decoder": None, "latents": False}
     assert {step for pictures in traced.traces.strips().values() for step in pictures} == {1, 3}
+
+
+def test_the_page_shows_the_way_with_its_pictures_and_no_other_run_has_that_section(runs):
+    traced, plain = runs
+    for run in runs:
+        write_report(run)
+    page, other = (run.directory.read_bytes("report.html").decode() for run in (traced, plain))
+    assert 'id="inside-heading"' in page
+    assert 'alt="concept 0.20, step 1"' in page
+    assert 'id="inside-heading"' not in other
 
 
 def test_a_run_traced_later_is_one_that_was_traced_as_it_was_drawn(runs, plain, model):

@@ -26,7 +26,7 @@ def way(view: LeaningView) -> dict[str, Any] | None:
     for row in rows:
         by_name.setdefault((row.component, row.concept), []).append(row)
     strips = _strips(view)
-    concepts = [
+    concepts: list[dict[str, Any]] = [
         {
             "name": name,
             "onset": next(iter(by_name.get(("onset", name), ())), None),

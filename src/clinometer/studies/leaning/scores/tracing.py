@@ -18,7 +18,7 @@ leaning is there, by differences within images::
     θ_half(s) = II+ITA at s − ½ (II+ITA of the finished images)
 
 Its interval runs from behind the last of the leading steps that are shown to have less, to the first step from which on
-all are shown to have more: each end errs with at most 2.5 % chance. Simulated in docs/simulations.md.
+all are shown to have more: each end errs with at most 2.5 % chance where the intervals hold.
 """
 
 from __future__ import annotations
