@@ -137,7 +137,10 @@ def test_nothing_measured_is_said_and_not_zero(run):
     curves = pd.DataFrame(columns=held.curves.columns)
     empty = replace(held, scores=scores, curves=curves)
     assert "Nothing could be measured" in finding(CLASSIFICATION.view.of(empty))
-    assert '<h3 id="verdicts-heading">' in render_html(empty)
+    page = render_html(empty)
+    assert '<h3 id="verdicts-heading">' in page
+    assert '<p class="numbers"><span class="reason">' in page  # the reason begins its line, without a semicolon
+    assert '<p class="numbers">;' not in page
 
 
 def test_groups_without_a_counterpart_are_not_called_unclassified(run):
