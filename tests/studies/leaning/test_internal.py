@@ -44,14 +44,9 @@ def test_where_every_alpha_is_unstable_no_curve_is_drawn():
     whole = small_input()
     alphas = (whole.scores.metric == "internal_bias") & (whole.scores.component == "bias_amplification")
     scores = whole.scores.assign(flag=whole.scores.flag.mask(alphas, "unstable"))
-
-    class OldRun:
-        curves = pd.DataFrame({"curve": "delta_alpha", "x": [0.0, 1.0], "y": [1.0, 2.0], "low": 0.5, "high": 2.5})
-
-    OldRun.scores = scores
-    assert _curve(OldRun).reason == "no curve: α is unstable for every concept"
-    OldRun.scores = whole.scores.assign(flag="")
-    assert len(_curve(OldRun).x) == 2
+    curves = pd.DataFrame({"curve": "delta_alpha", "x": [0.0, 1.0], "y": [1.0, 2.0], "low": 0.5, "high": 2.5})
+    assert _curve(curves, scores).reason == "no curve: α is unstable for every concept"
+    assert len(_curve(curves, whole.scores.assign(flag="")).x) == 2
     assert not len(_curves(scores))
     assert len(_curves(whole.scores.assign(flag="")))
 
