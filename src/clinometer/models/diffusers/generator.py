@@ -219,11 +219,11 @@ class DiffusersGenerator:
         ModelError
             The pipeline cannot be watched, or there is no such step or decoder.
         """
-        size = self._call.get("height"), self._call.get("width")
+        height, width = self._call.get("height"), self._call.get("width")
         traced = copy(self)
         traced._tracer = Tracer(
-            self.pipeline, call=self._call, size=None if None in size else size, steps=steps, decoder=decoder,
-            keep_latents=keep_latents,
+            self.pipeline, call=self._call, size=None if height is None or width is None else (height, width),
+            steps=steps, decoder=decoder, keep_latents=keep_latents,
         )  # fmt: skip
         return traced
 
