@@ -21,13 +21,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SUITE = toy_suite(target=2, attribute=2, concepts=2)
 
 
-@pytest.fixture
-def one_thread(monkeypatch):
-    """As a worker has: the one of these tests is this process."""
+@pytest.fixture(scope="module")
+def one_thread():
+    """As a worker has: the one of these tests is this process, and so is the one that they are held against."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
     torch.set_num_threads(threads)
 
 
@@ -92,7 +93,7 @@ def asked(stable_diffusion, clip):
 
 
 @pytest.fixture(scope="module")
-def by_one_process(asked, tmp_path_factory):
+def by_one_process(asked, one_thread, tmp_path_factory):
     return quick.audit(out=tmp_path_factory.mktemp("one") / "run", **asked)
 
 
