@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 REFERENCE = re.compile(r"<!-- api: (.+?) -->", re.DOTALL)
-ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc):(?=<code>)| *# doctest: [^<\n]*")
+ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc):(?:(?=<code>)|`([^`<]*)`)| *# doctest: [^<\n]*")
 
 
 def in_repository(file: File) -> str:
@@ -83,7 +83,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Take out of docstrings what is for tools: the role in ``:func:`x```, and the options of doctest."""
-    return ROLE.sub("", html)
+    return ROLE.sub(r"\1", html)
 
 
 class MadeWhenImported(Extension):

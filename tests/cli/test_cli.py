@@ -46,7 +46,7 @@ def test_help_names_every_command():
     shown = run("--help").stdout
     for command in ("audit", "score", "report", "import", "suites", "models"):
         assert command in shown
-    assert run().stdout.strip() == shown.strip()
+    assert run().stdout.strip() == shown.strip() == run("-h").stdout.strip()
 
 
 def test_version():

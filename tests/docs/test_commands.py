@@ -23,7 +23,7 @@ __all__ = ["cli"]
 RUNS = ROOT / "tests/fixtures/runs"
 SERVED = ("openai:", "chat:", "gemini:")
 RUN_HERE = {"audit", "score", "report", "compare", "gate", "card", "export", "verify", "plan", "suites", "models"}
-ELSEWHERE = ("--paper", "my-edits.yaml", "./my-model", "s3://bucket/run")
+ELSEWHERE = ("--paper", "--format", "my-edits.yaml", "./my-model", "s3://bucket/run")
 """What a command names that is not here; of ``models``, ``./my-model`` alone, as its audits take a toy."""
 NAMES_OF_RUNS = re.compile(r"runs/.*|RUN|comparison|paper/|evidence/.*|/shared/.*")
 

@@ -128,13 +128,13 @@ def test_the_changelog_has_its_form():
 
 
 def test_pages_are_short_of_nothing():
-    """A title, no long lines but in tables and code, no emoji, nothing left to be written."""
+    """A title, no long lines but in tables and of one word, no emoji, nothing left to be written."""
     wrong = []
     for path in PAGES:
         text = re.sub(r"^---\n.*?\n---\n\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         if not (text.startswith("# ") and text.endswith("\n")):
             wrong.append(f"{name_of(path)}: no title, or no end of its last line")
         wrong += [f"{name_of(path)}: {found}" for found in re.findall(r"[\U0001F300-\U0001FAFF]|TODO|FIXME|XXX", text)]
-        long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+        long = [line for line in text.splitlines() if len(line) > 120 and line[0] != "|" and " " in line[2:]]
         wrong += [f"{name_of(path)}: {line}" for line in long]
     assert wrong == []

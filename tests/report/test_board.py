@@ -115,6 +115,16 @@ def test_the_same_run_prints_alike_by_what_is_there(tmp_path, monkeypatch, print
     assert printed[0] == printed[1]
 
 
+def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
+    first, second = (
+        b"/CreationDate (D:2026112422081%d+00'00')/ID (node00000%d)/Ref (node00000%d)" % (n, 148 + n, 153 + n)
+        for n in (0, 1)
+    )
+    alike = board._printed_alike(first, "2026-11-24T20:00:00+00:00")
+    assert alike == board._printed_alike(second, "2026-11-24T20:00:00+00:00")
+    assert alike == b"/CreationDate (D:20261124200000+00'00')/ID (node00000001)/Ref (node00000002)"
+
+
 def test_without_anything_that_prints_there_is_the_page_and_a_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "weasyprint", None)

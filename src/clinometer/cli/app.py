@@ -162,7 +162,7 @@ class _Command(TyperCommand):
         return _without_variables(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        refuse_repeated(self, args)
+        refuse_repeated(ctx, args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -193,7 +193,7 @@ class _Commands(TyperGroup):
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())  # Typer's own way, without its boxes, is to take it for a mistake
             ctx.exit(2)
-        refuse_repeated(self, args)
+        refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

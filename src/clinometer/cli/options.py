@@ -194,11 +194,12 @@ def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any], 
     return with_options
 
 
-def refuse_repeated(command: Any, words: Sequence[str]) -> None:
+def refuse_repeated(context: Any, words: Sequence[str]) -> None:
     """Refuse an option of one value that was given twice: all but the last would be dropped without a word."""
     try:
-        context = command.context_class(command)
-        _, _, order = command.make_parser(context).parse_args(list(words))
+        command = context.command  # which makes its option of help once: it is to have the names that it has here
+        trial = command.context_class(command, help_option_names=context.help_option_names)
+        _, _, order = command.make_parser(trial).parse_args(list(words))
     except Exception:  # a mistake of another kind is told by whoever reads the words next
         return
     counted = Counter(parameter for parameter in order if parameter.param_type_name == "option")

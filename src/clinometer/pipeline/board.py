@@ -31,6 +31,8 @@ from clinometer.runs import Run
 Paper = Literal["a4", "letter"]
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_NODE: Final = rb"node\d{8}"
+
 PATIENCE: Final = 120
 """Seconds that a browser has to print two pages."""
 
@@ -51,7 +53,7 @@ def board_files(run: Run, view: View, page: Page, paper: Paper) -> Iterator[tupl
     yield "board.html", html
     pdf = print_page(html)
     if pdf is not None:
-        yield "board.pdf", _dated(pdf, str(view.report.settings.get("created", "")))
+        yield "board.pdf", _printed_alike(pdf, str(view.report.settings.get("created", "")))
 
 
 def board_html(run: Run, view: View, page: Page, paper: Paper) -> str:
@@ -207,14 +209,26 @@ def _by_browser(html: str) -> bytes | None:
 
 
 def _by_weasyprint(html: str) -> bytes | None:
+    from PIL import ImageFile
+
+    takes_truncated = ImageFile.LOAD_TRUNCATED_IMAGES
     try:
         from weasyprint import HTML
     except (ImportError, OSError):  # it is not installed, or the libraries that it needs are not there
         return None
+    finally:  # it has the whole process take damaged images for whole ones
+        ImageFile.LOAD_TRUNCATED_IMAGES = takes_truncated
     return bytes(HTML(string=html).write_pdf())
 
 
-def _dated(pdf: bytes, created: str) -> bytes:
-    """Give a PDF the date of its run in place of the time of printing, so that the same run prints alike."""
+def _printed_alike(pdf: bytes, created: str) -> bytes:
+    """Make a PDF such that the same run prints alike.
+
+    It has the date of its run in place of the time of printing, and Chromium's names of parts of the page, which go on
+    from what the browser made before, are numbered in their order.
+    """
     digits = re.sub(r"\D", "", created)[:14].ljust(14, "0").encode("ascii")
-    return re.sub(rb"(/(?:Creation|Mod)Date \(D:)\d{14}", rb"\g<1>" + digits, pdf)
+    pdf = re.sub(rb"(/(?:Creation|Mod)Date \(D:)\d{14}", rb"\g<1>" + digits, pdf)
+    names = sorted(set(re.findall(_NODE, pdf)))
+    numbered = {name: b"node%08d" % number for number, name in enumerate(names, 1)}
+    return re.sub(_NODE, lambda found: numbered[found[0]], pdf)

@@ -149,7 +149,7 @@ def task_of(component: str, concept: str) -> str:
     Of names in other letters a hash tells them apart.
 
     >>> task_of("image_part", "Ärztin")
-    'image_part-rztin-99b4a4'
+    'image_part--rztin-6ba838'
     """
     named = f"{component}-{concept}"
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("-.")
