@@ -5,8 +5,6 @@ import json
 import shutil
 import socket
 
-import datasets
-import mlcroissant
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -48,6 +46,8 @@ def hub(monkeypatch, tmp_path):
 
 
 def test_croissant_reads_every_image_and_finds_nothing_to_mend(run, exported):
+    import mlcroissant
+
     folder, _ = exported
     described = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
     issues = described.metadata.ctx.issues
@@ -83,6 +83,8 @@ def test_a_changed_part_is_not_the_one_that_croissant_names(exported, tmp_path):
 
 
 def test_the_hubs_own_library_reads_the_data_set_and_its_card(run, exported, tmp_path):
+    import datasets
+
     folder, names = exported
     read = datasets.load_dataset(str(folder), cache_dir=str(tmp_path))["test"]
     assert len(read) == len(run.samples)

@@ -15,7 +15,6 @@ from clinometer.pipeline.engines import open_engine
 from tests.pipeline.engine_toys import Broken, Deadly, Doomed, Glance, SeenGpus, audit, children, tables
 from tests.toys import Notes
 
-ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow]
 
 STORE = 80 * 2**20
@@ -27,7 +26,12 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def cluster():
+def ray():
+    return pytest.importorskip("ray")
+
+
+@pytest.fixture
+def cluster(ray):
     """Two machines of one CPU each, as far as Ray can tell."""
     from ray.cluster_utils import Cluster
 
@@ -40,7 +44,7 @@ def cluster():
     cluster.shutdown()
 
 
-def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, finished):
+def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, ray, finished):
     for place in ("deaths", "reader's deaths"):
         (tmp_path / place).mkdir()
     notes = Notes()
@@ -133,7 +137,7 @@ def test_a_cluster_that_is_not_there_is_told():
 
 
 @pytest.mark.thorough
-def test_actors_share_gpus_as_far_as_their_memory_has_room(tmp_path, monkeypatch):
+def test_actors_share_gpus_as_far_as_their_memory_has_room(tmp_path, monkeypatch, ray):
     """Ray takes our word that there are two GPUs, and their driver is made up."""
     from clinometer.pipeline.engines.ray import RayEngine
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 from scipy.stats import binomtest
 
 from clinometer.errors import InvalidInputError
@@ -69,6 +68,8 @@ def test_where_all_are_rated_the_reader_adds_nothing(rated):
 @pytest.mark.parametrize("wrong", [0.05, 0.2, 0.5])
 def test_it_is_ppi_of_the_rated_and_the_others(wrong):
     """λ over all N items is PPI++'s λ over the others times N / (N − n)."""
+    from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
+
     y, f = seen_and_read(3_000, 0.4, wrong)
     n, total = 500, 3_000
     found = rated_share(y[:n], f[:n], f[n:])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import isfinite, nan
 from typing import Any, Final
 
@@ -107,17 +109,23 @@ class _Source:
     suite: Suite
     encoder: str = field(default="mean")
 
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """The rows of each metric's components."""
+        rows = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+        for row in self.scores.to_dict("records"):
+            rows[row["metric"], row["component"]].append(row)
+        return rows
+
     def find(self, metric: str, component: str, *, encoder: str | None = None, **equal: str) -> _Estimate:
         """The one row that has these names and no others."""
         encoder = self.encoder if encoder is None else encoder
         names = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
         names["encoder"] = encoder
-        rows = self.scores
-        for name, value in names.items():
-            rows = rows[rows[name] == value]
-        if not len(rows):
+        rows = self._rows.get((metric, component), [])
+        row = next((row for row in rows if all(row[name] == value for name, value in names.items())), None)
+        if row is None:
             return _Estimate(encoder=encoder, notes=("the run has no such number",))
-        row = rows.iloc[0]
         notes = [str(row["reason"])] if not isfinite(row["value"]) or not isfinite(row["low"]) else []
         notes += ["unstable: TT may be 0"] if row["flag"] == "unstable" else []
         return _Estimate(row["value"], row["low"], row["high"], encoder, tuple(filter(None, notes)), row["p"])

@@ -150,7 +150,7 @@ def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -
     if normal > LARGEST_SHARE_DESIGN:
         return normal
     top = int(1.5 * normal) + 30
-    last_short = max((n for n in range(1, top + 1) if _share_power(n, share, alpha) < power), default=0)
+    last_short = next((n for n in range(top, 0, -1) if _share_power(n, share, alpha) < power), 0)
     return float(last_short + 1)
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from tests.toy_editing import Reader
 from tests.toy_editing import toy_suite as editing_suite
 from tests.toys import Eye, paint, toy_suite
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(not find_spec("openai"), reason="openai is not installed")
 
 KEY, GEMINI_KEY = "sk-a-very-secret-key", "a-very-secret-gemini-key"
 AT_ONCE = {"retry-after-ms": "1"}

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 
 import pytest
 
@@ -17,7 +18,7 @@ from clinometer.models.openai import guarded_http as guarded
 from clinometer.models.openai.images import load
 from tests.models.openai.image_server import ImageServer, drawn, png
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(not find_spec("openai"), reason="openai is not installed")
 
 REQUESTS = [GenerationRequest(str(number), f"lean 0.{number}0", number) for number in range(1, 7)]
 

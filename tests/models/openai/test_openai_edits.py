@@ -2,6 +2,7 @@
 
 import io
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.models.openai.image_server import ImageServer, drawn, error, slowly, 
 from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(not find_spec("openai"), reason="openai is not installed")
 
 KEY = "sk-a-very-secret-key"
 AT_ONCE = {"retry-after-ms": "1"}

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn, error, png, slowly, together
 from tests.toys import Eye, paint, toy_suite
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(not find_spec("openai"), reason="openai is not installed")
 
 KEY = "sk-a-very-secret-key"
 REQUESTS = [GenerationRequest(str(number), f"lean 0.{number}0", number) for number in range(1, 7)]

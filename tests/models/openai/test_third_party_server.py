@@ -6,6 +6,7 @@ What comes back over HTTP can be checked to the pixel: the same pipeline, drawn 
 import socket
 import threading
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -18,12 +19,11 @@ from clinometer.models.protocols import EditRequest
 from tests import quick
 from tests.toys import Eye, toy_suite
 
-pytestmark = [pytest.mark.slow]
-NEEDED = "museq is not installed; it is in the extra: pip install clinometer[dev]"
-pytest.importorskip("openai")
-uvicorn = pytest.importorskip("uvicorn", reason=NEEDED)
-muse = pytest.importorskip("muse.core.server", reason=NEEDED)
-pytest.importorskip("httpx", reason=NEEDED)
+NEEDED = ("openai", "uvicorn", "muse", "httpx")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason="museq is in the extra: pip install clinometer[dev]"),
+]
 
 SETTINGS = {"height": 64, "width": 64}
 
@@ -31,6 +31,8 @@ SETTINGS = {"height": 64, "width": 64}
 @pytest.fixture(scope="module")
 def server(stable_diffusion):
     """The address of museq's own app, runtime and routes, on a port of this machine."""
+    import uvicorn
+    from muse.core import server as muse
     from muse.core.registry import ModalityRegistry
     from muse.modalities.image_generation import MODALITY
     from muse.modalities.image_generation.routes import build_router

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
@@ -55,6 +54,8 @@ def test_an_exact_interval_and_its_p_are_scipys_and_agree_with_each_other(n: int
 
 
 def test_a_slope_is_the_logistic_regression_of_statsmodels() -> None:
+    import statsmodels.api as sm
+
     rng = np.random.default_rng(3)
     for _ in range(20):
         x, n = np.sort(rng.uniform(1, 9, 4)), rng.integers(20, 80, 4)
