@@ -9,6 +9,7 @@ from math import ceil, isfinite, nan
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from clinometer.errors import InvalidInputError
 
@@ -150,16 +151,17 @@ def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -
     if normal > LARGEST_SHARE_DESIGN:
         return normal
     top = int(1.5 * normal) + 30
-    last_short = next((n for n in range(top, 0, -1) if _share_power(n, share, alpha) < power), 0)
-    return float(last_short + 1)
+    n = np.arange(1, top + 1)
+    return float(n[_share_power(n, share, alpha) < power].max(initial=0) + 1)
 
 
-def _share_power(n: int, share: float, alpha: float) -> float:
-    """Probability that n images of this share are significant, two-sided, against ½."""
-    bound = int(scipy.stats.binom.ppf(alpha / 2, n, 0.5))
-    while bound >= 0 and scipy.stats.binomtest(bound, n).pvalue > alpha:
-        bound -= 1
-    return float(scipy.stats.binom.cdf(bound, n, share) + scipy.stats.binom.sf(n - bound - 1, n, share))
+def _share_power(n: NDArray[np.int64], share: float, alpha: float) -> NDArray[np.float64]:
+    """Probability that each n of images of this share is significant, two-sided, against ½."""
+    binom = scipy.stats.binom
+    most = binom.ppf(alpha / 2, n, 0.5)
+    bound = np.where(2 * binom.cdf(most, n, 0.5) <= alpha, most, most - 1)
+    power: NDArray[np.float64] = binom.cdf(bound, n, share) + binom.sf(n - bound - 1, n, share)
+    return power
 
 
 def _check(power: float, alpha: float) -> None:
