@@ -44,7 +44,7 @@ def test_every_number_is_missing():
 def test_scores_that_cannot_be_judged_are_scores():
     scores = small_input().scores
     scores = scores.assign(**dict.fromkeys(("low", "high", "p", "q"), nan), verdict="not measured")
-    page = Page(render_html(small_input(scores=scores)))
+    page = with_only(small_input(scores=scores), "verdicts")
     said = page.find("p", class_="finding")[0].text
     assert said.startswith("Nothing could be judged: no concept of the suite has a score with an interval")
     assert page.find("span", class_="score"), "scores are shown"
@@ -54,7 +54,7 @@ def test_scores_that_no_encoder_vouches_for_say_why_and_say_it_once():
     scores = small_input().scores
     why = "encoder reference does not fit: it knows nothing but emoji"
     unfit = {"reason_code": "the encoder does not fit the suite", "reason": why, "verdict": "not measured"}
-    page = Page(render_html(small_input(scores=scores.assign(**unfit))))
+    page = with_only(small_input(scores=scores.assign(**unfit)), "verdicts")
     said = page.find("p", class_="finding")[0].text
     assert said.startswith("Nothing could be judged for ")
     assert said.endswith(": the encoder does not fit the suite or the model.")
@@ -67,7 +67,7 @@ def test_a_reason_that_not_all_share_stands_below_its_concept():
     of_one = scores.concept == scores.concept[scores.metric == "mcas"].iloc[0]
     scores = scores.assign(verdict="not measured", reason_code="no interval or no p")
     scores.loc[of_one, ["reason_code", "reason"]] = ["the encoder does not fit the suite", "it never saw a CEO"]
-    assert "it never saw a CEO" in section(Page(render_html(small_input(scores=scores))), "verdicts")
+    assert "it never saw a CEO" in section(with_only(small_input(scores=scores), "verdicts"), "verdicts")
 
 
 def test_imported_images_are_not_said_to_be_drawn():
@@ -81,7 +81,7 @@ def test_imported_images_are_not_said_to_be_drawn():
 def test_a_category_without_numbers_is_no_ring_of_the_dial():
     scores = small_input().scores
     lost, *kept = load_suite("xmcas").categories
-    page = Page(render_html(small_input(scores=scores[(scores.category != lost) | (scores.metric != "mcas")])))
+    page = with_only(small_input(scores=scores[(scores.category != lost) | (scores.metric != "mcas")]))
     (caption,) = [e.text for e in page.find("figcaption") if "Rings" in e.text]
     labels = LeaningView.of(small_input()).category_label
     assert all(labels(name) in caption for name in kept)
@@ -135,13 +135,13 @@ def test_any_column_may_be_missing_or_empty(column: str):
 
 def test_no_verdict_is_not_a_verdict():
     scores = small_input().scores.drop(columns="verdict")
-    page = Page(render_html(small_input(scores=scores)))
+    page = with_only(small_input(scores=scores), "verdicts")
     assert "has no verdict" in section(page, "verdicts")
     assert "leans" not in " ".join(e.text for e in page.find("p", class_="said"))
 
 
 def test_no_third_group():
-    page = Page(render_html(small_input(suite=load_suite("mcas"))))
+    page = with_only(small_input(suite=load_suite("mcas")), "plane")
     assert "no third axis" in section(page, "plane")
     assert not [e for e in page.find("svg") if "plane" in e.attributes.get("aria-labelledby", "")]
 
@@ -149,29 +149,29 @@ def test_no_third_group():
 def test_one_encoder():
     scores = small_input().scores
     scores = scores[scores.encoder != "ViT-B-32/openai"]
-    page = Page(render_html(small_input(scores=scores, encoder_cards={"reference/clip": {"name": "reference/clip"}})))
+    page = with_only(small_input(scores=scores, encoder_cards={"reference/clip": {"name": "reference/clip"}}), "stages")
     assert "Only one encoder" in section(page, "stages")
 
 
 def test_nothing_planted():
-    page = Page(render_html(small_input(planted=None)))
+    page = with_only(small_input(planted=None), "planted", "method")
     assert not [e for e in page.elements if e.attributes.get("id") == "planted"]
     assert "emoji-like" not in section(page, "method")
 
 
 def test_no_images():
-    page = Page(render_html(small_input(samples=pd.DataFrame())))
+    page = with_only(small_input(samples=pd.DataFrame()), "gallery")
     assert "holds no images" in section(page, "gallery")
 
 
 def test_an_image_that_cannot_be_read_is_shown_as_such():
-    page = Page(render_html(small_input(image=lambda _: b"\x89PNG broken")))
+    page = with_only(small_input(image=lambda _: b"\x89PNG broken"), "gallery")
     assert not page.find("img")
     assert "unreadable" in section(page, "gallery")
 
 
 def test_no_curve():
-    page = Page(render_html(small_input(curve=Curve(reason="too few stable points for a curve"))))
+    page = with_only(small_input(curve=Curve(reason="too few stable points for a curve")), "internal")
     assert "too few stable points" in section(page, "internal")
     assert "LOESS curve" not in section(page, "internal")
 
@@ -184,14 +184,14 @@ def test_no_margin_and_no_stereotype():
             target["stereotype"] = None
     from clinometer.suites import suite_from_mapping
 
-    page = Page(render_html(small_input(suite=suite_from_mapping(bare, source="test"))))
+    page = with_only(small_input(suite=suite_from_mapping(bare, source="test")), "categories", "internal")
     assert "counts as no leaning" not in section(page, "categories")
     assert "tied to no group" in section(page, "internal")
 
 
 def test_a_large_run_shows_the_first_of_every_prompt():
     suite = load_suite("mcas").with_options(images=60)
-    page = Page(render_html(report_input(suite=suite, scores=pd.DataFrame())))
+    page = with_only(report_input(suite=suite, scores=pd.DataFrame()), "gallery")
     assert "more in the run" in section(page, "gallery")
     assert len(page.find("img")) < 28 * 60
 

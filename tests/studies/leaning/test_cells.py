@@ -18,7 +18,7 @@ from clinometer.studies.leaning.cells import CellsView, verdict_words
 from clinometer.studies.leaning.embeddings import study_design
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.report.markdown import tables
-from tests.report.page import Page
+from tests.report.page import Page, with_only
 from tests.report.synthetic import encoder_card, model_card, picture
 from tests.studies.leaning.crossed import THREE, TWO, crossed_embeddings
 
@@ -137,7 +137,7 @@ def test_the_first_screen_counts_axis_by_axis():
     suite = suite_of(TWO)
     rows = said(rows_of(suite), gender=("leans", -0.9), tone=UNDECIDED, **{"gender×tone": UNDECIDED})
     rows = [replace(r, verdict="undecided") if r.verdict and r.concept != "teacher" else r for r in rows]
-    header = Page(render_html(input_of(suite, rows))).find("header")[0].text
+    header = with_only(input_of(suite, rows)).find("header")[0].text
     assert "leans by gender to women for 1, 2 undecided; by skin tone to no side, 3 undecided;" in header
     assert "interaction undecided for 3." in header
     assert "an image of a teacher leans to women; by skin tone undecided; interaction undecided" in header
@@ -163,7 +163,7 @@ def test_what_cannot_be_told_along_any_axis_is_not_called_leaning_to_no_side(ver
     suite = suite_of(TWO)
     rows = [replace(row, verdict=verdict, side="", reason_code=code) if row.verdict else row for row in rows_of(suite)]
     report = input_of(suite, rows)
-    header = Page(render_html(report)).find("header")[0].text
+    header = with_only(report).find("header")[0].text
     assert words.format(report.model_card["name"]) in header
     assert "to no side" not in header
 

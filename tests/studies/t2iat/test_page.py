@@ -12,7 +12,7 @@ from clinometer.studies.t2iat import figures
 from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE as T2IAT
 from clinometer.suites import load_suite, suite_from_mapping
-from tests.report.page import Page
+from tests.report.page import Page, with_only
 from tests.report.synthetic_t2iat import report_input, score_rows
 from tests.toys import toy_t2iat_suite
 
@@ -109,7 +109,7 @@ def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
 
     def said(ends, n_decide):
         scores = rows.assign(n_decide=n_decide, **dict(zip(judged, (0.1, *ends, *ends), strict=True)))
-        page = Page(render_html(report_input(suite, scores=scores)))
+        page = with_only(report_input(suite, scores=scores), "verdicts", "tests")
         return " | ".join(e.text for e in page.find("p") if e.inside("section"))
 
     needed = said((-0.1, 0.3), 213)
@@ -130,7 +130,7 @@ def test_a_page_without_numbers_or_images_still_stands():
 def test_tests_that_cannot_be_judged_are_not_called_unmeasured():
     rows = pd.DataFrame(list(score_rows(load_suite("t2iat/reference"))))
     unjudged = rows.assign(**dict.fromkeys(("low", "high", "stimulus_low", "stimulus_high", "p", "q"), np.nan))
-    page = Page(render_html(report_input(scores=unjudged.assign(verdict="not measured"))))
+    page = with_only(report_input(scores=unjudged.assign(verdict="not measured")))
     assert "Nothing could be judged: no test of the suite has a score with an interval" in page.elements[0].text
 
 
@@ -139,7 +139,7 @@ def test_an_undefined_test_says_why():
     lost = (rows.metric == "t2iat") & (rows.concept == "parity")
     rows.loc[lost, ["value", "low", "high", "p", "q"]] = np.nan
     rows.loc[lost, ["reason", "verdict"]] = ["x: no prompt has neutral images", "not measured"]
-    page = Page(render_html(report_input(scores=rows)))
+    page = with_only(report_input(scores=rows), "verdicts", "tests")
     assert "could not be measured" in page.elements[0].text
     assert "x: no prompt has neutral images" in page.elements[0].text
 
@@ -173,7 +173,7 @@ def test_the_summary_names_every_test():
 
 def finding_of(suite, **changed):
     rows = pd.DataFrame(list(score_rows(suite))).assign(side="", **changed)
-    page = Page(render_html(report_input(suite, scores=rows)))
+    page = with_only(report_input(suite, scores=rows))
     (said,) = [e.text for e in page.find("p") if "finding" in e.attributes.get("class", "").split()]
     return said
 
