@@ -1,13 +1,14 @@
-"""How many cores there are to work with, and how they are put to work."""
+"""How many cores there are to work with, and how threads put them to work beside a model."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Final, TypeVar
 
 Item = TypeVar("Item")
@@ -77,3 +78,55 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _BLAS.leave()
+
+
+def use_threads(count: int) -> None:
+    """Have torch, which this process may never need, compute with so many threads whenever it is imported."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+
+
+WORKERS = max(1, min(16, available_cores() - 1))
+"""Threads that compress images, or decode them, while the model is at work, for which a core is left."""
+
+
+class WeightGate:
+    """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._weight = most, 0
+        self._changed = Condition()
+
+    def submit(self, pool: Executor, weight: int, task: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Hand a task to a pool, once there is room for its weight."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._weight or self._weight + weight <= self._most)
+            self._weight += weight
+        future = pool.submit(task, *arguments)
+        future.add_done_callback(lambda _: self._leave(weight))
+        return future
+
+    def _leave(self, weight: int) -> None:
+        with self._changed:
+            self._weight -= weight
+            self._changed.notify_all()
+
+
+@contextmanager
+def one_behind() -> Iterator[Callable[..., None]]:
+    """A thread that does one thing at a time while its caller goes on.
+
+    The caller waits for the thing before, and meets its error: a full disk ends the run with every earlier part whole.
+    """
+    pending: list[Future[Any]] = []
+    with ThreadPoolExecutor(max_workers=1) as thread:
+
+        def submit(task: Callable[..., object], *arguments: Any) -> None:
+            while pending:
+                pending.pop().result()
+            pending.append(thread.submit(task, *arguments))
+
+        yield submit
+        while pending:
+            pending.pop().result()

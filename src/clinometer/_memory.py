@@ -1,4 +1,4 @@
-"""How much memory there is for this process: a container or a scheduler may grant less than the machine has."""
+"""How much memory this process has, and giving it back: a container or a scheduler may grant less than the machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+WORTH_GIVING_BACK = 2**26
+"""Bytes: what is less is taken again at once."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def _granted(root: Path) -> Iterator[Memory]:
 
 
 def give_back_freed_memory() -> None:
-    """Give what nobody holds any more back to the device and to the system.
+    """Give what nobody holds any longer back to the device and to the system.
 
     Models hold themselves in circles, which only the collector finds; and allocators keep what is freed.
     """
@@ -80,5 +83,22 @@ def give_back_freed_memory() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
+    _trim()
+
+
+def _trim() -> None:
+    """Have glibc return the pages it keeps; other C libraries cannot be asked."""
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # musl has none
         library.malloc_trim(0)
+
+
+def give_back(bytes_freed: int) -> None:
+    """Give freed memory back to the system, where it was much: Arrow and glibc keep it for what comes next.
+
+    What is kept of one large image would stand beside the next one.
+    """
+    if bytes_freed < WORTH_GIVING_BACK:
+        return
+    if pyarrow := sys.modules.get("pyarrow"):
+        pyarrow.default_memory_pool().release_unused()
+    _trim()

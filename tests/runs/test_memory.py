@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from clinometer._cores import WeightGate
 from clinometer.errors import ModelError
 from clinometer.runs.plan import PART_BYTES, build_plan
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.storage import Directory
-from clinometer.runs.workers import WeightGate
 from clinometer.suites import PromptSpec
 from tests import quick
 from tests.runs.memory_suite import SUITE

@@ -15,7 +15,7 @@ from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.pipeline.reporting import render_html
 from clinometer.report.inputs import report_input
 from clinometer.runs.scores import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
-from clinometer.studies.common import scores_table
+from clinometer.studies.study import scores_table
 from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite

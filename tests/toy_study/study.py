@@ -17,8 +17,7 @@ from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.sections import masthead, table
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
-from clinometer.studies.common import scores_table
-from clinometer.studies.study import PartStage, Scored, Study
+from clinometer.studies.study import PartStage, Scored, Study, scores_table
 from tests.toy_study.compare import brightness_differences
 from tests.toy_study.scores import METRIC, brightness_rows
 from tests.toy_study.suite import BrightnessSuite

@@ -16,8 +16,8 @@ from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
-from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import compared_refusals
+from clinometer.studies.study import scores_table
 
 
 def compare_runs(first: Run, second: Run) -> Comparison:

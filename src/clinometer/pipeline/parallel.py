@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from clinometer._torch_threads import use_threads
+from clinometer._cores import use_threads
 from clinometer.errors import EngineError, ModelError
 from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, offers
 from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator, Reader

@@ -13,7 +13,7 @@ from clinometer.models import load_encoder, load_generator, load_reader
 from clinometer.models.files.portraits import PortraitSource
 from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Card
-from clinometer.models.residents import Residents
+from clinometer.pipeline.loaded_models import Residents
 from clinometer.runs.tracing import WatchedGenerator
 
 

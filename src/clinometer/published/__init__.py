@@ -16,7 +16,7 @@ from pydantic import Field
 
 from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
-from clinometer.suites.protocol import PaperModel
+from clinometer.suites.base import PaperModel
 from clinometer.suites.strict import Name, Strict, Text
 
 _HERE: Final = resources.files("clinometer.published")

@@ -12,7 +12,8 @@ from typing import Any, Final, get_args
 
 from PIL.Image import Image
 
-from clinometer._cores import available_cores
+from clinometer._cores import WORKERS, WeightGate, available_cores, one_behind
+from clinometer._memory import give_back
 from clinometer._messages import quoted
 from clinometer._secrets import without_home
 from clinometer.errors import ModelError
@@ -26,7 +27,6 @@ from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.runs.tracing import watch_of
-from clinometer.runs.workers import WORKERS, WeightGate, give_back, one_behind
 
 PIXEL_BYTES: Final = 2**28
 """Decoded images that wait to be compressed."""

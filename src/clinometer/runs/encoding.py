@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from clinometer._cores import WORKERS, one_behind
+from clinometer._memory import give_back
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.models.abilities import BeginsPrepared, PreparesImages, ReadsTexts, offers
 from clinometer.models.protocols import Card, Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.workers import WORKERS, give_back, one_behind
 
 AT_ONCE = 8
 """Images that a thread decodes in one go, at most."""
@@ -126,7 +127,7 @@ class PartEncoder:
 
     Parameters
     ----------
-    write : called with a function and its arguments, as of :func:`clinometer.runs.workers.one_behind`.
+    write : called with a function and its arguments, as of :func:`clinometer._cores.one_behind`.
     done : told of each part whose vectors are handed on.
     """
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clinometer._cores import WORKERS, one_behind
 from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card, Question, Reader, Reading
@@ -20,7 +21,6 @@ from clinometer.runs.encoding import prepared_images, require_drawn
 from clinometer.runs.failures import HOPELESS, named
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.workers import WORKERS, one_behind
 from clinometer.suites.question import QuestionSpec
 
 

@@ -23,7 +23,7 @@ from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.stats.multiplicity import benjamini_hochberg
-from clinometer.studies.common import scores_table
+from clinometer.studies.study import scores_table
 from clinometer.suites.question import QuestionSpec
 
 LABELLED = "labelled pictures of a folder, which need not be misread as these are"

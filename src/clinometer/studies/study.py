@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 
-from clinometer.metrics.records import Score
+from clinometer.errors import RunCorruptError
+from clinometer.metrics import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import RunsCompared
@@ -193,3 +194,19 @@ class Study:
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
     rated: Callable[[Suite], Rated] = rates_targets
     reading_words: Callable[[Suite], Mapping[str, Sequence[str]]] = lambda suite: {}
+
+
+AnySuite = TypeVar("AnySuite", bound=Suite)
+
+
+def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
+    """The run's suite, in the shape that its study has."""
+    if not isinstance(run.suite, shape):
+        raise RunCorruptError(f"{run.url}: its suite is of study {run.suite.study!r}, expected a {shape.__name__}")
+    return run.suite
+
+
+def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
+    """Scores as the table that a run keeps."""
+    names = [field.name for field in fields(Score)]
+    return pd.DataFrame([{name: getattr(row, name) for name in names} for row in scores], columns=names)

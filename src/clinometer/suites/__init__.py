@@ -1,6 +1,6 @@
 """Suites: what to ask a model. ``load_suite`` reads one, ``suite_names`` lists the built-in ones."""
 
-from clinometer.suites.base import PromptSpec, Suite, SuiteTable
+from clinometer.suites.base import PaperModel, PromptSpec, Protocol, Suite, SuiteTable, Unsaid
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import (
@@ -12,7 +12,6 @@ from clinometer.suites.leaning import (
     LeaningSuite,
     Target,
 )
-from clinometer.suites.protocol import PaperModel, Protocol, Unsaid
 from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.t2iat import (
     AttributePair,

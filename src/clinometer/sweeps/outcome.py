@@ -33,8 +33,8 @@ from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.fingerprint import fingerprint_of_scores
 from clinometer.runs.together import Comparison, pooled
 from clinometer.studies import study_of
-from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import with_refusals
+from clinometer.studies.study import scores_table
 from clinometer.suites.strict import explain
 from clinometer.sweeps.grid import AXES, Cell, Grid, SweepFile, Value
 

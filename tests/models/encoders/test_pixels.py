@@ -10,7 +10,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models.encoders._pixels import Normalisation, _every_byte, size_left_alone
+from clinometer.models.encoders._encoding import Normalisation, _every_byte, size_left_alone
 from clinometer.models.encoders.open_clip import _halves
 from clinometer.models.encoders.transformers_clip import ImageInputs
 

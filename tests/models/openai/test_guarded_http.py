@@ -13,7 +13,7 @@ import pytest
 
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest
-from clinometer.models.openai import answers as openai_answers
+from clinometer.models.openai import client
 from clinometer.models.openai import guarded_http as guarded
 from clinometer.models.openai.images import load
 from tests.models.openai.image_server import ImageServer, drawn, png
@@ -287,4 +287,4 @@ def test_the_guard_holds_over_the_older_library_too(monkeypatch):
 
 
 def test_what_is_heard_of_a_server_is_bounded():
-    assert len(openai_answers.text_of("x" * 10**7)) == openai_answers.HEARD
+    assert len(client.text_of("x" * 10**7)) == client.HEARD

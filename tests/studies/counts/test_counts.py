@@ -16,8 +16,7 @@ from clinometer.errors import ClinometerError, ImportManifestError, RunCorruptEr
 from clinometer.runs.ratings.sampling import ratable_images
 from clinometer.stats.counts import exact_share, logistic_slope
 from clinometer.studies import rated_of
-from clinometer.studies.counts.compare import compared_counts
-from clinometer.studies.counts.scores import Counts, counts_study, excess_rows
+from clinometer.studies.counts.scores import Counts, compared_counts, counts_study, excess_rows
 
 PLAIN = "concept,group,n\ndoctor,man,42\ndoctor,woman,8\nnurse,man,3\nnurse,woman,47\ncook,man,27\ncook,woman,23\n"
 SETTINGS = "concept,setting,group,n\n" + "".join(

@@ -14,8 +14,7 @@ from PIL import Image
 from clinometer._messages import nearest
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.encoders._encoding import DualEncoderBase, resolve_options, working_encoder
-from clinometer.models.encoders._pixels import Normalisation
+from clinometer.models.encoders._encoding import DualEncoderBase, Normalisation, resolve_options, working_encoder
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate, user_path
 

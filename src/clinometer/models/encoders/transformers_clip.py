@@ -20,12 +20,14 @@ from clinometer.models.diffusers.completeness import require_vocabulary
 from clinometer.models.encoders._encoding import (
     DualEncoderBase,
     ImageEncoderBase,
+    Normalisation,
     mark_lacking,
     probe_image,
     resolve_options,
+    size_left_alone,
+    stack_images,
     working_encoder,
 )
-from clinometer.models.encoders._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -150,7 +152,7 @@ class ImageInputs:
         """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
         images = [image if image.mode == "RGB" else image.convert("RGB") for image in images]
         if self._size_left_alone is not None and {image.size for image in images} == {self._size_left_alone}:
-            return [{PIXELS: pixels} for pixels in bytes_of(images)]
+            return [{PIXELS: pixels} for pixels in stack_images(images)]
         steps = {} if self._normalisation is None else IN_BYTES
         inputs = self._process(images, return_tensors="pt", **steps)
         return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]

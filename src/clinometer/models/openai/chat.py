@@ -45,7 +45,7 @@ class Reply:
 
     Attributes
     ----------
-    images : as `clinometer.models.openai.answers.bytes_of` takes them.
+    images : as `clinometer.models.openai.client.bytes_of` takes them.
     words : what it said beside them, or instead.
     finish : why it ended, as the server names that.
     refusal : what the server says of a refusal, where it says so by itself.

@@ -23,8 +23,18 @@ from typing import Any, Final, TypeVar
 from clinometer._secrets import HIDDEN, masked
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai.answers import ErrorInAnswer, bytes_of, is_refusal
-from clinometer.models.openai.client import KEY, Pace, connect, error_line, raise_if_final, require_terms, server_of
+from clinometer.models.openai.client import (
+    KEY,
+    ErrorInAnswer,
+    Pace,
+    bytes_of,
+    connect,
+    error_line,
+    is_refusal,
+    raise_if_final,
+    require_terms,
+    server_of,
+)
 from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import in_one_line

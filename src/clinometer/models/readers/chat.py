@@ -20,8 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
-from clinometer.models.openai.answers import ErrorInAnswer, is_refusal
-from clinometer.models.openai.client import Pace, connect, error_line, raise_if_final, require_terms, server_of
+from clinometer.models.openai.client import (
+    ErrorInAnswer,
+    Pace,
+    connect,
+    error_line,
+    is_refusal,
+    raise_if_final,
+    require_terms,
+    server_of,
+)
 from clinometer.models.openai.guarded_http import AnswerRefusedError
 from clinometer.models.protocols import ASKED_OPENLY, Card, Question, Reading, open_reading
 from clinometer.models.weights import describe, in_one_line

@@ -35,8 +35,7 @@ from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
 from clinometer.studies.classification.scores import CurvePoint
-from clinometer.studies.common import scores_table, suite_of
-from clinometer.studies.study import Scored
+from clinometer.studies.study import Scored, scores_table, suite_of
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from clinometer.report.sections import masthead, nothing_judged, nothing_told, p
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison
-from clinometer.studies.common import scores_table, suite_of
-from clinometer.studies.counts.compare import compared_counts
-from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, counts_study
+from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, compared_counts, counts_study
 from clinometer.studies.counts.table import counts_of
-from clinometer.studies.study import Scored, Study
+from clinometer.studies.study import Scored, Study, scores_table, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
 

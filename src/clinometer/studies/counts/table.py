@@ -25,8 +25,8 @@ from clinometer.models.files.folder import read_csv
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import COUNTS
 from clinometer.runs.store import Run
-from clinometer.studies.common import suite_of
 from clinometer.studies.counts.scores import Counts
+from clinometer.studies.study import suite_of
 from clinometer.suites.counts import CountsSuite
 from clinometer.suites.strict import first_problem
 

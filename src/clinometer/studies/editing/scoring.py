@@ -20,12 +20,11 @@ from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import embedded_rows
-from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.scores import editing_study, planted_order
-from clinometer.studies.study import Pool, Scored
+from clinometer.studies.study import Pool, Scored, scores_table, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 

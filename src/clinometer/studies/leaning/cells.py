@@ -29,7 +29,7 @@ from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, gallery, leans_means
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites import LeaningSuite, Suite
-from clinometer.suites.axes import CrossedAxis
+from clinometer.suites.leaning import CrossedAxis
 
 METRIC: Final = "intersections"
 _WORDS: Final = {

@@ -13,7 +13,6 @@ import numpy as np
 
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
-from clinometer.studies.common import suite_of
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.differences import MissingPictures
@@ -25,6 +24,7 @@ from clinometer.studies.leaning.stacks import (
     read_images,
     stacked_images,
 )
+from clinometer.studies.study import suite_of
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 

@@ -13,7 +13,6 @@ from clinometer.report.rows import MEAN, Scores
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
 from clinometer.runs.together import PooledRun
-from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Evidence,
     StoppingRule,
@@ -45,7 +44,7 @@ from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differen
 from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.shared import measured_by
 from clinometer.studies.leaning.wordings import rows_of_wordings
-from clinometer.studies.study import Pool, Scored
+from clinometer.studies.study import Pool, Scored, scores_table, suite_of
 from clinometer.suites import LeaningSuite
 
 

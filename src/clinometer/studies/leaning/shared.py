@@ -12,7 +12,6 @@ from itertools import chain
 
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import require_finished
-from clinometer.studies.common import suite_of
 from clinometer.studies.leaning.embeddings import lazy_embeddings, study_design
 from clinometer.studies.leaning.scores import (
     EncoderEmbeddings,
@@ -23,7 +22,7 @@ from clinometer.studies.leaning.scores import (
 from clinometer.studies.leaning.scores.measuring import Found, pictures_that_count
 from clinometer.studies.leaning.stacks import target_sizes
 from clinometer.studies.sharing import RunWork, Unit, made
-from clinometer.studies.study import Pool
+from clinometer.studies.study import Pool, suite_of
 from clinometer.suites import LeaningSuite
 
 

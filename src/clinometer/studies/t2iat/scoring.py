@@ -13,9 +13,8 @@ import pandas as pd
 from clinometer.metrics import Score
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import ImageVectors, require_finished
-from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.sharing import RunWork, Unit, made
-from clinometer.studies.study import Pool, Scored
+from clinometer.studies.study import Pool, Scored, scores_table, suite_of
 from clinometer.studies.t2iat import (
     ConceptMeasurer,
     DesignedTest,

@@ -11,9 +11,9 @@ from PIL import Image
 from skimage.data import astronaut
 
 from clinometer.errors import ModelError
-from clinometer.models import faces
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.stats.skin import mean_shape, warp_face
+from clinometer.studies.editing import faces
 
 
 @pytest.fixture(scope="module")
