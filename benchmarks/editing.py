@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 import clinometer as cm
 from clinometer.models import reference
 from clinometer.studies.editing.scores import read_gender
-from clinometer.studies.editing.scoring import edits_of, gender_readings
+from clinometer.studies.editing.study import edits_of, gender_readings
 from clinometer.suites import EditingSuite
 
 

@@ -25,7 +25,7 @@ from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
-from clinometer.studies.classification.scoring import SCHEMA as CLASSIFIED
+from clinometer.studies.classification.study import SCHEMA as CLASSIFIED
 from clinometer.suites import ClassificationSuite, suite_from_mapping
 
 

@@ -77,10 +77,10 @@ def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
     where nothing is kept), and are most of a toy audit's time. Everything around them is done anew. What one process
     of the tests has scored lies in the ``folder`` for the others.
     """
-    from clinometer.studies.classification import scoring as classification
-    from clinometer.studies.editing import scoring as editing
-    from clinometer.studies.leaning import scoring as leaning
-    from clinometer.studies.t2iat import scoring as t2iat
+    from clinometer.studies.classification import study as classification
+    from clinometer.studies.editing import study as editing
+    from clinometer.studies.leaning import study as leaning
+    from clinometer.studies.t2iat import study as t2iat
 
     for module, names in (
         (leaning, ("mcas_study", "crossed_study", "compare_leanings", "compare_intersections")),

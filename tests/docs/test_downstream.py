@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.models.diffusers.denoiser import TOLERANCES
 from clinometer.stats.skin import monk_self_test
-from clinometer.studies.classification.scoring import SCHEMA
+from clinometer.studies.classification.study import SCHEMA
 from clinometer.studies.editing.design import EditingDesign, Faces, PortraitGroup
 from clinometer.studies.editing.faces import Alignment, average_faces
 from clinometer.suites import ClassificationSuite

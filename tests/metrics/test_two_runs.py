@@ -10,9 +10,16 @@ import pytest
 
 import clinometer
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC
+from clinometer.metrics.differences import (
+    METRIC,
+    Family,
+    cut_alike,
+    image_seeds,
+    magnitude_row,
+    require_comparable,
+    with_reasons,
+)
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, cut_alike, image_seeds, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.studies.leaning import EncoderEmbeddings
 

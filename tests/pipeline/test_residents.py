@@ -7,8 +7,8 @@ import pytest
 from clinometer._memory import Memory
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationRequest
-from clinometer.pipeline import loaded_models
-from clinometer.pipeline.loaded_models import KEPT_FREE, Residents
+from clinometer.pipeline import recipes
+from clinometer.pipeline.recipes import KEPT_FREE, Residents
 
 REQUESTS = [GenerationRequest(str(n), prompt, n) for n, prompt in enumerate(("a doctor", "a nurse"))]
 
@@ -84,7 +84,7 @@ class Lost(Mobile):
 @pytest.fixture
 def machine(monkeypatch):
     made = Machine()
-    monkeypatch.setattr(loaded_models, "memory", lambda: made.memory)
+    monkeypatch.setattr(recipes, "memory", lambda: made.memory)
     return made
 
 
@@ -161,7 +161,7 @@ def test_a_pipeline_comes_back_and_draws_the_same(stable_diffusion):
 
 
 def test_a_pipeline_that_has_no_room_to_wait_is_gone_before_the_next_is_loaded(stable_diffusion, monkeypatch):
-    monkeypatch.setattr(loaded_models, "memory", lambda: Memory(1000, 0))
+    monkeypatch.setattr(recipes, "memory", lambda: Memory(1000, 0))
     held = Residents()
     first = weakref.ref(held.take("first", lambda: load_generator(str(stable_diffusion))).pipeline)
 

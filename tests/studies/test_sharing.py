@@ -18,8 +18,7 @@ from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
 from clinometer.studies.editing.faces import Landmarks
-from clinometer.studies.leaning.embeddings import encoder_embeddings, lazy_embeddings
-from clinometer.studies.leaning.stacks import target_sizes
+from clinometer.studies.leaning.embeddings import encoder_embeddings, lazy_embeddings, target_sizes
 from clinometer.studies.study import suite_of
 from clinometer.suites import LeaningSuite
 from tests.docs.pages import ROOT

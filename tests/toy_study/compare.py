@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from clinometer.metrics.differences import METRIC as COMPARISON
+from clinometer.metrics.differences import Family, magnitude_row
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, magnitude_row
 from tests.toy_study.scores import _row
 
 

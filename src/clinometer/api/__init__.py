@@ -1,7 +1,6 @@
 """What a Python program calls: one function for each command, and the run."""
 
-from clinometer.api.audits import audit, sweep
-from clinometer.api.imports import import_counts, import_images
+from clinometer.api.audits import audit, import_counts, import_images, sweep
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
 from clinometer.api.runs import (
     Run,

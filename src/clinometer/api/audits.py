@@ -1,4 +1,4 @@
-"""Audits and sweeps, from a suite and a model to a report."""
+"""Audits and sweeps, from a suite and a model to a report; finished images and counts in the place of a model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,41 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
+from clinometer._messages import first_and_more, shortened
 from clinometer.api.runs import Run
-from clinometer.pipeline.audits import Workers
+from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
+from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files.image_dataset import ImageDataset, dataset_files
+from clinometer.models.files.source import FolderSource
+from clinometer.models.images import MAX_PIXELS
+from clinometer.pipeline.audits import Workers, audited, default_out, finish
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.execution import Job
 from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.recipes import Given
+from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.request import (
+    RESAMPLES,
     AskedSuite,
     AuditOptions,
     Model,
     Place,
     ask,
     fields_in_order,
+    plain_seed,
     told_default,
 )
-from clinometer.runs import Progress, listening
+from clinometer.pipeline.score import score
+from clinometer.runs import Directory, Progress, listening, store
+from clinometer.runs.manifest import manifest_prompt_specs, rows_named_by_prompts
+from clinometer.runs.plan import build_plan
+from clinometer.runs.record import COUNTED, new_record
+from clinometer.studies import study_of
+from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
 from clinometer.sweeps.running import LoadedObjects as GivenObjects
@@ -119,3 +137,120 @@ def sweep(
     """
     objects = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
     return run_sweep(grid, out, objects, Workers(engine, workers), listening(progress))
+
+
+IMPORTED_PART = 128
+"""Images of a part, at most: each part costs some milliseconds, and a command that is killed loses one."""
+
+
+def import_images(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    suite: str | Path | Suite = "mcas",
+    manifest: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    max_pixels: int = MAX_PIXELS,
+    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
+    seed: int = 0,
+    device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    resamples: int = RESAMPLES,
+    report: bool = True,
+    progress: Progress | None = None,
+) -> Run:
+    """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
+
+    A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
+    other columns are those of a manifest. Images that FAIRBench saved need none: they are named by their prompts, which
+    the suite asks, its own scenarios. The manifest gives for each file its concept (a target of the suite) or its
+    group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
+    not read and count as failed: a small file can unfold to fill the memory. ``engine``, ``workers``,
+    ``resamples`` and ``report`` are as of :func:`audit`.
+
+    Raises
+    ------
+    ImportManifestError
+        The manifest names something that the suite or the folder does not have; the message names file and line.
+    SuiteError
+        The suite's study needs a model besides the images.
+    """
+    progress = listening(progress)
+    seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
+    audited_suite = audited(suite)
+    if study_of(audited_suite).check is not None:
+        raise SuiteError(
+            f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
+            f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"
+        )
+    if ":/" in str(folder) and not Path(folder).exists():  # of a URL that was taken for a path one slash is gone
+        raise ImportManifestError(f"{folder}: images are imported from a disk; download them, and give their folder")
+    if max_pixels < 1:
+        raise InvalidInputError(f"expected 1 or more, found {max_pixels}", field="max_pixels")
+    place, listed = Path(folder), None if manifest is None else Path(manifest)
+    rows, source = _finished(place, listed, name, max_pixels, progress, audited_suite)
+    plan = build_plan(
+        manifest_prompt_specs(rows, audited_suite, rows.path.name if isinstance(rows, Manifest) else str(folder)),
+        seed=seed,
+        model_fingerprint=source.card.fingerprint,
+        part_size=IMPORTED_PART,
+        bytes_of=lambda question: source.decoded_bytes(question.file),
+    )
+    del rows  # of a million files they take as much memory as all that is kept of them from here on
+    source.assign({sample.id: sample.file for sample in plan})
+    job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
+    out = out or default_out(source, audited_suite)
+    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
+
+
+def import_counts(
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    report: bool = True,
+    progress: Progress | None = None,
+) -> Run:
+    """Audit counts in place of images: a CSV file with the columns concept, group, n and, where there is one, setting.
+
+    The run has shares, tests and slopes over the setting, and no image: commands that need one say so. Images that were
+    drawn and are counted for no group are rows of the group ``discarded``. ``name`` says what made the images; by
+    default it is the file's.
+
+    Raises
+    ------
+    ImportManifestError
+        The table is not one: the message names file, line and field.
+    """
+    progress, path = listening(progress), Path(file)
+    options = {"report": True} if report else {"report": False}
+    counts = read_counts(path)
+    suite, card = suite_of_counts(path, counts), card_of_counts(path, name, counts)
+    directory = Directory(out or Path("runs") / f"{card.name}-{suite.name}".replace("/", "-"))
+    store.require_run_or_nothing(directory)
+    with directory.locked():
+        run = store.create_run(directory.url, new_record(suite, card, seed=0, origin=COUNTED, options=options), [])
+        run.record_options(options)
+        write_counts(run, counts)
+        score(run, progress)
+        refresh_report(run)
+    return Run(directory.url)
+
+
+def _finished(
+    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress, suite: Suite
+) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
+    """Images in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
+    if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
+        dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
+        return dataset.rows, dataset
+    if manifest is None and not has_manifest(folder) and (named := rows_named_by_prompts(folder, suite)):
+        if others := sum(path.suffix == ".png" for path in folder.iterdir()) - len(named):
+            progress.note(f"{folder}: {others:,} further images, of prompts that the suite does not ask")
+        return named, FolderSource(folder, named, name=name, max_pixels=max_pixels)
+    rows = read_manifest(folder, manifest)
+    if rows.ignored:
+        ignored = first_and_more([shortened(str(column)) for column in rows.ignored], 20)
+        progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
+    return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)

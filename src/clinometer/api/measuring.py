@@ -22,7 +22,7 @@ from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import Progress, listening
 from clinometer.stats.sequential import Elimination
 from clinometer.stats.skin import Swatch, monk_self_test
-from clinometer.studies.classification.scoring import classify_files, denoiser_of
+from clinometer.studies.classification.study import classify_files, denoiser_of
 from clinometer.suites import Suite, load_suite
 from clinometer.suites.question import load_question
 

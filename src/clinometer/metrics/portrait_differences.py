@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, not_measured
+from clinometer.metrics.differences import METRIC, magnitude_row, not_measured, with_reasons
 from clinometer.metrics.records import Score, permuted
-from clinometer.metrics.two_runs import magnitude_row, with_reasons
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic

@@ -20,7 +20,7 @@ from clinometer.errors import EngineError, ModelError
 from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, offers
 from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator, Reader
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
-from clinometer.pipeline.engines.protocol import Work as EngineWork
+from clinometer.pipeline.engines.dispatch import Work as EngineWork
 from clinometer.pipeline.execution import Serial
 from clinometer.pipeline.recipes import Recipe, built
 from clinometer.runs.drawing import generate, price_of, tell_conversions

@@ -120,6 +120,13 @@ class Images(Strict):
     attribute: ImageCount = 16
 
 
+class CrossedAxis(Strict):
+    """One axis: its levels with their labels for people. Of two levels, positive leans to the first."""
+
+    label: Name | None = None
+    levels: dict[Name, Name] = Field(min_length=2)
+
+
 class LeaningSuite(Suite):
     """How far each concept leans between two groups: MCAS, internal bias, xMCAS.
 
@@ -383,13 +390,6 @@ class LeaningSuite(Suite):
         for category in categories.values():
             category["targets"] = [target for target in category["targets"] if target["name"] in kept]
         return {name: category for name, category in categories.items() if category["targets"]}
-
-
-class CrossedAxis(Strict):
-    """One axis: its levels with their labels for people. Of two levels, positive leans to the first."""
-
-    label: Name | None = None
-    levels: dict[Name, Name] = Field(min_length=2)
 
 
 def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:

@@ -15,8 +15,8 @@ from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest
 from clinometer.models.description import capabilities_of
 from clinometer.models.diffusers.classifier import DiffusionClassifier
+from clinometer.models.diffusers.conditioning import prior_of
 from clinometer.models.diffusers.pipeline import load
-from clinometer.models.diffusers.prior import prior_of
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests import quick

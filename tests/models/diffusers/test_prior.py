@@ -8,8 +8,8 @@ from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
 from clinometer.models import GenerationRequest
+from clinometer.models.diffusers.conditioning import DiffusersPrior, prior_of
 from clinometer.models.diffusers.pipeline import load
-from clinometer.models.diffusers.prior import DiffusersPrior, prior_of
 from clinometer.report import wording
 from clinometer.runs import NoProgress
 from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
@@ -156,7 +156,7 @@ def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
 
 @pytest.mark.pages
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("clinometer.models.diffusers.prior.prior_of", lambda generator: None)
+    monkeypatch.setattr("clinometer.models.diffusers.conditioning.prior_of", lambda generator: None)
     without = quick.audit(opened(families, "unclip"), SUITE, tmp_path / "without", encoder=Eye())
     assert "own:prior" not in without.own_encoder_cards
     assert "prior-heading" not in without.directory.read_bytes("report.html").decode()

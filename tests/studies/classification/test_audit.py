@@ -15,7 +15,7 @@ from clinometer.models.protocols import GenerationResult
 from clinometer.runs import NoProgress, create_run, generate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
-from clinometer.studies.classification.scoring import elimination_of, group_errors
+from clinometer.studies.classification.study import elimination_of, group_errors
 from tests import quick
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Painter

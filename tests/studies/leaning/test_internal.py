@@ -6,7 +6,7 @@ import pandas as pd
 
 from clinometer.report.inputs import _curve
 from clinometer.studies.leaning.figures import internal_bias_figure
-from clinometer.studies.leaning.scoring import _curves
+from clinometer.studies.leaning.study import _curves
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import Element, with_only
 from tests.report.synthetic import small_input

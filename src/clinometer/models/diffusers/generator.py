@@ -26,19 +26,18 @@ from clinometer._torch import bytes_of, drop_weights, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.diffusers import placement
-from clinometer.models.diffusers.checkers import MARK, marks_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import call_parameters, draws, edits_by_instruction, images_of
-from clinometer.models.diffusers.pixels import Finiteness, in_bytes
+from clinometer.models.diffusers.pixels import MARK, Finiteness, in_bytes, marks_of
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
 from clinometer.models.diffusers.tracing import Tracer
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 if TYPE_CHECKING:
+    from clinometer.models.diffusers.conditioning import DiffusersPrior
     from clinometer.models.diffusers.mitigated import Mitigator
-    from clinometer.models.diffusers.prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
 FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
@@ -273,7 +272,7 @@ class DiffusersGenerator:
         ModelError
             It has no prior that gives an image embedding.
         """
-        from clinometer.models.diffusers.prior import DiffusersPrior
+        from clinometer.models.diffusers.conditioning import DiffusersPrior
 
         return DiffusersPrior(
             self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size

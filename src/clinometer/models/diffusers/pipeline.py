@@ -15,7 +15,6 @@ from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import batch_bounds
 from clinometer.models.diffusers import placement
-from clinometer.models.diffusers.checkers import MARK, keep_pictures
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.loading import (
@@ -26,6 +25,7 @@ from clinometer.models.diffusers.loading import (
     open_pipeline,
 )
 from clinometer.models.diffusers.mitigated import Mitigator
+from clinometer.models.diffusers.pixels import MARK, keep_pictures
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
     CallSettings,

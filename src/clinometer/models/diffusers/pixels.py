@@ -1,4 +1,4 @@
-"""Pixels of a pipeline's images: bytes before they leave the device.
+"""A pipeline's images: bytes before they leave the device, and flags in place of blackened pictures (decision 35).
 
 A pipeline asked for arrays moves floats to its host, four bytes a value or two, and the host rounds them to one while
 the device waits: 0.4 s of one core for 64 images of 512 x 512, which an accelerator draws in two or three seconds.
@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from clinometer._torch import torch
+from clinometer.errors import ModelError
 
 
 @dataclass
@@ -65,3 +67,42 @@ def in_bytes(pipeline: Any) -> Iterator[Finiteness]:
 
 def _is_away(image: Any) -> bool:
     return isinstance(image, torch.Tensor) and image.device.type != "cpu"
+
+
+MARK: Final = "mark"
+"""What a card's settings say of a checker whose flags are kept beside the pictures."""
+
+
+def keep_pictures(pipeline: Any, source: str) -> str:
+    """Have a pipeline's checker judge copies, which it blackens, and keep its flags for `marks_of`.
+
+    The pipeline is told that nothing was flagged: a flagged picture it would leave in the wrong range of values.
+    Returns what a card says of it.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no checker.
+    """
+    checker: Any = getattr(pipeline, "safety_checker", None)
+    if checker is None:
+        raise ModelError(
+            f"found {MARK!r}, but {source} has no checker of its own; leave it out", field="safety_checker"
+        )
+    judge, checker.marks = checker.forward, []
+
+    def forward(*positional: Any, images: Any, **options: Any) -> tuple[Any, ...]:
+        _, *kinds = judge(*positional, images=deepcopy(images), **options)
+        checker.marks += [any(flags) for flags in zip(*kinds, strict=True)]
+        return (images, *([False] * len(images) for _ in kinds))
+
+    checker.forward = forward
+    return MARK
+
+
+def marks_of(pipeline: Any, size: int) -> list[bool]:
+    """Which of the images that a pipeline drew last its checker marked."""
+    marks: list[bool] = pipeline.safety_checker.marks
+    last = marks[-size:]
+    marks.clear()
+    return last

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import transformers
 
-from clinometer._torch import dtype_name, stack_images, torch
+from clinometer._torch import bytes_of, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.diffusers.completeness import require_vocabulary
@@ -64,7 +64,7 @@ class SentenceEncoder:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the device that the weights take."""
-        return stack_images([self.model])
+        return bytes_of([self.model])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32. Text beyond the context is cut, with a warning."""

@@ -18,8 +18,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from clinometer.errors import EngineError
-from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
-from clinometer.pipeline.engines.protocol import Death, Done, Unit, Work
+from clinometer.pipeline.engines.dispatch import Death, Done, Unit, Work, WorkerDiedError, dispatch
 
 
 class LocalEngine:

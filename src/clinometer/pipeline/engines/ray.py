@@ -25,10 +25,9 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskErr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from clinometer.errors import EngineError
-from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
+from clinometer.pipeline.engines import gpu_table, share_of_a_gpu
+from clinometer.pipeline.engines.dispatch import Death, Done, Unit, Work, WorkerDiedError, dispatch
 from clinometer.pipeline.engines.local import make, pickled_work
-from clinometer.pipeline.engines.placement import gpu_table, share_of_a_gpu
-from clinometer.pipeline.engines.protocol import Death, Done, Unit, Work
 
 STORE_BYTES: Final = 128 * 2**20
 """Ray's store of objects on a machine of its own making: images never pass through it, so it need not be large."""

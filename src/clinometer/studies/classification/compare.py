@@ -12,9 +12,9 @@ from math import nan
 import numpy as np
 
 from clinometer.metrics.classification import image_associations
+from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families
 from clinometer.studies.classification.scores import (
     DENOISER,
     ClassificationDesign,

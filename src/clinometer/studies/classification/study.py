@@ -1,23 +1,275 @@
-"""The record of the classification study."""
+"""The classification study: the same model that drew portraits, or was given some, says what it takes them for.
+
+::
+
+    RUN/classifications/part-*.parquet    a row a portrait and class: id, label, errors (a number a noise sample,
+                                          float32, NaN where the class had left), evaluations, tolerance, reason
+
+Image files can be put before a diffusion classifier without a run directory. At the end stands the study's record.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, fields
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from clinometer._messages import as_text
+from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
+from clinometer.metrics.records import Score
+from clinometer.models.abilities import Denoises, offers
+from clinometer.models.images import DecodedImage, decode_in_batches
+from clinometer.models.protocols import Denoiser, Generator
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
+from clinometer.runs.failures import named
+from clinometer.runs.ledger import classifications_name
+from clinometer.runs.progress import Progress
+from clinometer.runs.storage import REDO
+from clinometer.runs.store import Run
+from clinometer.stats.sequential import Elimination
+from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
+from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
 from clinometer.studies.classification.figures import DENOISER, ClassificationView, contrast_in_words
 from clinometer.studies.classification.page import CLASSIFICATION as PAGE
 from clinometer.studies.classification.page import side_by_side
-from clinometer.studies.classification.scoring import (
-    classify,
-    compare_classification,
-    require_denoiser,
-    score_classification,
-    unclassified_parts,
-)
-from clinometer.studies.study import PartStage, Study
+from clinometer.studies.classification.scores import CurvePoint
+from clinometer.studies.study import PartStage, Scored, Study, scores_table, suite_of
 from clinometer.suites import ClassificationSuite, Suite
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from clinometer.models.diffusers.classifier import Choice, ClassErrors, DiffusionClassifier
+
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "label": pa.string(),
+        "errors": pa.list_(pa.float32()),
+        "evaluations": pa.int32(),
+        "tolerance": pa.float64(),
+        "reason": pa.string(),
+    }
+)
+
+
+def denoiser_of(generator: Generator) -> Denoiser:
+    """Return the measure of how well a generator denoises an image.
+
+    Raises
+    ------
+    ModelError
+        It draws images and no more: a folder, or an adapter without ``denoiser``.
+    """
+    if not offers(generator, Denoises):
+        raise ModelError(
+            f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
+            "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
+        )
+    with named("denoiser of", generator.card.name):
+        return generator.denoiser()
+
+
+def require_denoiser(generator: Generator, suite: Suite) -> None:
+    """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
+    denoiser_of(generator)
+
+
+def unclassified_parts(run: Run, generator: Generator) -> list[int]:
+    """Return the parts whose portraits were not measured yet."""
+    return [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+
+
+def classify(run: Run, generator: Generator, progress: Progress) -> None:
+    """Measure the errors of the parts that are missing.
+
+    Batches never cross a part, so a run that was stopped measures the remaining parts exactly as it would have.
+    """
+    from clinometer.models.diffusers.classifier import DiffusionClassifier
+
+    suite = suite_of(run, ClassificationSuite)
+    parts, missing = run.parts, unclassified_parts(run, generator)
+    evaluations = len(suite.classes) * suite.noise_samples[-1]
+    done = len(run.plan) - sum(len(parts[part]) for part in missing)
+    progress.start("classifying", len(run.plan) * evaluations, done * evaluations)
+    if missing:
+        classifier = DiffusionClassifier(
+            denoiser_of(generator),
+            list(suite.prompts.values()),
+            trials=suite.noise_samples[-1],
+            seed=run.record["seed"],
+            elimination=elimination_of(suite),
+        )
+    for part in missing:
+        ids, images = _pictures(run, part)
+        with named("denoiser of", generator.card.name):
+            measured = classifier.errors(images, advance=progress.advance)
+        progress.advance((len(parts[part]) - len(images)) * evaluations)
+        table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
+        run.ledger.write_table(classifications_name(part), table)
+    progress.finish()
+
+
+def elimination_of(suite: ClassificationSuite) -> Elimination | None:
+    """When a class is left alone: once all its pairs with the other set are decided."""
+    if suite.elimination is None:
+        return None
+    n_a, n = len(suite.a.classes), len(suite.classes)
+    pairs = np.zeros((n, n), bool)
+    pairs[:n_a, n_a:] = True
+    return Elimination(pairs=pairs, confidence=suite.elimination)
+
+
+def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
+    """Return the portraits of a part that could be made."""
+    ids, images = [], []
+    for row in run.drawn.read(part):
+        if row["status"] == "ok":
+            ids.append(row["id"])
+            images.append(run.drawn.decode(row["id"], row["image"]["bytes"]))
+    return ids, images
+
+
+def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> list[dict[str, Any]]:
+    rows = []
+    for image, identifier in enumerate(ids):
+        reason = measured.reason(image)
+        for order, label in enumerate(labels):
+            rows.append(
+                {
+                    "id": identifier,
+                    "label": label,
+                    "errors": measured.errors[image, order],
+                    "evaluations": int(measured.evaluations[image]),
+                    "tolerance": measured.tolerance,
+                    "reason": reason,
+                }
+            )
+    return rows
+
+
+def score_classification(run: Run, resamples: int) -> Scored:
+    """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
+    suite = suite_of(run, ClassificationSuite)
+    errors, tolerance, missing = group_errors(run, suite)
+    design = study_design(suite)
+    scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
+    points = association_curves(errors, design, tolerance=tolerance)
+    curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
+    return Scored(scores_table(scores), curves)
+
+
+def compare_classification(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], ClassificationSuite)
+    first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
+    return compare_classifications(
+        first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
+        seed=runs[0].record["seed"],
+    )  # fmt: skip
+
+
+def study_design(suite: ClassificationSuite) -> ClassificationDesign:
+    """Return the suite as the metrics see it: names, no prompts."""
+    return ClassificationDesign(
+        groups=tuple(suite.groups),
+        a=tuple(suite.a.classes),
+        b=tuple(suite.b.classes),
+        contrasts=tuple(
+            Contrast(name, contrast.x.label, contrast.y.label, contrast.x.groups, contrast.y.groups)
+            for name, contrast in suite.contrasts.items()
+        ),
+        noise_samples=suite.noise_samples,
+        margin=suite.margin,
+    )
+
+
+def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]:
+    """The errors by group, (images × classes × noise samples) float32, what counts as a tie, and which are missing.
+
+    A portrait that could not be made or measured is NaN and missing; one that is another of its group again is NaN.
+
+    Raises
+    ------
+    RunNotFoundError
+        The portraits are not all classified.
+    """
+    unfinished = [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+    if unfinished:
+        raise RunNotFoundError(
+            f"{run.url}: {len(unfinished)} of {len(run.parts)} parts are not classified; give the audit's command again"
+        )
+    place = {sample.id: order for order, sample in enumerate(run.plan)}
+    column = {label: order for order, label in enumerate(suite.classes)}
+    errors = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
+    tolerance = 0.0
+    samples = run.samples
+    ids, repeats = set(samples.id[samples.status == "ok"]), run.drawn.repeats()
+    for part, planned in run.parts.items():
+        name = classifications_name(part)
+        rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
+        expected = {(sample.id, label) for sample in planned if sample.id in ids for label in column}
+        if {(row["id"], row["label"]) for row in rows} != expected:
+            raise RunCorruptError(
+                f"{run.directory.path(name)}: it lacks a class of a portrait, or holds others. {REDO}"
+            )
+        for row in rows:
+            if not row["reason"] and row["id"] not in repeats:
+                errors[place[row["id"]], column[row["label"]]] = row["errors"]
+            tolerance = max(tolerance, row["tolerance"])
+    groups = np.array([sample.group for sample in run.plan])
+    missing = np.isnan(errors).all(axis=(1, 2)) & ~np.isin([sample.id for sample in run.plan], list(repeats))
+    by_group = {group: groups == group for group in suite.groups}
+    return (
+        {group: errors[own] for group, own in by_group.items()},
+        tolerance,
+        {group: missing[own] for group, own in by_group.items()},
+    )
+
+
+AT_ONCE = 64
+"""Images held in memory together."""
+
+
+def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progress: Progress) -> pd.DataFrame:
+    """Classify files: a row each, with the fields of ``Choice``; one that cannot be read has a reason."""
+    from clinometer.models.diffusers.classifier import Choice
+
+    evaluations = len(classifier.labels) * classifier.trials
+    progress.start("classifying", len(files) * evaluations, 0)
+    rows = []
+    for batch in decode_in_batches(files, AT_ONCE):
+        some, decoded = zip(*batch, strict=True)
+        for file, choice in zip(some, _choices(decoded, classifier, progress, evaluations), strict=True):
+            rows.append({"file": as_text(str(file)), **asdict(choice)})
+    progress.finish()
+    return pd.DataFrame(rows, columns=["file", *(field.name for field in fields(Choice))])
+
+
+def _choices(
+    decoded: Sequence[DecodedImage], classifier: DiffusionClassifier, progress: Progress, evaluations: int
+) -> Iterator[Choice]:
+    from clinometer.models.diffusers.classifier import Choice, choose
+
+    images: list[Image] = [decoded_image.image for decoded_image in decoded if decoded_image.image is not None]
+    measured = classifier.errors(images, advance=progress.advance)
+    readable = iter(range(len(images)))
+    for decoded_image in decoded:
+        if decoded_image.image is None:
+            progress.advance(evaluations)
+            yield Choice("", nan, "", nan, nan, nan, False, 0, decoded_image.reason or "it cannot be read")
+        else:
+            yield choose(measured, next(readable))
 
 
 def contrast_name(suite: Suite, row: Row) -> str:

@@ -14,9 +14,9 @@ import scipy
 
 from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC as COMPARISON
+from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
-from clinometer.metrics.two_runs import Family
 from clinometer.metrics.verdict import LEVEL, OTHERS, judge_family
 from clinometer.stats.clusters import ClusterEstimate, contrast
 from clinometer.stats.counts import exact_share, logistic_slope

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
-from clinometer.metrics.two_runs import Family, bounded_magnitude, judged_families
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
     DARKER,

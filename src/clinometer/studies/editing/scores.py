@@ -18,8 +18,8 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.bounds import MISSING, with_bounds
+from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import Score, corrected, permuted
-from clinometer.metrics.two_runs import with_reasons
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test

@@ -1,26 +1,241 @@
-"""The record of the editing study."""
+"""The editing study: portraits are drawn, each is edited, and before is held against after; and its record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from clinometer.errors import ModelError
+from clinometer.metrics.records import Score
+from clinometer.models import reference
+from clinometer.models.abilities import Edits, NamesStrength, offers
+from clinometer.models.protocols import Editor, EditRequest, GenerationResult, Generator
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
-from clinometer.runs import Run
+from clinometer.runs.drawing import draw_parts, price_of, remind
+from clinometer.runs.failures import Failures
+from clinometer.runs.plan import Sample, noise_seed, sample_id
+from clinometer.runs.progress import Progress
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.vectors import embedded
+from clinometer.runs.store import Run
+from clinometer.runs.vectors import embedded, embedded_rows
 from clinometer.stats.association import association_scores
+from clinometer.studies.editing.compare import EditedPortraits, compare_edits
+from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
+from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.figures import PIXELS, EditingView
 from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.page import side_by_side
-from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
-from clinometer.studies.study import ComparedGroups, PartStage, Study
+from clinometer.studies.editing.scores import editing_study, planted_order
+from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, scores_table, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
+
+PORTRAITS_AT_ONCE: Final = 16
+"""Whose edits' vectors are held in double precision together."""
+
+
+def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
+    """Return the portraits, then their edits, in parts of their own.
+
+    The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
+    differs between them is what was asked.
+    """
+    assert isinstance(suite, EditingSuite)
+    edits: list[Sample] = []
+    first = 1 + max((sample.part for sample in portraits), default=-1)
+    for name, profession, strength in suite.edits():
+        for portrait in portraits:
+            edits.append(
+                Sample(
+                    id=sample_id("edit", portrait.id, profession.prompt, strength),
+                    part=first + len(edits) // part_size,
+                    prompt=profession.prompt,
+                    concept=name,
+                    role=EDIT,
+                    group=portrait.group,
+                    category=profession.kind,
+                    seed=noise_seed("edit", portrait.seed),
+                    source=portrait.id,
+                    strength=strength,
+                )
+            )
+    return [*portraits, *edits]
+
+
+def require_editor(generator: Generator, suite: Suite) -> None:
+    """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
+    assert isinstance(suite, EditingSuite)
+    editor = _editor(generator)
+    if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
+        raise ModelError(
+            f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
+            f"{suite.name}; expected one: copy the suite, with one number under strengths"
+        )
+
+
+def edit(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
+    failures, editor = Failures(run), _editor(generator)
+    remind(editor, run, edits=True)
+    with failures.forgotten():
+        draw = partial(_edit_part, run, editor, failures)
+        draw_parts(run, EDIT, draw, progress, "editing", paid=price_of(generator) > 0)
+        failures.require_one(sample for sample in run.plan if sample.source)
+
+
+def _editor(generator: Generator) -> Editor:
+    if not offers(generator, Edits):
+        raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
+    return generator.editor()
+
+
+def _edit_part(run: Run, editor: Editor, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+    sources = dict(run.images({sample.source for sample in samples}))
+    requests = []
+    for sample in samples:
+        content = sources[sample.source]
+        if content is None:
+            yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
+            continue
+        image = run.drawn.decode(sample.source, content)
+        requests.append(
+            EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
+        )
+    yield from failures.watch(samples, editor.edit(requests))
+
+
+def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
+
+    With a ``pool``, its processes read the images.
+    """
+    suite = suite_of(run, EditingSuite)
+    design = study_design(suite)
+    portraits, groups, edits = _edited(run, suite, design)
+    alignment = align(run, pool)
+    faces = read_faces(run, portraits, edits, alignment, pool)
+    named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
+    readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
+    rows = editing_study(
+        readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+        n_permutations=2 * resamples - 1, missing=missing,
+    )  # fmt: skip
+    planted = reference.planted_in(run.model_card)
+    if planted is not None:
+        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
+    return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
+
+
+def compare_editing(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], EditingSuite)
+    design = study_design(suite)
+    edited_portraits = []
+    for run in runs:
+        portraits, groups, edits = _edited(run, suite, design)
+        faces = read_faces(run, portraits, edits, alignment=None)
+        portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
+        readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
+        change = faces.after - faces.before[:, None, None]
+        edited_portraits.append(EditedPortraits(groups, readings, change, missing))
+    return compare_edits(
+        edited_portraits[0],
+        edited_portraits[1],
+        design,
+        paired=keep is not None,
+        n_permutations=2 * resamples - 1,
+        seed=runs[0].record["seed"],
+    )
+
+
+def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
+    """Return the portraits, each one's group by position, and the ids of their edits."""
+    portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
+    names = [group.name for group in design.groups]
+    groups = np.array([names.index(portrait.group) for portrait in portraits], int)
+    return portraits, groups, edits_of(run, suite, portraits)
+
+
+def _counted_once(
+    run: Run, portraits: Sequence[Sample], edits: np.ndarray, faces: Faces
+) -> tuple[list[Sample], np.ndarray, Faces, np.ndarray]:
+    """Return the same without pictures that are another one again, and without edits of such: they count as not there.
+
+    Average faces are of all that was drawn. The last are the edits that were asked for and are not there, as where
+    their portrait was refused.
+    """
+    repeats = run.drawn.repeats()
+    again = np.array([portrait.id in repeats for portrait in portraits], bool)
+    edited_again = np.isin(edits, list(repeats)) | again[:, None, None]
+    once = replace(
+        faces,
+        before=np.where(again, np.nan, faces.before),
+        after=np.where(edited_again, np.nan, faces.after),
+        drawn_before=faces.drawn_before & ~again,
+        drawn_after=faces.drawn_after & ~edited_again,
+    )
+    named = [replace(p, id="") if is_again else p for p, is_again in zip(portraits, again, strict=True)]
+    return named, np.where(edited_again, "", edits), once, ~faces.drawn_after & ~edited_again
+
+
+def study_design(suite: EditingSuite) -> EditingDesign:
+    """Return the suite as the metrics see it."""
+    return EditingDesign(
+        groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
+        a=suite.genders.a,
+        b=suite.genders.b,
+        professions={name: profession.kind for name, profession in suite.professions.items()},
+        strengths=suite.strengths,
+        tones=suite.tones or (),
+    )
+
+
+def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
+    """Ids of the edits: (portraits × professions × strengths)."""
+    place = {portrait.id: i for i, portrait in enumerate(portraits)}
+    profession = {name: i for i, name in enumerate(suite.professions)}
+    strength = {value: i for i, value in enumerate(suite.strengths)}
+    ids = np.full((len(portraits), len(profession), len(strength)), "", dtype=object)
+    for sample in run.plan:
+        if sample.role == EDIT:
+            ids[place[sample.source], profession[sample.concept], strength[sample.strength]] = sample.id
+    return ids
+
+
+def gender_readings(
+    run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
+) -> GenderReadings:
+    """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
+    n, ids = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
+    vectors, texts = embedded_rows(run, encoder, ids)
+    for row in range(len(vectors)):
+        vectors[row] /= np.linalg.norm(vectors[row])
+    words = {text: vector / np.linalg.norm(vector) for text, vector in texts.items()}
+    directions = np.array([words[w.a].astype(np.float64) - words[w.b] for w in suite.wordings])
+    before, after = vectors[:n].astype(np.float64), vectors[n:].reshape(*edits.shape, -1)
+    margins, identity = np.empty((*edits.shape, len(directions))), np.empty(edits.shape)
+    shown = [each.shows for each in suite.professions.values() if each.shows]  # of all, or of none
+    signs = np.array([words[text] for text in shown], np.float64)
+    followed = np.full(edits.shape, np.nan)
+    for first in range(0, n, PORTRAITS_AT_ONCE):
+        some = slice(first, first + PORTRAITS_AT_ONCE)
+        in_double = after[some].astype(np.float64)
+        margins[some] = in_double @ directions.T
+        identity[some] = np.einsum("nd,npsd->nps", before[some], in_double)
+        if shown:
+            gain = in_double @ signs.T - (before[some] @ signs.T)[:, None, None]  # (n, P, S, P)
+            own = np.diagonal(gain, axis1=1, axis2=3).transpose(0, 2, 1)
+            followed[some] = (own * len(shown) - gain.sum(axis=-1)) / (len(shown) - 1)
+    return GenderReadings(encoder, before @ directions.T, margins, identity, followed if shown else None)
+
 
 TO_DECIDE: Final = "portraits, of all groups"
 

@@ -1,29 +1,256 @@
-"""The record of the leaning study."""
+"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run; and its record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
+from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
-from clinometer.runs import Run
+from clinometer.report.rows import MEAN, Scores
 from clinometer.runs.ratings.store import Rated
+from clinometer.runs.scratch import Scratch
+from clinometer.runs.store import Run
+from clinometer.runs.together import PooledRun
 from clinometer.runs.tracing import parts_without_trace, trace_parts
-from clinometer.runs.vectors import embedded
+from clinometer.runs.vectors import embedded, require_finished
 from clinometer.stats.association import association_scores
+from clinometer.studies.leaning import (
+    Evidence,
+    StoppingRule,
+    counted_once,
+    crossed_study,
+    evidence_of,
+    mcas_study,
+    own_text_rows,
+    paired_evidence,
+    prior_rows,
+    rows_when_stopped,
+)
 from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
-from clinometer.studies.leaning.own_text import embed_own_texts, lacks_own_texts
+from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.conditioning import (
+    draw_prior_embeddings,
+    embed_own_texts,
+    lacks_own_texts,
+    own_embeddings,
+    parts_without_prior,
+    prior_embeddings,
+)
+from clinometer.studies.leaning.embeddings import (
+    encoder_embeddings,
+    lazy_embeddings,
+    missing_pictures,
+    study_design,
+    target_sizes,
+    traced_embeddings,
+    with_missing,
+)
 from clinometer.studies.leaning.page import LEANING as PAGE
-from clinometer.studies.leaning.prior import draw_prior_embeddings, parts_without_prior
-from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, paired_evidence_of, score_leaning
+from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.differences import compare_intersections
+from clinometer.studies.leaning.scores.measuring import Found, pairs_counted_once, pictures_that_count
+from clinometer.studies.leaning.scores.mitigated import mitigation_rows
+from clinometer.studies.leaning.scores.reader import reader_checks, withheld
+from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
+from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.study import ComparedGroups, PartStage, Study, WholeStage, named_answers
+from clinometer.studies.leaning.wordings import rows_of_wordings
+from clinometer.studies.sharing import RunWork, Unit, made
+from clinometer.studies.study import (
+    ComparedGroups,
+    PartStage,
+    Pool,
+    Scored,
+    Study,
+    WholeStage,
+    named_answers,
+    scores_table,
+    suite_of,
+)
 from clinometer.suites import LeaningSuite, Suite
+
+
+def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
+    suite = suite_of(run, LeaningSuite)
+    design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
+    if pool is None:
+        embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design)
+    else:
+        embeddings, measured = measured_by(pool, run, suite, resamples)
+    if design.axes:
+        scores = crossed_study(embeddings, design, measured=measured)
+        return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
+    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
+    scores += rows_of_wordings(run, suite, embeddings, design, resamples)
+    scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
+    if run.record.get("until") is not None:
+        stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
+        scores = rows_when_stopped(scores, stands, design)
+        scores = withheld(scores, reader_checks(embeddings, design))
+    own = own_embeddings(run, suite)
+    scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
+    finished, steps = traced_embeddings(run, suite, embeddings)
+    if steps:
+        scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
+    table = scores_table(scores)
+    return Scored(table, _curves(table))
+
+
+def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
+    """List the targets that the images so far do not decide, by these encoders."""
+    suite = suite_of(run, LeaningSuite)
+    design = study_design(suite)
+    embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
+    stands = evidence_of(embeddings, design)
+    return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
+
+
+def compare_leaning(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
+    suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
+    of_first, of_second = (
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+    )
+    missing = missing_pictures(runs, suite, encoders, keep)
+    if suite.axes:
+        return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
+    until_decided = any(run.record.get("until") is not None for run in runs)
+    rows = compare_leanings(
+        of_first,
+        of_second,
+        study_design(suite),
+        paired=paired,
+        until_decided=until_decided,
+        n_resamples=resamples,
+        seed=runs[0].record["seed"],
+        missing=missing,
+        store=Scratch,
+    )
+    if until_decided:  # intervals over numbers of images that the images have set are not tested
+        return rows
+    fidelity = _fidelity_differences(runs, encoders)
+    return [*rows, *fidelity, *(_mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ())]
+
+
+def mitigation_of(run: Run) -> Mapping[str, Any] | None:
+    """What was done to a run's model, as its card says it; None where nothing was."""
+    settings = run.model_card["settings"]
+    found = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
+    return found if isinstance(found, Mapping) else None
+
+
+def _mitigation_rows(
+    runs: tuple[Run, Run],
+    suite: LeaningSuite,
+    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    fidelity: Sequence[Score],
+) -> list[Score]:
+    """Judge the second run as a mitigation of the first, where its card says that it is one, and the first's none."""
+    if mitigation_of(runs[1]) is None or mitigation_of(runs[0]) is not None:
+        return []
+    hashes = []
+    for run in runs:
+        named = {sample.id: (sample.seed, sample.prompt) for sample in run.plan if sample.role == "attribute"}
+        there = run.samples[run.samples.id.isin(named) & (run.samples.status == "ok")]
+        hashes.append({named[id_]: image for id_, image in zip(there.id, there.sha256, strict=True)})
+    both = hashes[0].keys() & hashes[1].keys()
+    changed = sum(hashes[0][start] != hashes[1][start] for start in both)
+    learned = (mitigation_of(runs[1]) or {}).get("learned") or None
+    return mitigation_rows(
+        *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
+        learned=learned,
+    )  # fmt: skip
+
+
+def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
+    """Compare how well images show what was asked, by the average over encoders, or the first that both have."""
+    seeds = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
+    if not all(run.is_scored for of_run in seeds for run in of_run):
+        return []
+    alike = all(set(run.encoder_cards) == set(encoders) for run in runs)
+    first, second = (
+        [row for run in of_run for row in Scores.from_frame(run.scores[run.scores.metric == FIDELITY])]
+        for of_run in seeds
+    )
+    return fidelity_differences(first, second, MEAN if alike else encoders[0])
+
+
+def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:
+    """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
+    suite = suite_of(runs[0], LeaningSuite)
+    first, second = (
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+    )
+    stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
+    return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
+
+
+_CURVE = ("diffusion_bias", "bias_amplification")
+
+
+def _curves(scores: pd.DataFrame) -> pd.DataFrame:
+    """Relate α to δ over the concepts, as the internal-bias paper draws it; nothing where every α is unstable."""
+    rows = scores[(scores.metric == "internal_bias") & (scores.encoder == "mean")]
+    if (rows.flag[rows.component == "bias_amplification"] == "unstable").all():
+        rows = rows[:0]
+    of = {name: rows[rows.component == name].set_index("concept").value for name in _CURVE}
+    wide = pd.DataFrame(of, dtype=float)
+    curve = delta_alpha_curve(*(wide[name].to_numpy() for name in _CURVE))
+    return pd.DataFrame({"curve": "delta_alpha", "x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high})
+
+
+@dataclass(frozen=True)
+class Measuring(RunWork):
+    """The measuring of a run's targets as work: a unit is some of their numbers.
+
+    Attributes
+    ----------
+    sizes : how many images each target has.
+    found : which of them count, and how often each was drawn.
+    """
+
+    encoders: tuple[str, ...]
+    sizes: tuple[int, ...]
+    found: Found
+    resamples: int
+
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
+        """Read what all targets need, and return what measures some."""
+        suite = suite_of(run, LeaningSuite)
+        design = study_design(suite)
+        embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.found)
+        measure = measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
+        return lambda unit: [(target, measure(target)) for target in unit]
+
+
+def measured_by(
+    pool: Pool, run: Run, suite: LeaningSuite, resamples: int
+) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
+    """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
+    encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
+    for encoder in encoders:
+        require_finished(run, encoder)
+    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), study_design(suite))
+    work = Measuring(run.directory.place, encoders, sizes, found, resamples)
+    of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
+    of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
+    names = [f"target {target.name!r}" for target in suite.targets]
+    measured = made(work, run, range(len(sizes)), names, pool, size=of_a_target)
+    lazy = lazy_embeddings(run, suite, encoders, sizes)
+    return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)
 
 
 def page_of(suite: Suite) -> Page:

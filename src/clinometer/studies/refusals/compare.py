@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import FIRST, METRIC, SECOND, judge_sides, not_measured
+from clinometer.metrics.differences import FIRST, METRIC, SECOND, Family, alone, judge_sides, not_measured
 from clinometer.metrics.records import Score, permuted, storable
-from clinometer.metrics.two_runs import Family, alone
 from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
 from clinometer.stats.permutation import sign_flip_test

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, not_measured
+from clinometer.metrics.differences import (
+    METRIC,
+    Family,
+    judged_families,
+    magnitude_row,
+    not_measured,
+    require_comparable,
+    with_reasons,
+)
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
-from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest, sign_flip_test

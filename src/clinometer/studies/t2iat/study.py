@@ -1,23 +1,168 @@
-"""The record of the T2IAT study."""
+"""The T2IAT study: T2IAT from the embeddings of a run; and its record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
+from clinometer.metrics import Score
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row
-from clinometer.runs import Run
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.vectors import embedded
+from clinometer.runs.store import Run
+from clinometer.runs.vectors import ImageVectors, embedded, require_finished
 from clinometer.stats.association import association_scores
-from clinometer.studies.study import ComparedGroups, Study, named_answers
+from clinometer.studies.sharing import RunWork, Unit, made
+from clinometer.studies.study import ComparedGroups, Pool, Scored, Study, named_answers, scores_table, suite_of
+from clinometer.studies.t2iat import (
+    ConceptMeasurer,
+    DesignedTest,
+    MeasuredConcept,
+    T2iatDesign,
+    T2iatEmbeddings,
+    t2iat_study_of,
+)
+from clinometer.studies.t2iat.compare import compare_t2iat
 from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE, side_by_side
-from clinometer.studies.t2iat.scoring import compare_t2iat_runs, score_t2iat
 from clinometer.suites import Suite, T2iatSuite
+
+
+def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Return every number of the T2IAT study, and the distributions that its figures draw.
+
+    With a ``pool``, its processes measure the concepts.
+    """
+    suite = suite_of(run, T2iatSuite)
+    design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
+    encoders = tuple(run.encoder_cards)
+    for encoder in encoders:
+        require_finished(run, encoder)
+    most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
+    of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
+    work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
+    names = [f"concept {name!r}" for name in suite.concepts]
+    measured = made(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
+    study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
+    # densities point by point, and the images beyond the whiskers
+    columns = ("curve", "concept", "x", "y")
+    rows = [
+        row
+        for density in study.densities
+        for row in (
+            *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
+            *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
+        )
+    ]
+    return Scored(
+        scores_table(study.scores),
+        pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float}),
+    )
+
+
+@dataclass(frozen=True)
+class Measuring(RunWork):
+    """The measuring of a run's concepts as work: a unit is some of their numbers.
+
+    Attributes
+    ----------
+    whole : one process measures all, and reads all parts in turn; else those of a concept when it is asked for.
+    """
+
+    encoders: tuple[str, ...]
+    resamples: int
+    whole: bool
+
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
+        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        suite = suite_of(run, T2iatSuite)
+        vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
+        embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
+        design = with_missing(t2iat_design(suite), run)
+        measure = ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
+        concepts = list(suite.concepts.values())
+        owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
+
+        def measured(unit: Unit) -> list[tuple[int, MeasuredConcept]]:
+            for of_encoder in vectors:
+                of_encoder.read(None if self.whole else [owner for number in unit for owner in owners[number]])
+            return [(number, measure(number)) for number in unit]
+
+        return measured
+
+
+def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
+    """Tell a design how many images of each stimulus, neutral and with an attribute, are not there."""
+    neutral, others = _missing(run)
+    return replace(design, missing=neutral, missing_attributes=others)
+
+
+def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    """Count what was asked for and is not there: neutral images by stimulus, others by stimulus and attribute."""
+    rows = run.drawn.each(["concept", "group", "status"])
+    lost = Counter((name, group) for name, group, status in rows if status != "ok")
+    neutral = Counter({name: n for (name, group), n in lost.items() if not group})
+    return neutral, Counter({owner: n for owner, n in lost.items() if owner[1]})
+
+
+def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
+    """Return the suite as the metrics see it: names, no prompts' texts."""
+    return T2iatDesign(
+        concepts={name: tuple(s.name for s in concept.stimuli) for name, concept in suite.concepts.items()},
+        tests=tuple(DesignedTest(test.name, test.x, test.y) for test in suite.tests),
+        a=suite.axis.a,
+        b=suite.axis.b,
+        margin=suite.margin,
+    )
+
+
+def compare_t2iat_runs(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
+    suite = suite_of(runs[0], T2iatSuite)
+    of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
+    return compare_t2iat(
+        of_first,
+        of_second,
+        replace(t2iat_design(suite), missing_attributes=others + others_of_second),
+        paired=keep is not None,
+        n_resamples=resamples,
+        seed=runs[0].record["seed"],
+        missing=(neutral, neutral_of_second),
+    )
+
+
+def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
+    """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
+
+    They are read once and wait in a temporary file.
+    """
+    vectors = ImageVectors(run, encoder, keep)
+    vectors.read()
+    return _embeddings(run, suite, encoder, vectors)
+
+
+def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors) -> T2iatEmbeddings:
+    texts, neutral_texts, attribute_texts = run.texts(encoder), suite.neutral_texts(), suite.attribute_texts()
+    read = bool(texts)  # an encoder without a text tower has none
+    return T2iatEmbeddings(
+        encoder=encoder,
+        neutral=vectors.named({name: (name, "") for name in neutral_texts}),
+        attribute=vectors.named({key: key for key in attribute_texts}),
+        neutral_texts={name: texts[text] for name, text in neutral_texts.items() if read},
+        attribute_texts={
+            key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read
+        },
+        repeats={name: vectors.repeats[name, ""] for name in neutral_texts},
+    )
 
 
 def test_name(suite: Suite, row: Row) -> str:

@@ -21,10 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clinometer.metrics.differences import METRIC
+from clinometer.metrics.differences import (
+    METRIC,
+    Family,
+    image_seeds,
+    judged_families,
+    require_comparable,
+    with_reasons,
+)
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
-from clinometer.metrics.two_runs import Family, image_seeds, judged_families, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.bootstrap import Interval
 from clinometer.stats.bounded_means import BoundedMeans

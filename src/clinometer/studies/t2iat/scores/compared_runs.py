@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
+from clinometer.metrics.differences import METRIC, cut_alike, image_seeds, magnitude_row, named_or_counted, not_measured
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import (
     PairDraws,
@@ -25,7 +25,6 @@ from clinometer.metrics.t2iat.draws import (
     set_swaps,
 )
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
-from clinometer.metrics.two_runs import cut_alike, image_seeds, magnitude_row
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import sign_flip_test
