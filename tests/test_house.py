@@ -164,7 +164,7 @@ def changed_from_outside(tree: ast.Module) -> set[str]:
 
 def test_other_libraries_are_changed_in_one_place():
     changed = {path.name: found for path, tree in modules().items() if (found := changed_from_outside(tree))}
-    assert changed == {"_compat.py": {"transformers.PreTrainedModel.from_pretrained"}}
+    assert changed == {"_torch.py": {"transformers.PreTrainedModel.from_pretrained"}}
 
 
 BESIDE = ("benchmarks", "docs", "reference")

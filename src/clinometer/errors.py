@@ -21,9 +21,13 @@
 
 A message is one or two lines: the file, the field, what was found, what was expected, and the way out.
 The command line prints it without a traceback and exits with status 2.
+
+Where something goes wrong that nobody foresaw, notes of what was in hand travel with the exception.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 from clinometer._secrets import masked
 
@@ -130,3 +134,36 @@ class RatingsPlaceWarning(UserWarning):
 
 class UncheckedRunWarning(UserWarning):
     """A run was begun before files had checksums: what is read back from it cannot be verified."""
+
+
+MARK: Final = "in hand: "
+PLACE: Final = "run directory: "
+
+
+@contextmanager
+def in_hand(what: str, *, mark: str = MARK) -> Iterator[None]:
+    """Note what was in hand on an exception that passes and was not raised on purpose."""
+    try:
+        yield
+    except ClinometerError:
+        raise
+    except Exception as error:
+        error.add_note(f"{mark}{what}")
+        raise
+
+
+def things_in_hand(error: BaseException) -> list[str]:
+    """What was in hand, the nearest first."""
+    return _noted(error, MARK)
+
+
+def run_directory(error: BaseException) -> str:
+    """The run directory that was worked on; empty where none was."""
+    return next(iter(_noted(error, PLACE)), "")
+
+
+def _noted(error: BaseException, mark: str) -> list[str]:
+    """Notes of an exception, and of those that it replaces."""
+    notes = getattr(error, "__notes__", [])
+    own = [note.removeprefix(mark) for note in notes if isinstance(note, str) and note.startswith(mark)]
+    return list(dict.fromkeys(own))

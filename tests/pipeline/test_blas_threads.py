@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import clinometer as cm
 from clinometer.pipeline.comparison import evidence_between
 from clinometer.studies import study_of
-from clinometer.studies.sharing import RunWork
+from clinometer.studies.study import RunWork
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 

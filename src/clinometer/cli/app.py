@@ -22,7 +22,6 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
-from clinometer._in_hand import run_directory, things_in_hand
 from clinometer._messages import printable
 from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, sweep
@@ -40,7 +39,7 @@ from clinometer.cli.ratings import ratings
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import serve
 from clinometer.cli.tables import echo, tell, with_common_options
-from clinometer.errors import ClinometerError, InvalidInputError
+from clinometer.errors import ClinometerError, InvalidInputError, run_directory, things_in_hand
 from clinometer.suites.strict import first_problem
 
 

@@ -26,8 +26,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from clinometer._in_hand import MARK
 from clinometer.cli.tables import Console, plain_text, tell, text_table
+from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.protocol import recorded_departures

@@ -16,11 +16,12 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
 from clinometer.metrics.verdict import (
     LEVEL,
+    MISSING,
+    REPEATS,
     Ends,
     Judgement,
     ReasonCode,
@@ -30,6 +31,7 @@ from clinometer.metrics.verdict import (
     judge_rows,
     judged_as,
     p_can_tell,
+    with_bounds,
 )
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
 

@@ -22,10 +22,20 @@ from typing import Final
 
 import numpy as np
 
-from clinometer.metrics.bounds import MISSING, READER, UNREAD, bears_out
 from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
-from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, OTHERS, ReasonCode, Verdict, judge_family
+from clinometer.metrics.verdict import (
+    FEWEST_IMAGES,
+    LEANING,
+    MISSING,
+    OTHERS,
+    READER,
+    UNREAD,
+    ReasonCode,
+    Verdict,
+    bears_out,
+    judge_family,
+)
 from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
 from clinometer.stats.proportion import wilson_interval
 

@@ -78,7 +78,7 @@ class Score:
     n_missing : images of the target that were asked for and are not there: refused, failed, or of one colour.
     n_missing_attributes : images of the attribute groups that the number rests on and that are not there either.
     bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
-        the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.bounds`); NaN
+        the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.verdict`); NaN
         where there is neither.
     depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, ``"unread"`` pictures, another
         ``"reader"``, or several with spaces between.

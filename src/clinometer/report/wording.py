@@ -13,11 +13,21 @@ from math import isfinite
 from typing import Final, Literal
 
 from clinometer._messages import first_and_more
-from clinometer.metrics.bounds import MISSING as MISSING_PICTURES
-from clinometer.metrics.bounds import READER as BY_READER
-from clinometer.metrics.bounds import REPEATS, UNREAD
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
+from clinometer.metrics.verdict import (
+    FEWEST_IMAGES,
+    LEANING,
+    LEVEL,
+    OTHERS,
+    REPEATS,
+    UNREAD,
+    ReasonCode,
+    Source,
+    Verdict,
+    source_of,
+)
+from clinometer.metrics.verdict import MISSING as MISSING_PICTURES
+from clinometer.metrics.verdict import READER as BY_READER
 from clinometer.report.rows import Row
 
 MINUS: Final = "\N{MINUS SIGN}"

@@ -35,8 +35,7 @@ from uuid import getnode, uuid4
 
 from filelock import FileLock, Timeout
 
-from clinometer._in_hand import PLACE, in_hand
-from clinometer.errors import RunCorruptError, RunError, RunLockedError, RunNotFoundError
+from clinometer.errors import PLACE, RunCorruptError, RunError, RunLockedError, RunNotFoundError, in_hand
 from clinometer.runs.files import HELD, Files
 from clinometer.runs.stores import INVENTORIES, Inventory, not_writable
 

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clinometer._in_hand import in_hand
-from clinometer.errors import RunCorruptError
+from clinometer.errors import RunCorruptError, in_hand
 from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.ledger import (
     LATENTS,

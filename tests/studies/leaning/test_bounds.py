@@ -7,10 +7,9 @@ import pytest
 
 from benchmarks import picture_simulations as sim
 from benchmarks.verdict_simulations import POPULATIONS, design_of
-from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import Verdict
+from clinometer.metrics.verdict import MISSING, REPEATS, Verdict, with_bounds
 from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.contrasts import attribute_shifts, contrast_tests, pair_weights

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clinometer.metrics.bounds import REPEATS, without_bounds
+from clinometer.metrics.verdict import REPEATS, without_bounds
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study

@@ -15,9 +15,8 @@ from typing import Any
 
 import transformers
 
-from clinometer._compat import missing_weights_told
 from clinometer._messages import first_and_more
-from clinometer._torch import torch
+from clinometer._torch import missing_weights_told, torch
 from clinometer.errors import ModelError
 
 NEVER_READ = ("logit_scale", "logit_bias", "mask_token")

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.records import Score, corrected, permuted
-from clinometer.metrics.verdict import judge_family
+from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share
 from clinometer.stats.clusters import contrast as contrast_estimate
 from clinometer.stats.permutation import PermutationTest, permute_labels

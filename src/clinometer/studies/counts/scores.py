@@ -12,12 +12,11 @@ from typing import Any, Final
 import numpy as np
 import scipy
 
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import METRIC as COMPARISON
 from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
-from clinometer.metrics.verdict import LEVEL, OTHERS, judge_family
+from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, with_bounds
 from clinometer.stats.clusters import ClusterEstimate, contrast
 from clinometer.stats.counts import exact_share, logistic_slope
 from clinometer.stats.proportion import wilson_interval

@@ -38,8 +38,7 @@ from clinometer.studies.editing.design import (
     portrait_faces,
     setting_name,
 )
-from clinometer.studies.sharing import RunWork, Unit, made
-from clinometer.studies.study import Pool
+from clinometer.studies.study import Pool, RunWork, Unit, made
 from clinometer.suites.editing import PORTRAIT
 
 FACE_SIZE = 64
@@ -106,7 +105,7 @@ class Landmarks(RunWork):
     landmarker: str
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, list[np.ndarray | None]]]]:
-        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        """See :class:`~clinometer.studies.study.RunWork`."""
         landmarker = _landmarker(self.landmarker)
 
         def find(unit: Unit) -> list[tuple[int, list[np.ndarray | None]]]:
@@ -142,7 +141,7 @@ class FaceReading(RunWork):
     alignment: Alignment | None
 
     def on(self, run: Run) -> Callable[[Unit], list[PartFaces]]:
-        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        """See :class:`~clinometer.studies.study.RunWork`."""
         small = self.alignment.reader() if self.alignment is not None else lambda image: None
         kind = self.alignment.kind if self.alignment is not None else np.uint8
 

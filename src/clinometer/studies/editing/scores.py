@@ -17,10 +17,9 @@ import numpy as np
 import scipy
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import Score, corrected, permuted
-from clinometer.metrics.verdict import judge_family
+from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
 from clinometer.stats.skin import SPAN

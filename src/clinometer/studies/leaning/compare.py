@@ -12,10 +12,10 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
 from clinometer.metrics.differences import METRIC, Family, magnitude_row, named_or_counted, not_measured, with_reasons
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.verdict import MISSING, REPEATS, with_bounds
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
 from clinometer.studies.leaning.scores.contrasts import pair_weights

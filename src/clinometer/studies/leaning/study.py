@@ -65,14 +65,16 @@ from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.studies.leaning.wordings import rows_of_wordings
-from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import (
     ComparedGroups,
     PartStage,
     Pool,
+    RunWork,
     Scored,
     Study,
+    Unit,
     WholeStage,
+    made,
     named_answers,
     scores_table,
     suite_of,

@@ -18,8 +18,18 @@ from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.runs.vectors import ImageVectors, embedded, require_finished
 from clinometer.stats.association import association_scores
-from clinometer.studies.sharing import RunWork, Unit, made
-from clinometer.studies.study import ComparedGroups, Pool, Scored, Study, named_answers, scores_table, suite_of
+from clinometer.studies.study import (
+    ComparedGroups,
+    Pool,
+    RunWork,
+    Scored,
+    Study,
+    Unit,
+    made,
+    named_answers,
+    scores_table,
+    suite_of,
+)
 from clinometer.studies.t2iat import (
     ConceptMeasurer,
     DesignedTest,
@@ -80,7 +90,7 @@ class Measuring(RunWork):
     whole: bool
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
-        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        """See :class:`~clinometer.studies.study.RunWork`."""
         suite = suite_of(run, T2iatSuite)
         vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]

@@ -26,8 +26,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
+from clinometer.metrics.verdict import MISSING, REPEATS
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.clusters import moderated as moderate
@@ -179,7 +179,7 @@ def filled_tests(
 ) -> dict[str, list[ContrastTests]]:
     """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
-    By what is filled in (:mod:`clinometer.metrics.bounds`). Where images of groups are missing the estimate is moved,
+    By what is filled in (:mod:`clinometer.metrics.verdict`). Where images of groups are missing the estimate is moved,
     as sure as it was; what no image of a target enters has no other filling.
     """
     images, stimulus = tests.images, tests.stimulus

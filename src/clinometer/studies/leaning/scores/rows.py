@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.bounds import with_bounds
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import MEAN, Score, corrected
-from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
+from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family, with_bounds
 from clinometer.studies.leaning.scores.contrasts import ContrastTests, Tested, contrast_tests, filled_tests
 from clinometer.studies.leaning.scores.cosines import Estimate
 from clinometer.studies.leaning.scores.design import Layout, LeaningStudy

@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.bounds import MISSING, with_bounds
 from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
 from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
-from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
+from clinometer.metrics.verdict import (
+    FEWEST_IMAGES,
+    MISSING,
+    Ends,
+    image_ends,
+    judge_family,
+    stimulus_ends,
+    with_bounds,
+)
 from clinometer.studies.t2iat.scores.measuring import ConceptMeasurer, MeasuredConcept, SeenConcept
 from clinometer.studies.t2iat.scores.stimuli import (
     Density,
