@@ -93,7 +93,7 @@ def test_no_comparison_corrects_or_judges_a_family_by_itself():
     comparisons = [
         path
         for path in studies.rglob("*.py")
-        if "metrics.differences import" in path.read_text() and "two_runs" in path.read_text()
+        if "metrics.differences import" in path.read_text() and "Family" in path.read_text()
     ]
     assert {path.relative_to(studies).parts[0] for path in comparisons} >= {"leaning", "t2iat", "refusals"}
     for path in [*comparisons, *studies.glob("*/compare.py")]:

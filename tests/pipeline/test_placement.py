@@ -5,7 +5,8 @@ import os
 import pytest
 
 from clinometer.errors import EngineError
-from clinometer.pipeline.engines import GIB, WORKING, Gpu, gpu_table, open_engine, placed, share_of_a_gpu
+from clinometer.pipeline.engines import open_engine
+from clinometer.pipeline.engines.dispatch import GIB, WORKING, Gpu, gpu_table, placed, share_of_a_gpu
 
 WEIGHTS = 8 * GIB  # with room to work in, 10 GiB a worker
 TABLE = {"0": Gpu(24 * GIB, 24 * GIB), "1": Gpu(9 * GIB, 24 * GIB), "2": Gpu(80 * GIB, 80 * GIB)}

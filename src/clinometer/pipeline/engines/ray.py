@@ -25,8 +25,16 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskErr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from clinometer.errors import EngineError
-from clinometer.pipeline.engines import gpu_table, share_of_a_gpu
-from clinometer.pipeline.engines.dispatch import Death, Done, Unit, Work, WorkerDiedError, dispatch
+from clinometer.pipeline.engines.dispatch import (
+    Death,
+    Done,
+    Unit,
+    Work,
+    WorkerDiedError,
+    dispatch,
+    gpu_table,
+    share_of_a_gpu,
+)
 from clinometer.pipeline.engines.local import make, pickled_work
 
 STORE_BYTES: Final = 128 * 2**20
