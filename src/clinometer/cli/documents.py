@@ -271,6 +271,12 @@ class SweepDocument(Document):
     runs: dict[str, str] = Field(description="The finished runs, by their cells.")
     failed: dict[str, str] = Field(description="Cells that failed, and why.")
     rows: list[Row] = Field(description="A row a number of every setting, and a row a difference from the baseline.")
+    split: list[Row] = Field(
+        [], description="What the network learned and what guidance adds, a row a number, as in split.csv."
+    )
+    split_lacks: dict[str, str] = Field(
+        {}, description="By suite, why there is no split by guidance, and how to get one; empty where there is one."
+    )
 
 
 class VerificationDocument(Document):
@@ -379,6 +385,8 @@ def document_of(found: Any, **more: Any) -> Document:
             runs={name: run.directory.shown for name, run in found.runs.items()},
             failed=found.failed,
             rows=_rows(found.table),
+            split=_rows(found.split),
+            split_lacks=found.split_lacks,
         )
     compared = list(found)
     pairs = zip(compared, pair_names(compared), strict=True)

@@ -6,6 +6,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+import pandas as pd
+
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
@@ -37,17 +39,9 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     RunNotFoundError
         Images of a run are still to be drawn, or an encoder has not finished.
     """
-    encoders = _comparable(first, second)
-    for run in (first, second):
-        with run.directory.listed_once():
-            require_drawn(run)
-    unpaired = _unpaired(first, second)
-    _require_pairs_until_decided(first, second, unpaired)
-    drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
+    encoders, unpaired, drawn = _held_together(first, second)
     both = drawn[0].keys() & drawn[1].keys()
-    # a noise that wordings of a concept share is no pair where one of them lacks its partner
-    alone = {seed for seed, _, strength in drawn[0].keys() ^ drawn[1].keys() if not strength}
-    keep = None if unpaired else frozenset(seed for seed, *_ in both) - alone
+    keep = None if unpaired else _pairs(drawn)
     with one_blas_thread():
         rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
@@ -61,6 +55,50 @@ def compare_runs(first: Run, second: Run) -> Comparison:
         identical=sum(drawn[0][start] == drawn[1][start] for start in both),
         scores=scores_table(rows),
     )
+
+
+def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
+    """Split the leaning of a run into that at guidance 1, which another run has, and what guidance adds.
+
+    Returns
+    -------
+    Rows of metric ``split``; none in a study whose numbers are not split so.
+
+    Raises
+    ------
+    RunMismatchError, RunNotFoundError
+        As of :func:`compare_runs`; and the runs cannot be compared in pairs, or were drawn until decided.
+    SuiteError
+        The suite compares no one pair of groups.
+    """
+    encoders, unpaired, drawn = _held_together(at_one, guided)
+    if unpaired:
+        raise RunMismatchError(f"{at_one.url}, {guided.url}: {unpaired}, and guidance is split by pairs of images")
+    if _is_until_decided(at_one, guided):
+        raise RunMismatchError(
+            f"{at_one.url}: its images were drawn until decided, and the split by guidance has intervals for a number "
+            "fixed beforehand; draw without --until"
+        )
+    split = study_of(at_one.suite).split
+    with one_blas_thread():
+        return scores_table([] if split is None else split((at_one, guided), encoders, _pairs(drawn)))
+
+
+def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[Start, str]]]:
+    """Check two runs, and return the encoders that they share, what keeps them from being paired, and what is there."""
+    encoders = _comparable(first, second)
+    for run in (first, second):
+        with run.directory.listed_once():
+            require_drawn(run)
+    unpaired = _unpaired(first, second)
+    _require_pairs_until_decided(first, second, unpaired)
+    return encoders, unpaired, _drawn_of_both(first, second) if not unpaired else [{}, {}]
+
+
+def _pairs(drawn: Sequence[dict[Start, str]]) -> frozenset[int]:
+    """Seeds of the pairs; a noise that wordings of a concept share is none where one of them lacks its partner."""
+    alone = {seed for seed, _, strength in drawn[0].keys() ^ drawn[1].keys() if not strength}
+    return frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys()) - alone
 
 
 def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:

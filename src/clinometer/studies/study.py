@@ -173,6 +173,8 @@ class Study:
         be drawn until decided.
     paired_evidence_of : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what
         these tell of each concept's difference, for a study that can be drawn until differences are decided.
+    split : ((run at guidance 1, run at another), encoders that both have, seeds of the images that are pairs) → what
+        the network learned and what guidance adds, for a study that can tell these apart.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
     rated : suite → what people rate in its runs, and by which rule an encoder reads a rated image.
     reading_words : suite → the words of the groups as which an encoder reads single images, by group; none where it
@@ -198,6 +200,7 @@ class Study:
     paired_evidence_of: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], Mapping[str, Evidence]] | None = (
         None
     )
+    split: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], list[Score]] | None = None
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
     rated: Callable[[Suite], Rated] = rates_targets
     reading_words: Callable[[Suite], Mapping[str, Sequence[str]]] = lambda suite: {}

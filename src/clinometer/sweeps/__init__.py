@@ -7,6 +7,7 @@ A sweep is a directory, and every cell of its grid is a run in it::
     SWEEP/pooled/NAME/…              numbers of a setting over all its seeds, kept so that they are computed once
     SWEEP/table.csv                  a row a number of each setting, with its difference from the baseline
     SWEEP/differences.csv            every difference that was computed, as comparison.csv has them
+    SWEEP/split.csv                  what the network learned and what guidance adds, where a setting is at guidance 1
     SWEEP/sweep.html                 the page
 """
 

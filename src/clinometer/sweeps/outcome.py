@@ -70,11 +70,25 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A setting beside the one that differs from it in guidance alone, at guidance 1: rows of metric ``split``.
+
+    ``scores`` is None where there are none, and ``undone`` says why.
+    """
+
+    at_one: Setting
+    setting: Setting
+    scores: pd.DataFrame | None = None
+    undone: str = ""
+
+
+@dataclass(frozen=True)
 class SweepOutcome:
-    """All settings of a sweep, suite by suite, in the order of the grid."""
+    """All settings of a sweep, suite by suite, in the order of the grid, and what guidance adds at them."""
 
     record: SweepRecord
     settings: tuple[Setting, ...]
+    splits: tuple[Split, ...] = ()
 
     @property
     def grid(self) -> Grid:

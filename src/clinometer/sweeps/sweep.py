@@ -15,9 +15,11 @@ from clinometer.pipeline.audits import Workers
 from clinometer.report.html import notebook_html
 from clinometer.runs import Directory, Progress, Run
 from clinometer.sweeps.grid import Cell, SweepFile, load_sweep, sweep_from_mapping
+from clinometer.sweeps.guidance import split_lacks, split_table, with_splits, write_split
 from clinometer.sweeps.outcome import SweepOutcome, SweepRecord, cell_place, opened_record, outcome_of, read_record
-from clinometer.sweeps.page import differences_of, settings_tables, table_of, write_page, write_tables
+from clinometer.sweeps.page import settings_tables, write_page
 from clinometer.sweeps.running import LoadedObjects, require_rounds, run_cells
+from clinometer.sweeps.tables import differences_of, table_of, write_tables
 
 
 class Sweep:
@@ -59,10 +61,21 @@ class Sweep:
         """Every difference from the baseline, as the rows of a comparison."""
         return differences_of(self.outcome)
 
+    @property
+    def split(self) -> pd.DataFrame:
+        """What the network learned and what guidance adds, a row a number; none without a setting at guidance 1."""
+        return split_table(self.outcome)
+
+    @property
+    def split_lacks(self) -> dict[str, str]:
+        """By suite, why nothing is split by guidance and what to do for it; empty where all is well."""
+        suites = self.record.grid.values("suite")
+        return {str(suite): lacks for suite in suites if (lacks := split_lacks(self.outcome, suite))}
+
     @cached_property
     def outcome(self) -> SweepOutcome:
         """What was found at every setting; read where it was computed before."""
-        return outcome_of(self.directory, self.record)
+        return with_splits(self.directory, outcome_of(self.directory, self.record))
 
     def _repr_html_(self) -> str:
         failed = [f"failed, {name}: {reason}" for name, reason in self.failed.items()]
@@ -111,8 +124,9 @@ def sweep(
     with directory.locked():
         record = opened_record(directory, sweep_file)
         record = run_cells(directory, record, sweep_file, objects, workers, progress)
-        outcome = outcome_of(directory, record, progress)
+        outcome = with_splits(directory, outcome_of(directory, record, progress))
         write_tables(directory, outcome)
+        write_split(directory, outcome)
         write_page(directory, outcome)
     swept = Sweep(directory.url)
     swept.__dict__["outcome"] = outcome

@@ -268,19 +268,28 @@ class Line:
 
 
 def bands_figure(
-    lines: Sequence[Line], *, name: str, title: str, x_label: str, symbol: str, zero: str = ""
+    lines: Sequence[Line],
+    *,
+    name: str,
+    title: str,
+    x_label: str,
+    symbol: str,
+    zero: str = "",
+    limits: tuple[float, float] | None = None,
 ) -> Figure | None:
     """Draw the lines with their bands; None where nothing is measured.
 
-    ``zero`` : what 0 means, said at its line; empty for a number of which it means nothing.
+    ``zero`` : what 0 means, said at its line; empty for a number of which it means nothing. ``limits`` : of the
+    numbers, where several figures have one scale; such a figure is drawn small, beside others.
     """
     curves = [(line.name, steps) for line in lines if (steps := [step for step in line.steps if step.row.defined])]
     if not curves:
         return None
     below = 66 + (_LINE * len(curves) if len(curves) > 1 else 0)
-    with canvas(520, 234 + below) as figure:
-        axes = place(figure, 66, below, 16, 26)
+    with canvas(*((520, 234 + below) if limits is None else (340, 130 + below))) as figure:
+        axes = place(figure, 66, below, 16, 26 if limits is None else 12)
         _prepare(axes, [step for _, steps in curves for step in steps], zero, air=0.06)
+        axes.set_ylim(*(limits or axes.get_ylim()))
         tips = {}
         for order, (line, steps) in enumerate(curves):
             mark = model_mark(order)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -61,6 +62,7 @@ from clinometer.studies.leaning.scores.measuring import Found, pairs_counted_onc
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
+from clinometer.studies.leaning.scores.split import split_rows
 from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
 from clinometer.studies.leaning.view import LeaningView
@@ -145,6 +147,30 @@ def compare_leaning(
         return rows
     fidelity = _fidelity_differences(runs, encoders)
     return [*rows, *fidelity, *(_mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ())]
+
+
+def split_leaning(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
+    """Split the leaning of the second run into that of the first, at guidance 1, and what guidance adds.
+
+    ``keep`` : seeds of the images that are pairs. Attribute images are the first run's, all of them.
+
+    Raises
+    ------
+    SuiteError
+        The suite has axes, and no one pair of groups.
+    """
+    suite = suite_of(runs[0], LeaningSuite)
+    suite.pair_for("the split by guidance")
+    own = {sample.seed for sample in runs[0].plan if sample.role == "attribute"}
+    first = [encoder_embeddings(runs[0], suite, name, {*keep, *own}) for name in encoders]
+    second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, keep) for name in encoders]
+    missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(study_design(suite), runs[0])
+    if missing is not None:  # a pair that lacks either of its pictures
+        pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in keep)
+        targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)
+        design, lost = replace(design, targets=targets), design.missing_attributes
+        missing = replace(missing, attributes=(lost, lost))
+    return split_rows(first, second, design, missing=missing, fidelity=_fidelity_differences(runs, encoders))
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:
@@ -364,6 +390,7 @@ PAIR: Final = RunsCompared(
     side_by_side,
     bars=("images", "words and encoders"),
     overall=OVERALL,
+    by_concept=("mcas", IMAGE_PART),
     caution=fidelity_caution,
     further=mitigation_tables,
 )
@@ -391,6 +418,7 @@ LEANING: Final = Study(
     check_trace=require_a_pair_to_trace,
     open_concepts=open_concepts,
     paired_evidence_of=paired_evidence_of,
+    split=split_leaning,
     compared_groups=compared_groups,
     rated=rated,
     reading_words=reading_words,

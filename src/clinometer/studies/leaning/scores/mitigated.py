@@ -22,7 +22,7 @@ therefore no ground for *better*: that would be regression towards the mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import nan, sqrt
 from typing import Final
 
@@ -176,19 +176,13 @@ def _disturbances(
             about, component="named_changed", value=count / n, low=share.low, high=share.high, n_target=n,
             null=NAMED_CHANGED, verdict=verdict,
         ))  # fmt: skip
-    visible, spread, errors = [], [], []
+    visible = []
     for t in range(len(names)):
         both = [
-            [unit_vectors(np.asarray(run[e].target_images[t])) for run in (before, after)] for e in range(len(before))
+            [unit_vectors(np.asarray(x.target_images[t])) for x in pair] for pair in zip(before, after, strict=True)
         ]
-        n_images = len(both[0][0])
-        if n_images < 2:
-            continue
-        visible.append(np.mean([1 - (a * b).sum(axis=1) for a, b in both], axis=0))
-        distances = [[_pairwise_distance(x) for x in pair] for pair in both]
-        spread.append(np.mean([[d[0] for d in pair] for pair in distances], axis=0))
-        left_out = np.mean([pair[1][1] - pair[0][1] for pair in distances], axis=0)  # the difference without each pair
-        errors.append(sqrt((n_images - 1) / n_images * float(((left_out - left_out.mean()) ** 2).sum())))
+        if len(both[0][0]) > 1:
+            visible.append(np.mean([1 - (a * b).sum(axis=1) for a, b in both], axis=0))
     if visible:
         moved = np.array([each.mean() for each in visible])
         error = sqrt(sum(each.var(ddof=1) / len(each) for each in visible)) / len(visible)
@@ -197,15 +191,51 @@ def _disturbances(
             about, component="visible_change", value=value, low=value - 1.96 * error, high=value + 1.96 * error,
             n_target=len(visible),
         ))  # fmt: skip
-        means = np.array(spread)
-        value, error = float((means[:, 1] - means[:, 0]).mean()), float(np.linalg.norm(errors)) / len(errors)
-        limit = DIVERSITY * float(means[:, 0].mean())
-        rows.append(_held(replace(about, component="diversity", n_target=len(errors)), value, error, limit))
+    if (spread := image_spread(before, after)) is not None:
+        row = replace(about, component="diversity", n_target=spread.n_targets)
+        rows.append(held(row, spread.values[2], spread.errors[2], DIVERSITY * spread.values[0]))
     for row in fidelity:
         if row.component == "fidelity" and np.isfinite(row.low):
             error = standard_error_of(row.low, row.high)
-            rows.append(_held(replace(about, component="fidelity", n_target=row.n_target), row.value, error, FIDELITY))
+            rows.append(held(replace(about, component="fidelity", n_target=row.n_target), row.value, error, FIDELITY))
     return rows
+
+
+@dataclass(frozen=True)
+class ImageSpread:
+    """How far a concept's images lie apart, on average over concepts: in the first run, in the second, and the change.
+
+    ``errors`` : standard errors over images, of the change over pairs.
+    """
+
+    values: tuple[float, float, float]
+    errors: tuple[float, float, float]
+    n_targets: int
+
+
+def image_spread(first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]) -> ImageSpread | None:
+    """Measure the mean 1 − cosine of two images of a concept in either of two runs; None without two of any concept.
+
+    Errors are those of the jackknife, which leaves out one image, or one pair, at a time.
+    """
+    means, squares = [], []
+    for t in range(len(first[0].target_images)):
+        n = len(first[0].target_images[t])
+        if n < 2:
+            continue
+        runs = [
+            [_pairwise_distance(unit_vectors(np.asarray(encoder.target_images[t]))) for encoder in run]
+            for run in (first, second)
+        ]
+        value = [float(np.mean([whole for whole, _ in run])) for run in runs]
+        without = [np.mean([rest for _, rest in run], axis=0) for run in runs]
+        without.append(without[1] - without[0])
+        means.append([*value, value[1] - value[0]])
+        squares.append([(n - 1) / n * float(((each - each.mean()) ** 2).sum()) for each in without])
+    if not means:
+        return None
+    values, errors = np.mean(means, axis=0).tolist(), (np.sqrt(np.sum(squares, axis=0)) / len(means)).tolist()
+    return ImageSpread(tuple(values), tuple(errors), len(means))
 
 
 def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
@@ -217,7 +247,7 @@ def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
     return of_all, rest
 
 
-def _held(row: Score, value: float, error: float, limit: float) -> Score:
+def held(row: Score, value: float, error: float, limit: float) -> Score:
     """Hold a change to a limit: kept by two one-sided tests, disturbed or risen where the interval lies beyond it."""
     p = equivalence_p_value(value, error, limit) if limit > 0 else nan
     low, high = value - 1.96 * error, value + 1.96 * error

@@ -1,0 +1,250 @@
+"""The split of a sweep by guidance: what each setting leans at guidance 1, and what more guidance adds.
+
+A setting is held against the one that differs from it in guidance alone and draws without the unconditional branch,
+whatever the sweep's baseline is. :mod:`clinometer.studies.leaning.scores.split` says what the numbers are. What
+guidance adds is one family of tests over the whole grid, as all differences are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pandas as pd
+
+from clinometer._csv import csv_text
+from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.metrics.differences import judged_over_grid
+from clinometer.metrics.verdict import Verdict
+from clinometer.pipeline.comparison import split_runs
+from clinometer.report import wording
+from clinometer.report.comparison import DifferenceTable
+from clinometer.report.page import digits_of
+from clinometer.report.rows import Row, Scores
+from clinometer.runs import Directory
+from clinometer.runs.together import pooled
+from clinometer.studies import study_of
+from clinometer.studies.common import scores_table
+from clinometer.suites import Suite
+from clinometer.sweeps.grid import AXES, Value
+from clinometer.sweeps.outcome import Setting, Split, SweepOutcome, stored_table
+
+SPLIT: Final = "split.csv"
+_TOLD: Final = ("component", "concept", "setting", "value", "low", "high", "p", "q", "p_holm", "n_target", "verdict",
+                "side", "depends_on", "reason")  # fmt: skip
+COLUMNS: Final = (*(axis for axis in AXES if axis != "seed"), "guidance_of_first", "guidance_of_second", *_TOLD)
+COSTS: Final = {
+    "diversity": "mean distance between two images of a concept",
+    "fidelity": "share of images nearest to their own prompt",
+}
+
+
+def guidance_of(setting: Setting) -> float | None:
+    """Tell the guidance scale that a setting was drawn at, or is to be; None where the model tells none."""
+    if setting.run is None:
+        value = setting.cell["guidance"]
+    else:
+        value = setting.run.model_card["settings"].get("guidance_scale")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def with_splits(directory: Directory, outcome: SweepOutcome) -> SweepOutcome:
+    """Add what guidance adds at every setting that has a partner at guidance 1; what was computed before is read."""
+    splits = []
+    for setting in outcome.settings:
+        guidance, at_one = guidance_of(setting), unguided(outcome, setting)
+        if guidance is not None and guidance > 1 and at_one is not None:
+            splits.append(_split(directory, at_one, setting))
+    # what guidance adds is one family over the grid
+    added = [
+        (order, row)
+        for order, split in enumerate(splits) if split.scores is not None
+        for row in Scores.from_frame(split.scores).rows if row.component == "added"
+    ]  # fmt: skip
+    family = f"split: added over {len(added)} differences of the grid"
+    judged = defaultdict[int, list[Any]](list)
+    for (order, _), row in zip(added, judged_over_grid([row for _, row in added], family), strict=True):
+        judged[order].append(row)
+    return replace(outcome, splits=tuple(_judged(split, judged[order]) for order, split in enumerate(splits)))
+
+
+def _judged(split: Split, added: Sequence[Any]) -> Split:
+    if split.scores is None or not added:
+        return split
+    others = [row for row in Scores.from_frame(split.scores).rows if row.component != "added"]
+    return replace(split, scores=scores_table([*others, *added]))
+
+
+def unguided(outcome: SweepOutcome, setting: Setting) -> Setting | None:
+    """Find the setting that differs in guidance alone and has no unconditional branch: at 1, or else nearest below."""
+    others = setting.cell.at(guidance=None)
+    partners = [
+        (guidance, other)
+        for other in outcome.settings
+        if other.cell.at(guidance=None) == others and (guidance := guidance_of(other)) is not None and guidance <= 1
+    ]
+    return max(partners, key=lambda each: each[0])[1] if partners else None
+
+
+def _split(directory: Directory, at_one: Setting, setting: Setting) -> Split:
+    try:
+        seeds = [seed for seed in setting.runs if seed in at_one.runs]
+        if not seeds:
+            missing = [reason for side in (at_one, setting) for reason in side.missing.values()]
+            raise RunNotFoundError(missing[0] if missing else "no seed is finished at both guidances")
+        first, second = ([side.runs[seed] for seed in seeds] for side in (at_one, setting))
+        scores, _ = stored_table(
+            directory, f"{setting.cell.name}-split", [*first, *second],
+            lambda: (split_runs(pooled(first), pooled(second)), {}),
+        )  # fmt: skip
+        return Split(at_one, setting, scores)
+    except ClinometerError as error:
+        return Split(at_one, setting, undone=str(error))
+
+
+def split_table(outcome: SweepOutcome) -> pd.DataFrame:
+    """Return every number of every split, led by the axes; of one that could not be computed, a row that says why."""
+    return pd.DataFrame([line for split in outcome.splits for line in _table_lines(split)], columns=COLUMNS)
+
+
+def _table_lines(split: Split) -> Iterator[dict[str, Any]]:
+    common: dict[str, Any] = {axis: split.setting.cell[axis] for axis in AXES if axis != "seed"}
+    common |= {"guidance_of_first": guidance_of(split.at_one), "guidance_of_second": guidance_of(split.setting)}
+    if split.scores is None:
+        yield common | {"reason": split.undone}
+        return
+    for row in Scores.from_frame(split.scores).rows:
+        yield common | {name: getattr(row, name) for name in _TOLD}
+
+
+def write_split(directory: Directory, outcome: SweepOutcome) -> None:
+    """Write ``split.csv``, where there is a split."""
+    if outcome.splits:
+        directory.write_bytes(SPLIT, csv_text(split_table(outcome)).encode("utf-8", "backslashreplace"))
+
+
+def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
+    """Say why a suite has no split, and what to do for one; empty where there is one, or no guidance to split by."""
+    settings = [setting for setting in outcome.of_suite(suite) if setting.run is not None]
+    scales = [scale for setting in settings if (scale := guidance_of(setting)) is not None]
+    run = next((setting.run for setting in settings if setting.run is not None), None)
+    if run is None or not scales or study_of(run.suite).split is None:
+        return ""
+    if any(split.setting.cell["suite"] == suite for split in outcome.splits):
+        return ""
+    if max(scales) <= 1:
+        return (
+            "Every setting is drawn without the unconditional branch, so what it leans is what the network learned. To "
+            "see what guidance adds, give guidances above 1 as well, such as --guidance 1,3,7.5, and the same --out."
+        )
+    given = ",".join(f"{scale:g}" for scale in sorted({1.0, *scales}))
+    return (
+        "No setting is drawn at guidance 1, so nothing tells what the network learned from what guidance adds. Give "
+        f"--guidance {given} (in a sweep’s file guidance: [{given.replace(',', ', ')}]) and the same --out: only the "
+        "cells at guidance 1 are drawn."
+    )
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def split_tables(outcome: SweepOutcome, suite: Value) -> list[dict[str, Any]]:
+    """Write each split of a suite: its name, a sentence, a table a concept a row, and one of what guidance costs."""
+    return [_told(outcome, split) for split in outcome.splits if split.setting.cell["suite"] == suite]
+
+
+def _told(outcome: SweepOutcome, split: Split) -> dict[str, Any]:
+    scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
+    others = split.setting.cell.words(tuple(a for a in outcome.grid.varied if a not in ("seed", "guidance", "suite")))
+    varied = len([a for a in outcome.grid.varied if a not in ("seed", "guidance", "suite")])
+    name = f"{wording.capitalised(scales[1])}{f', {others}' if varied else ''}"
+    if split.scores is None or split.at_one.run is None:
+        return {"name": name, "said": f"No split: {split.undone}.", "tables": []}
+    rows, suite = Scores.from_frame(split.scores), split.at_one.run.suite
+    concepts = _concepts(rows, suite, scales)
+    return {"name": name, "said": _said(rows, scales[1]), "tables": [concepts, _costs(rows, scales)]}
+
+
+def _said(rows: Scores, guided: str) -> str:
+    learned, added = (rows.by_concept("split", name) for name in ("learned", "added"))
+    counts = {"adds": 0, "takes": 0, "new": 0, "same": 0}
+    for concept, row in added.items():
+        if row.verdict == Verdict.MORE:
+            towards = learned[concept].side
+            counts["new" if not towards else "adds" if towards == row.side else "takes"] += 1
+        counts["same"] += row.verdict == Verdict.ALIKE
+    said = [
+        f"adds to the leaning of {counts['adds']}" if counts["adds"] else "",
+        f"takes from that of {counts['takes']}" if counts["takes"] else "",
+        f"moves {counts['new']} of which none is shown at guidance 1" if counts["new"] else "",
+        f"leaves {counts['same']} alike" if counts["same"] else "",
+    ]
+    rest = len(added) - sum(counts.values())
+    parts = [part for part in said if part]
+    if not parts:
+        return f"What {guided} adds is not told for any of {wording.count(len(added), 'concept')}."
+    untold = f"; for {rest} it is not told" if rest else ""
+    return f"Of {wording.count(len(added), 'concept')}, {guided} {wording.listed(parts)}{untold}."
+
+
+def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> DifferenceTable:
+    by_number = [rows.by_concept("split", name) for name in ("learned", "added", "leaning")]
+    names = sorted(by_number[0], key=lambda name: -abs(by_number[1][name].value) if by_number[1][name].defined else 0.0)
+    digits = digits_of([row for own in by_number for row in own.values()])
+    cells = []
+    for name in names:
+        learned, added, leaning = (own[name] for own in by_number)
+        cells.append((
+            name,
+            wording.signed(learned.value, digits), wording.interval(learned.low, learned.high, digits),
+            wording.bare_probability(learned.q),
+            wording.signed(added.value, digits), wording.interval(added.low, added.high, digits),
+            wording.bare_probability(added.q),
+            wording.signed(leaning.value, digits),
+            _verdict(learned, added, suite),
+        ))  # fmt: skip
+    a = study_of(suite).comparison(suite).label_a(suite)
+    note = (
+        f"Positive leans to {a}. Both numbers are of the same pairs of images, by the attribute images at {scales[0]}, "
+        "and sum to the last one; so a change of the attribute images themselves is no part of them. q of what the "
+        "network learned is over the concepts, of what guidance adds over all guidances and concepts."
+    )
+    one, guided = scales
+    columns = ("concept", f"at {one}", "95 %", "q", f"{guided} adds", "95 %", "q", f"at {guided}", "verdict")
+    return DifferenceTable("What the network learned, and what guidance adds", columns, tuple(cells), (), note)
+
+
+def _verdict(learned: Row, added: Row, suite: Suite) -> str:
+    """Word both verdicts of a concept."""
+    own = wording.verdict_words(learned, suite.label_of)
+    if added.verdict == Verdict.MORE:
+        if not learned.side:
+            more = f"guidance moves it to {suite.label_of(added.side)}"
+        else:
+            more = "guidance adds to it" if learned.side == added.side else "guidance takes from it"
+    elif added.verdict == Verdict.ALIKE:
+        more = "guidance leaves it alike"
+    else:
+        more = added.reason or "what guidance adds is not told"
+    return f"{own}; {more}{wording.assumption(added)}"
+
+
+def _costs(rows: Scores, scales: Sequence[str]) -> DifferenceTable:
+    cells = []
+    for component, name in COSTS.items():
+        found = {row.setting: row for row in rows.select("split", component)}
+        change = found.get("", Row())
+        numbers = [found.get(run, Row()) for run in ("first run", "second run")]
+        cells.append((
+            name, *(wording.estimate(row, 3) if row.has_interval else wording.number(row.value, 3) for row in numbers),
+            wording.signed(change.value, 3), wording.interval(change.low, change.high, 3),
+            f"±{change.null:.2g}" if change.null > 0 else "", change.verdict or change.reason or "no number",
+        ))  # fmt: skip
+    note = (
+        "Over all concepts. Kept: two one-sided tests keep the change within the limit. Disturbed: less, and the "
+        "interval lies beyond it; risen: more. A leaning may change because pictures show less of what was asked."
+    )
+    columns = ("number", f"at {scales[0]}", f"at {scales[1]}", "change", "95 %", "limit", "verdict")
+    return DifferenceTable("What it costs: diversity and fidelity", columns, tuple(cells), (), note)
