@@ -68,6 +68,8 @@ HEADS = {
     "compare-power": ("differences", "nominal"),
     "sweep-level": ("differences of equal settings", "promised"),
     "sweep-away": ("differences where settings differ", "promised"),
+    "split-level": ("the split where guidance adds nothing", "promised"),
+    "split-away": ("the split where it adds to half", "promised"),
     "gate-level": ("gates", "promised, at most"),
     "gate-power": ("gates", "nominal"),
     "intersections-level": ("test", "p ≤"),

@@ -5,7 +5,7 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture, open, protocol) runs what stands in that file alone; ``--write`` puts the tables and figures into
+picture, open, protocol, split) runs what stands in that file alone; ``--write`` puts the tables and figures into
 docs/simulations.md.
 """
 
@@ -33,6 +33,7 @@ from benchmarks import (
     ratings_simulations,
     reader_simulations,
     small_suites_simulations,
+    split_simulations,
     sweep_simulations,
     verdict_simulations,
 )
@@ -435,6 +436,7 @@ MODULES = (
     small_suites_simulations,
     comparison_simulations,
     sweep_simulations,
+    split_simulations,
     gate_simulations,
     intersection_simulations,
     reader_simulations,
