@@ -198,7 +198,7 @@ def test_scheduler_lora_weight_and_guidance_reach_the_pipeline(tmp_path, monkeyp
     assert set(prompts[2 * per_cell :]) == {2}
     hashes, cards = drawn(scheduler=["none", "EulerDiscreteScheduler"])
     assert hashes[0] != hashes[1]
-    assert [card["scheduler"]["_class_name"] for card in cards] == ["DDIMScheduler", "EulerDiscreteScheduler"]
+    assert [card["scheduler"]["class"] for card in cards] == ["DDIMScheduler", "EulerDiscreteScheduler"]
     hashes, cards = drawn(lora=["none", str(tmp_path / "lora")], lora_scale=[0.5, 1.0])
     assert len(set(hashes)) == 3
     assert [(card.get("lora") or {}).get("scale") for card in cards] == [None, 0.5, 1.0]

@@ -20,7 +20,6 @@ from clinometer.metrics.differences import judged_over_grid
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison import split_runs
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable
 from clinometer.report.page import digits_of
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory
@@ -163,8 +162,8 @@ def _told(outcome: SweepOutcome, split: Split) -> dict[str, Any]:
     if split.scores is None or split.at_one.run is None:
         return {"name": name, "said": f"No split: {split.undone}.", "tables": []}
     rows, suite = Scores.from_frame(split.scores), split.at_one.run.suite
-    concepts = _concepts(rows, suite, scales)
-    return {"name": name, "said": _said(rows, scales[1]), "tables": [concepts, _costs(rows, scales)]}
+    tables = [_concepts(rows, suite, scales), _costs(rows, scales)]
+    return {"name": name, "said": _said(rows, scales[1]), "tables": tables}
 
 
 def _said(rows: Scores, guided: str) -> str:
@@ -189,31 +188,31 @@ def _said(rows: Scores, guided: str) -> str:
     return f"Of {wording.count(len(added), 'concept')}, {guided} {wording.listed(parts)}{untold}."
 
 
-def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> DifferenceTable:
+def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, Any]:
     by_number = [rows.by_concept("split", name) for name in ("learned", "added", "leaning")]
-    names = sorted(by_number[0], key=lambda name: -abs(by_number[1][name].value) if by_number[1][name].defined else 0.0)
     digits = digits_of([row for own in by_number for row in own.values()])
+
+    def size(name: str) -> float:
+        return abs(by_number[1][name].value) if by_number[1][name].defined else -1.0
+
     cells = []
-    for name in names:
+    for name in sorted(by_number[0], key=size, reverse=True):
         learned, added, leaning = (own[name] for own in by_number)
         cells.append((
-            name,
-            wording.signed(learned.value, digits), wording.interval(learned.low, learned.high, digits),
-            wording.bare_probability(learned.q),
-            wording.signed(added.value, digits), wording.interval(added.low, added.high, digits),
-            wording.bare_probability(added.q),
-            wording.signed(leaning.value, digits),
-            _verdict(learned, added, suite),
+            name, _verdict(learned, added, suite),
+            wording.estimate(learned, digits), wording.bare_probability(learned.q),
+            wording.estimate(added, digits), wording.bare_probability(added.q), wording.signed(leaning.value, digits),
         ))  # fmt: skip
-    a = study_of(suite).comparison(suite).label_a(suite)
-    note = (
-        f"Positive leans to {a}. Both numbers are of the same pairs of images, by the attribute images at {scales[0]}, "
-        "and sum to the last one; so a change of the attribute images themselves is no part of them. q of what the "
-        "network learned is over the concepts, of what guidance adds over all guidances and concepts."
-    )
     one, guided = scales
-    columns = ("concept", f"at {one}", "95 %", "q", f"{guided} adds", "95 %", "q", f"at {guided}", "verdict")
-    return DifferenceTable("What the network learned, and what guidance adds", columns, tuple(cells), (), note)
+    a = study_of(suite).comparison(suite).label_a(suite)
+    return {
+        "title": f"{guided} beside {one}, concept by concept",
+        "columns": ("Concept", "Verdict", f"at {one}", "q", f"{guided} adds", "q", f"at {guided}"),
+        "rows": cells,
+        "note": f"Positive leans to {a}. Both numbers are of the same pairs of images, by the attribute images at "
+        f"{one}, and sum to the last. In brackets the 95 % interval over images; q of what the network learned is over "
+        "the concepts, of what guidance adds over all guidances and concepts.",
+    }
 
 
 def _verdict(learned: Row, added: Row, suite: Suite) -> str:
@@ -221,7 +220,7 @@ def _verdict(learned: Row, added: Row, suite: Suite) -> str:
     own = wording.verdict_words(learned, suite.label_of)
     if added.verdict == Verdict.MORE:
         if not learned.side:
-            more = f"guidance moves it to {suite.label_of(added.side)}"
+            more = f"guidance moves it towards {suite.label_of(added.side)}"
         else:
             more = "guidance adds to it" if learned.side == added.side else "guidance takes from it"
     elif added.verdict == Verdict.ALIKE:
@@ -231,20 +230,20 @@ def _verdict(learned: Row, added: Row, suite: Suite) -> str:
     return f"{own}; {more}{wording.assumption(added)}"
 
 
-def _costs(rows: Scores, scales: Sequence[str]) -> DifferenceTable:
+def _costs(rows: Scores, scales: Sequence[str]) -> dict[str, Any]:
     cells = []
     for component, name in COSTS.items():
         found = {row.setting: row for row in rows.select("split", component)}
         change = found.get("", Row())
-        numbers = [found.get(run, Row()) for run in ("first run", "second run")]
-        cells.append((
-            name, *(wording.estimate(row, 3) if row.has_interval else wording.number(row.value, 3) for row in numbers),
-            wording.signed(change.value, 3), wording.interval(change.low, change.high, 3),
-            f"±{change.null:.2g}" if change.null > 0 else "", change.verdict or change.reason or "no number",
-        ))  # fmt: skip
-    note = (
-        "Over all concepts. Kept: two one-sided tests keep the change within the limit. Disturbed: less, and the "
-        "interval lies beyond it; risen: more. A leaning may change because pictures show less of what was asked."
-    )
-    columns = ("number", f"at {scales[0]}", f"at {scales[1]}", "change", "95 %", "limit", "verdict")
-    return DifferenceTable("What it costs: diversity and fidelity", columns, tuple(cells), (), note)
+        numbers = [wording.estimate(found.get(run), 3, sign=False) for run in ("first run", "second run")]
+        limit = f"\N{PLUS-MINUS SIGN}{change.null:.2g}" if change.null > 0 else ""
+        said = change.verdict or change.reason or "no number"
+        cells.append((name, said, *numbers, wording.estimate(change, 3), limit))
+    one, guided = scales
+    return {
+        "title": f"What {guided} costs",
+        "columns": ("Over all concepts", "Verdict", f"at {one}", f"at {guided}", "change", "limit"),
+        "rows": cells,
+        "note": "Kept: two one-sided tests keep the change within the limit. Disturbed: less, and the interval lies "
+        "beyond it; risen: more. A leaning may change because pictures show less of what was asked.",
+    }

@@ -86,7 +86,9 @@ def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
     compared = [setting for setting in settings if setting.comparison is not None]
     numbers = _numbers(settings)
+    run = next((setting.run for setting in settings if setting.run is not None), None)
     return _suite_rows(outcome, suite) | {
+        "label_a": study_of(run.suite).comparison(run.suite).label_a(run.suite) if run is not None else "",
         "said": _finding(outcome, compared),
         "axes": [
             {
