@@ -120,12 +120,16 @@ def sweep(
 
 def print_sweep(swept: Sweep) -> None:
     """A row a setting, and where the page is."""
+    from clinometer.sweeps.guidance import split_tables
     from clinometer.sweeps.page import settings_tables
 
     console = Console()
     for title, columns, rows in settings_tables(swept.outcome):
         console.print(text_table(title, columns, rows, left=(columns[0], columns[-1])))
     place = Console(soft_wrap=True)
+    for suite in swept.record.grid.values("suite"):
+        for split in split_tables(swept.outcome, suite):
+            place.print(plain_text(f"{split['name']}: {split['said']}"))
     place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
     place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")
     tell(swept)

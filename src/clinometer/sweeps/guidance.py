@@ -7,7 +7,7 @@ guidance adds is one family of tests over the whole grid, as all differences are
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -167,25 +167,34 @@ def _told(outcome: SweepOutcome, split: Split) -> dict[str, Any]:
 
 
 def _said(rows: Scores, guided: str) -> str:
-    learned, added = (rows.by_concept("split", name) for name in ("learned", "added"))
-    counts = {"adds": 0, "takes": 0, "new": 0, "same": 0}
-    for concept, row in added.items():
-        if row.verdict == Verdict.MORE:
-            towards = learned[concept].side
-            counts["new" if not towards else "adds" if towards == row.side else "takes"] += 1
-        counts["same"] += row.verdict == Verdict.ALIKE
-    said = [
-        f"adds to the leaning of {counts['adds']}" if counts["adds"] else "",
-        f"takes from that of {counts['takes']}" if counts["takes"] else "",
-        f"moves {counts['new']} of which none is shown at guidance 1" if counts["new"] else "",
-        f"leaves {counts['same']} alike" if counts["same"] else "",
-    ]
-    rest = len(added) - sum(counts.values())
-    parts = [part for part in said if part]
+    by_number = [rows.by_concept("split", name) for name in ("learned", "added", "leaning")]
+    effects = Counter(_effect(*(own[concept] for own in by_number)) for concept in by_number[1])
+    words = {
+        "adds": "adds to the leaning of {}",
+        "takes": "takes from that of {}",
+        "turns": "turns that of {} to the other side",
+        "moves": "moves {} of which none is shown at guidance 1",
+        "alike": "leaves {} alike",
+    }
+    concepts = wording.count(len(by_number[1]), "concept")
+    parts = [said.format(effects[effect]) for effect, said in words.items() if effects[effect]]
     if not parts:
-        return f"What {guided} adds is not told for any of {wording.count(len(added), 'concept')}."
-    untold = f"; for {rest} it is not told" if rest else ""
-    return f"Of {wording.count(len(added), 'concept')}, {guided} {wording.listed(parts)}{untold}."
+        return f"What {guided} adds is not told for any of {concepts}."
+    untold = f"; for {effects['']} it is not told" if effects[""] else ""
+    return f"Of {concepts}, {guided} {wording.listed(parts)}{untold}."
+
+
+def _effect(learned: Row, added: Row, leaning: Row) -> str:
+    """Name what guidance does to a concept: adds, takes, turns or moves, or leaves it alike; empty for not told."""
+    if added.verdict == Verdict.ALIKE:
+        return "alike"
+    if added.verdict != Verdict.MORE:
+        return ""
+    if not learned.side:
+        return "moves"
+    if learned.side == added.side:
+        return "adds"
+    return "turns" if leaning.side == added.side else "takes"
 
 
 def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, Any]:
@@ -199,7 +208,7 @@ def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, An
     for name in sorted(by_number[0], key=size, reverse=True):
         learned, added, leaning = (own[name] for own in by_number)
         cells.append((
-            name, _verdict(learned, added, suite),
+            name, _verdict(learned, added, leaning, suite),
             wording.estimate(learned, digits), wording.bare_probability(learned.q),
             wording.estimate(added, digits), wording.bare_probability(added.q), wording.signed(leaning.value, digits),
         ))  # fmt: skip
@@ -215,19 +224,17 @@ def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, An
     }
 
 
-def _verdict(learned: Row, added: Row, suite: Suite) -> str:
+def _verdict(learned: Row, added: Row, leaning: Row, suite: Suite) -> str:
     """Word both verdicts of a concept."""
-    own = wording.verdict_words(learned, suite.label_of)
-    if added.verdict == Verdict.MORE:
-        if not learned.side:
-            more = f"guidance moves it towards {suite.label_of(added.side)}"
-        else:
-            more = "guidance adds to it" if learned.side == added.side else "guidance takes from it"
-    elif added.verdict == Verdict.ALIKE:
-        more = "guidance leaves it alike"
-    else:
-        more = added.reason or "what guidance adds is not told"
-    return f"{own}; {more}{wording.assumption(added)}"
+    more = {
+        "adds": "guidance adds to it",
+        "takes": "guidance takes from it",
+        "turns": f"guidance turns it to {suite.label_of(leaning.side)}" if leaning.side else "",
+        "moves": f"guidance moves it towards {suite.label_of(added.side)}" if added.side else "",
+        "alike": "guidance leaves it alike",
+        "": added.reason or "what guidance adds is not told",
+    }[_effect(learned, added, leaning)]
+    return f"{wording.verdict_words(learned, suite.label_of)}; {more}{wording.assumption(added)}"
 
 
 def _costs(rows: Scores, scales: Sequence[str]) -> dict[str, Any]:

@@ -267,18 +267,29 @@ Steps = list[tuple[float, str, Setting]]
 
 
 def _lines(outcome: SweepOutcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
-    """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone."""
+    """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone.
+
+    A model without a LoRA is where the line of each LoRA's weights begins.
+    """
     others = tuple(other for other in outcome.grid.varied if other not in (axis, *REPLICATES))
     values = outcome.grid.values(axis)
     numeric = all(isinstance(value, int | float) for value in values)
     lines: dict[Cell, Steps] = {}
+    bare = [setting for setting in settings if axis == "lora_scale" and not setting.cell["lora"]]
     for setting in settings:
+        if setting in bare:
+            continue
         value = setting.cell[axis]
         x = float(value) if numeric and isinstance(value, int | float) else float(values.index(value))
         lines.setdefault(setting.cell.at(**{axis: None}), []).append((x, value_in_words(axis, value), setting))
+    for setting in bare:
+        for cell, steps in lines.items():
+            if cell.at(lora=None) == setting.cell:
+                steps.append((0.0 if numeric else -1.0, "no LoRA", setting))
     if len(lines) > MOST_LINES:
         baseline = outcome.grid.baseline_of(settings[0].cell).at(**{axis: None})
-        lines = {baseline: lines[baseline]}
+        chosen = baseline if baseline in lines else next(iter(lines))
+        lines = {chosen: lines[chosen]}
     return [(cell.words(others) if others else "", sorted(steps, key=lambda s: s[0])) for cell, steps in lines.items()]
 
 
