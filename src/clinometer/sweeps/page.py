@@ -275,9 +275,10 @@ def _lines(outcome: SweepOutcome, settings: Sequence[Setting], axis: str) -> lis
     values = outcome.grid.values(axis)
     numeric = all(isinstance(value, int | float) for value in values)
     lines: dict[Cell, Steps] = {}
-    bare = [setting for setting in settings if axis == "lora_scale" and not setting.cell["lora"]]
+    bare = []
     for setting in settings:
-        if setting in bare:
+        if axis == "lora_scale" and not setting.cell["lora"]:
+            bare.append(setting)
             continue
         value = setting.cell[axis]
         x = float(value) if numeric and isinstance(value, int | float) else float(values.index(value))

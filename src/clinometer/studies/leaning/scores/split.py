@@ -117,8 +117,10 @@ def _costs(
     if spread is not None:
         for setting, value, error in zip((*RUNS, ""), spread.values, spread.errors, strict=True):
             row = replace(about, setting=setting, n_target=spread.n_targets)
-            ends = {"value": value, "low": value - 1.96 * error, "high": value + 1.96 * error}
-            rows.append(replace(row, **ends) if setting else held(row, value, error, DIVERSITY * spread.values[0]))
+            if setting:
+                rows.append(replace(row, value=value, low=value - 1.96 * error, high=value + 1.96 * error))
+            else:
+                rows.append(held(row, value, error, DIVERSITY * spread.values[0]))
     for row in fidelity:
         if row.component == OWN_FIDELITY:
             rows.append(replace(row, metric=METRIC, component="fidelity"))
