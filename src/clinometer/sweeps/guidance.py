@@ -25,7 +25,7 @@ from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.together import pooled
 from clinometer.studies import study_of
-from clinometer.studies.common import scores_table
+from clinometer.studies.study import scores_table
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import AXES, Value
 from clinometer.sweeps.outcome import Setting, Split, SweepOutcome, stored_table
