@@ -13,15 +13,19 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
+from textwrap import indent
 from typing import Any
 
-from griffe import Docstring, Extension, Function
+from griffe import Extension, Function, Object
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 REFERENCE = re.compile(r"<!-- api: (.+?) -->", re.DOTALL)
+SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)
+AFTER = re.compile(r"\n\n(?=\S)")
+ENTRY = re.compile(r"^(\S.*?) : ?(.*\n?(?:[ \n].*\n?)*)", re.MULTILINE)
 ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc):(?:(?=<code>)|`([^`<]*)`)| *# doctest: [^<\n]*")
 
 
@@ -86,11 +90,36 @@ def on_page_content(html: str, **_: Any) -> str:
     return ROLE.sub(r"\1", html)
 
 
-class MadeWhenImported(Extension):
-    """Take the documentation that a decorator makes, such as of the options of an audit."""
+def as_numpydoc(text: str, returned: str) -> str:
+    """Write a docstring of this house in the form that griffe reads.
 
-    def on_function_instance(self, *, func: Function, **_: Any) -> None:
-        """Replace what stands in the source by what Python shows."""
-        if any("_take_options" in str(decorator.value) for decorator in func.decorators):
-            real = getattr(importlib.import_module(func.module.path), func.name)
-            func.docstring = Docstring(inspect.getdoc(real) or "", parent=func)
+    Here, what stands after ``name : `` describes, for the type is in the signature; names that share a description
+    have types of their own; what is returned is told in sentences; and after an empty line, text goes on.
+    """
+    text = re.sub(r"^::\n\n?|:(?=:$)", "", text, flags=re.MULTILINE)
+    told, *sections = SECTION.split(text)
+    written = []
+    for name, body in zip(sections[::2], sections[1::2], strict=True):
+        entries, *after = [body] if name == "Examples" else AFTER.split(f"{body.rstrip()}\n", maxsplit=1)
+        if name in {"Parameters", "Attributes"}:
+            entries = ENTRY.sub(lambda one: "".join(f"{each}\n    {one[2]}" for each in one[1].split(", ")), entries)
+        elif name in {"Returns", "Yields"} and not re.match(r"\w+\n ", entries):
+            entries = f"{returned}\n{indent(entries, '    ')}"
+        told += "".join(f"{each}\n" for each in after)
+        written.append(f"{name}\n{'-' * len(name)}\n{entries}\n\n")
+    return told + "".join(written)
+
+
+class DocstringsOfTheHouse(Extension):
+    """Read docstrings as they are written here, and what a decorator makes, such as of the options of an audit."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Give each docstring the form that is read."""
+        if obj.docstring is None:
+            return
+        told, returned = obj.docstring.value, None
+        if isinstance(obj, Function):
+            returned = obj.returns
+            if any("_take_options" in str(decorator.value) for decorator in obj.decorators):
+                told = inspect.getdoc(getattr(importlib.import_module(obj.module.path), obj.name)) or ""
+        obj.docstring.value = as_numpydoc(told, str(returned))

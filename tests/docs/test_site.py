@@ -3,18 +3,22 @@
 ``make docs`` builds it by the same command.
 """
 
-import importlib
+import functools
+import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
 
 from tests.docs.pages import ROOT, blocks
+from tests.report.browsing import launched_chromium
 
 REFERENCE = {
     "clinometer": "clinometer",
@@ -114,8 +118,83 @@ def test_the_reference_has_every_public_name(site):
         ends = {anchor.rpartition(".")[2] for anchor in anchors if anchor.startswith(module)}
         assert set(importlib.import_module(module).__all__) - ends == set(), page
     audit = (site / "api/clinometer.html").read_text(encoding="utf-8")
-    assert "guidance_scale" in audit  # of the options that a decorator documents
+    assert re.search(r"<li[^>]*doc-section-item[^>]*>\s*<b><code>guidance_scale", audit)  # which a decorator documents
     assert ":func:" not in audit
+
+
+@pytest.mark.slow
+def test_the_reference_is_read_as_lists_and_nothing_of_a_docstring_is_left_as_it_was(site):
+    for page in sorted((site / "api").glob("*.html")):
+        text = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert text.count("doc-section-item") > 40, page.name
+        assert (
+            re.findall(r"^.*(?:-----|>::<|<p>(?:Parameters|Raises|Returns|Attributes)\b).*$", text, re.MULTILINE) == []
+        )
+
+
+@pytest.mark.slow
+def test_a_reader_searches_and_no_other_host_is_asked(site):
+    asked, found = set(), "article a[href*='sweeps.html']"
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, launched_chromium() as browser:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("request", lambda request: asked.add("/".join(request.url.split("/")[:3])))
+        for name in ("index.html", "gallery.html", "api/clinometer.html"):
+            page.goto(f"{url}/{name}")
+        page.fill("[data-md-component=search-query]", "baseline of a sweep")
+        page.wait_for_selector(f"[data-md-component=search-result] {found}")
+        server.shutdown()
+    assert asked == {url}
+
+
+HOUSE = """Say it::
+
+    a = b
+
+Parameters
+----------
+x, y : numbers, whatever
+    their sign : any.
+z : another.
+
+Returns
+-------
+What was said.
+
+More of it.
+"""
+NUMPYDOC = """Say it:
+
+    a = b
+
+More of it.
+
+Parameters
+----------
+x
+    numbers, whatever
+    their sign : any.
+y
+    numbers, whatever
+    their sign : any.
+z
+    another.
+
+Returns
+-------
+str
+    What was said.
+
+"""
+
+
+def test_a_docstring_of_the_house_becomes_one_of_numpydoc():
+    spec = importlib.util.spec_from_file_location("make_site", ROOT / "docs/make_site.py")
+    making = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(making)
+    assert re.sub("\n\n+", "\n\n", making.as_numpydoc(HOUSE, "str")) == NUMPYDOC
 
 
 def test_pictures_of_the_gallery_are_small_and_all_shown():

@@ -129,13 +129,18 @@ def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_p
 
 
 @pytest.mark.slow
-def test_a_real_notebook_shows_a_bar_and_figures(runs):
+def test_a_real_notebook_shows_what_was_found_a_bar_and_figures(runs):
     from jupyter_client.manager import start_new_kernel
 
     manager, client = start_new_kernel()
     code = f"""
         import clinometer as cm
         run = cm.open_run({runs[0].url!r})
+        assert {{"Run", "audit", "open_run", "push"}} <= set(dir(cm))
+        assert len(run.verdicts) == (run.scores.verdict != "").sum()
+        assert "toprule" in run.to_latex("mcas")
+        compared = cm.compare(run, {runs[1].url!r})
+        display(run, compared, cm.plan(pilot=run), cm.gate(run, {{"rules": [{{"metric": "mcas", "within": 1e-6}}]}}))
         cm.api.verify_run(run)
         run.figures.leaning()
     """
@@ -146,8 +151,10 @@ def test_a_real_notebook_shows_a_bar_and_figures(runs):
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-    bars = [message["content"]["data"]["text/html"] for message in messages
-            if message["msg_type"] in ("display_data", "update_display_data")]  # fmt: skip
+    pages = [message["content"]["data"]["text/html"] for message in messages
+             if message["msg_type"] in ("display_data", "update_display_data")]  # fmt: skip
+    bars = [page for page in pages if "<progress" in page or "done in" in page]
+    assert sum("<table" in page for page in pages) == 4
     assert "<progress" in bars[0]
     assert "done in" in bars[-1]
     (figure,) = (message["content"]["data"] for message in messages if message["msg_type"] == "execute_result")

@@ -261,7 +261,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "clinometer read pictures --question gender --truth known.csv",
         "clinometer read runs/sd --reader openai:gpt-4o-mini --price 0.001 --budget 5",
     ),
-    "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --concepts nurse,CEO",),
+    "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --price 0.001 --concepts nurse,CEO",),
     "test": ("clinometer test weat/6 --encoder glove.txt", "clinometer test ieat --images stimuli --out ieat.csv"),
     "plan": ("clinometer plan --suite mcas", "clinometer plan --pilot runs/sd --effect 0.1 --price 0.04"),
     "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites mcas --dataset bench"),

@@ -89,8 +89,8 @@ class Finding(_Part):
 
 
 def findings(scores: pd.DataFrame) -> list[Finding]:
-    """Return the rows that have a verdict."""
-    judged = scores[scores.verdict.fillna("") != ""]
+    """Return the rows that have a verdict, and those that say from which step on a concept leans."""
+    judged = scores[(scores.verdict.fillna("") != "") | (scores.component == "onset")]
     names = list(Finding.model_fields)
     counts = judged.reindex(columns=names).assign(n_target=judged.n_target.fillna(0).astype(int))
     texts = counts.select_dtypes(["object", "string"]).columns
