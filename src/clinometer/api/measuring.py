@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def plan(
     suite: str | Path | Suite | None = None,
     *,
-    pilot: str | os.PathLike[str] | None = None,
+    pilot: str | os.PathLike[str] | Run | None = None,
     effect: float | None = None,
     margin: float | None = None,
     power: float = 0.8,
@@ -50,7 +50,8 @@ def plan(
     Parameters
     ----------
     suite : as of :func:`audit`; by default the pilot's.
-    pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
+    pilot : a scored run of that suite, as a path or opened. Without one, only what needs no pilot is said: images to
+        find a share.
     images, concepts : as of :func:`audit`: the suite whose images and cost are told has so many.
     effect, margin, power, alpha, price, answer_price : see :func:`clinometer.pipeline.planning.plan_audit`.
 
@@ -59,7 +60,7 @@ def plan(
     SuiteError, InvalidInputError, RunError
         A suite that is not planned, settings out of range, or a pilot that is not a run or not scored.
     """
-    run = None if pilot is None else Run(pilot)
+    run = pilot if pilot is None or isinstance(pilot, Run) else Run(pilot)
     if run is not None:
         run.require_images("a pilot")
     audited_suite = (

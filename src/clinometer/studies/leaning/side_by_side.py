@@ -60,8 +60,8 @@ def side_by_side(views: Mapping[str, LeaningView], encoder: str) -> dict[str, An
         if has_planes
         else [],
         "contents": [
-            *([("internal", "Inside the models")] if summaries else []),
-            *([("plane", "A third group")] if has_planes else []),
+            *([("internal", "Inside")] if summaries else []),
+            *([("plane", "Third")] if has_planes else []),
         ],
     }
 
