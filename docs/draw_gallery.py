@@ -22,8 +22,8 @@ PICTURES = Path(__file__).parent / "images/gallery"
 WIDTH, HEIGHT, DRAWN = 1280, 860, 960
 """Of the window, and how wide a picture is kept."""
 AUDITS = {
-    "leaning": {"suite": "reference", "concepts": 4},
-    "fewer-steps": {"suite": "reference", "concepts": 4, "steps": 6},
+    "leaning": {"suite": "reference"},
+    "fewer-steps": {"suite": "reference", "steps": 6},
     "intersections": {"suite": "reference-intersections", "concepts": 3, "images": 12},
     "editing": {"suite": "downstream/editing-reference", "images": 4},
 }
@@ -43,14 +43,18 @@ def draw(page: Page, address: str, section: str) -> Image.Image:
     page.goto(address)
     if not section:
         return Image.open(io.BytesIO(page.screenshot()))
-    page.add_style_tag(content="* { content-visibility: visible !important; } nav { display: none !important; }")
+    page.add_style_tag(
+        content="* { content-visibility: visible !important; } nav { display: none !important; }"
+        ".head { position: static !important; }"
+    )
     page.evaluate(
-        """id => { const section = document.getElementById(id);
+        """async id => { const section = document.getElementById(id);
             for (let part = section; part; part = part.parentElement) part.open = true;
-            for (const part of [...section.querySelectorAll("details")].slice(0, 2)) part.open = true; }""",
+            for (const part of [...section.querySelectorAll("details")].slice(0, 2)) part.open = true;
+            for (const picture of section.querySelectorAll("img")) picture.loading = "eager";
+            await Promise.all([...section.querySelectorAll("img")].map((picture) => picture.decode())); }""",
         section,
     )
-    page.wait_for_timeout(500)  # pictures are decoded as they come into view
     seen = Image.open(io.BytesIO(page.locator(f"#{section}").screenshot()))
     return seen.crop((0, 0, seen.width, min(seen.height, HEIGHT)))
 
