@@ -7,6 +7,7 @@ Numbers stay numbers, negative ones too, and so does text that is a number.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -26,11 +27,14 @@ def csv_text(table: pd.DataFrame) -> str:
 
 def _tamed(cell: Any) -> Any:
     """A cell that no spreadsheet reads as a formula."""
-    if isinstance(cell, str):
-        cell = cell.replace("\r\n", "\n").replace("\r", "\n")  # which alone is not quoted, and ends a row
-    if not isinstance(cell, str) or not cell.lstrip(" ").startswith((*FORMULAS, *WIDE)) or _is_number(cell):
-        return cell
-    return f"'{cell}"
+    return _tamed_text(cell) if isinstance(cell, str) else cell
+
+
+@lru_cache(maxsize=2**12)  # the rows of a table say the same again and again
+def _tamed_text(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # which alone is not quoted, and ends a row
+    is_formula = text.lstrip(" ").startswith((*FORMULAS, *WIDE)) and not _is_number(text)
+    return f"'{text}" if is_formula else text
 
 
 def _is_number(text: str) -> bool:

@@ -18,7 +18,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
-from diffusers import AutoPipelineForImage2Image
 from PIL import Image
 
 from clinometer._cores import available_cores
@@ -435,6 +434,8 @@ def editor_of(
         f"{card.name}: a {type(pipeline).__name__} has no image-to-image pipeline in diffusers; "
         "expected one that edits images, for a suite of study editing"
     )
+    from diffusers import AutoPipelineForImage2Image  # it imports the pipelines of every family
+
     try:
         editing = pipeline if edits_by_instruction(pipeline) else AutoPipelineForImage2Image.from_pipe(pipeline)
     except Exception as error:  # ValueError for a family without one, others for a component it lacks

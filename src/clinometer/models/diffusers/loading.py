@@ -231,7 +231,7 @@ def pipeline_class(checkpoint: Source, name: Any) -> Any:
             "model"
         )
     combined = name.removesuffix("Pipeline").removesuffix("Decoder") + "CombinedPipeline"
-    if not (checkpoint.path / "README.md").is_file():
+    if not hasattr(diffusers, combined) or not (checkpoint.path / "README.md").is_file():
         return kind
     return {candidate.__name__: candidate for candidate in _text_to_image()}.get(combined, kind)
 
@@ -276,13 +276,13 @@ def edits_by_instruction(pipeline: Any) -> bool:
 
     That is one that diffusers lists for image to image, or that weighs the image as it does the prompt.
     """
-    from diffusers.pipelines.auto_pipeline import AUTO_IMAGE2IMAGE_PIPELINES_MAPPING
-
     parameters = call_parameters(pipeline)
     if not {"prompt", "image", "generator"} <= set(parameters) or {"strength", "mask_image", "layers"} & set(
         parameters
     ):
         return False
+    from diffusers.pipelines.auto_pipeline import AUTO_IMAGE2IMAGE_PIPELINES_MAPPING  # imports hundreds of modules
+
     return IMAGE_GUIDANCE in parameters or type(pipeline) in AUTO_IMAGE2IMAGE_PIPELINES_MAPPING.values()
 
 
