@@ -110,9 +110,9 @@ class _Source:
     encoder: str = field(default="mean")
 
     @cached_property
-    def _rows(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    def _rows(self) -> dict[tuple[str, str], list[dict[Any, Any]]]:
         """The rows of each metric's components."""
-        rows = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+        rows = defaultdict[tuple[str, str], list[dict[Any, Any]]](list)
         for row in self.scores.to_dict("records"):
             rows[row["metric"], row["component"]].append(row)
         return rows
