@@ -18,8 +18,8 @@ from tests.pipeline.engine_toys import InTurn
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
 
-MOST = 25
-SUITES = {"toy": toy_suite(target=4, attribute=8, concepts=2)}
+MOST = 20
+SUITES = {"toy": toy_suite(target=4, attribute=6, concepts=2)}
 
 
 def models(**changed):
@@ -107,7 +107,7 @@ def test_a_cell_that_joins_late_draws_what_the_baseline_has_before_it_is_looked_
 
 
 def test_it_goes_on_as_if_it_had_not_been_stopped(whole, tmp_path):
-    out, painters = tmp_path / "sweep", models(far=Shifted(6.0, name="far", stop_after=80))
+    out, painters = tmp_path / "sweep", models(far=Shifted(6.0, name="far", stop_after=60))
     with pytest.raises(KeyboardInterrupt):
         swept(out, models=painters)
     painters["far"].stop_after = None
