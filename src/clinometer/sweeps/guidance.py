@@ -173,7 +173,7 @@ def _said(rows: Scores, guided: str) -> str:
         "adds": "adds to the leaning of {}",
         "takes": "takes from that of {}",
         "turns": "turns that of {} to the other side",
-        "moves": "moves {} of which none is shown at guidance 1",
+        "moves": "moves {} not shown to lean at guidance 1",
         "alike": "leaves {} alike",
     }
     concepts = wording.count(len(by_number[1]), "concept")
