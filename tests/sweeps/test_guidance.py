@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import diffusers
@@ -12,6 +13,7 @@ import pytest
 
 from clinometer.cli.documents import document_of, json_schema
 from clinometer.pipeline.comparison import split_runs
+from clinometer.sweeps.guidance import split_tables
 from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.sweeps.toy_sweeps import Shifted
@@ -93,6 +95,29 @@ def test_a_split_of_one_seed_is_that_of_its_two_runs(whole, tmp_path):
     )  # fmt: skip
     found = one.split.set_index(["component", "concept", "setting"]).value
     pd.testing.assert_series_equal(found.sort_index(), expected.sort_index())
+
+
+@pytest.mark.parametrize(
+    ("sides", "verdict", "said", "counted"),
+    [
+        (("woman", "woman", "woman"), "more", "leans to woman; guidance adds to it", "adds to the leaning of 4."),
+        (("woman", "man", ""), "more", "leans to woman; guidance takes from it", "takes from that of 4."),
+        (("woman", "man", "man"), "more", "leans to woman; guidance turns it to man", "turns that of 4 to the other"),
+        (("", "man", "man"), "more", "undecided; guidance moves it towards man", "moves 4 not shown to lean"),
+        (("woman", "", "woman"), "alike", "leans to woman; guidance leaves it alike", "leaves 4 alike"),
+        (("woman", "", "woman"), "undecided", "leans to woman; what guidance adds is not told", "not told for any"),
+    ],
+)
+def test_each_pair_of_verdicts_has_its_words(whole, sides, verdict, said, counted):
+    split = whole.outcome.splits[0]
+    scores = split.scores.assign(depends_on="", reason="")
+    for component, side in zip(("learned", "added", "leaning"), sides, strict=True):
+        own = verdict if component == "added" else "leans" if side else "undecided"
+        scores.loc[scores.component == component, ["side", "verdict"]] = side, own
+    outcome = dataclasses.replace(whole.outcome, splits=(dataclasses.replace(split, scores=scores),))
+    (told,) = split_tables(outcome, "toy")
+    assert {row[1] for row in told["tables"][0]["rows"]} == {said}
+    assert counted in told["said"]
 
 
 def test_the_table_and_the_document_hold_the_split(whole, folder):
