@@ -25,6 +25,7 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 REFERENCE = re.compile(r"<!-- api: (.+?) -->", re.DOTALL)
 SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)
 AFTER = re.compile(r"\n\n(?=\S)")
+DOCTEST = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 ENTRY = re.compile(r"^(\S.*?) : ?(.*\n?(?:[ \n].*\n?)*)", re.MULTILINE)
 ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|exc):(?:(?=<code>)|`([^`<]*)`)| *# doctest: [^<\n]*")
 
@@ -94,7 +95,8 @@ def as_numpydoc(text: str, returned: str) -> str:
     """Write a docstring of this house in the form that griffe reads.
 
     Here, what stands after ``name : `` describes, for the type is in the signature; names that share a description
-    have types of their own; what is returned is told in sentences; and after an empty line, text goes on.
+    have types of their own; what is returned is told in sentences; after an empty line, text goes on, and doctests may
+    stand in it.
     """
     text = re.sub(r"^::\n\n?|:(?=:$)", "", text, flags=re.MULTILINE)
     told, *sections = SECTION.split(text)
@@ -107,7 +109,7 @@ def as_numpydoc(text: str, returned: str) -> str:
             entries = f"{returned}\n{indent(entries, '    ')}"
         told += "".join(f"{each}\n" for each in after)
         written.append(f"{name}\n{'-' * len(name)}\n{entries}\n\n")
-    return told + "".join(written)
+    return DOCTEST.sub(r"```pycon\n\g<0>\n```", told) + "".join(written)
 
 
 class DocstringsOfTheHouse(Extension):

@@ -127,7 +127,7 @@ def test_the_reference_is_read_as_lists_and_nothing_of_a_docstring_is_left_as_it
     for page in sorted((site / "api").glob("*.html")):
         text = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert text.count("doc-section-item") > 40, page.name
-        assert re.findall(r".*(?:-----|>::<|<p>(?:Parameters|Raises|Returns)\b).*", text) == []
+        assert re.findall(r".*(?:-----|>::<|<blockquote>|<p>(?:Parameters|Raises|Returns)\b).*", text) == []
 
 
 @pytest.mark.slow
@@ -163,12 +163,20 @@ Returns
 What was said.
 
 More of it.
+
+>>> 1 + 1
+2
 """
 NUMPYDOC = """Say it:
 
     a = b
 
 More of it.
+
+```pycon
+>>> 1 + 1
+2
+```
 
 Parameters
 ----------
