@@ -1,9 +1,10 @@
-"""What a trace costs and shows on the reference model: ``python -m benchmarks.tracing FOLDER [cost planted tilted]``.
+"""What a trace costs and shows on the reference model: ``python -m benchmarks.tracing FOLDER [cost exit tilted]``.
 
-Three things are printed: processor seconds of drawing with and without a trace, and of the parts; the agreement of
-each step's verdicts with those of the finished images; and where leaning first shows in the model as it is, whose
-network was planted, and in one whose text encoder was tilted: the embeddings of the concepts' words moved towards
-"man".
+``cost`` prints processor seconds of drawing with and without a trace, and what a step of it may cost. ``exit`` audits
+the 30 concepts of the reference suite with a trace, and prints how far each step's verdicts are those of the finished
+images. ``tilted`` does so with a model whose text encoder was tilted: words of four concepts that the network was
+taught to draw half and half moved towards "man" until their text leans, beside four that the network was planted with
+and whose words are as they were.
 """
 
 from __future__ import annotations
@@ -12,102 +13,150 @@ import shutil
 import sys
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import clinometer as cm
 from clinometer.models import load_encoder, load_generator, reference
+from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import GenerationRequest
 from clinometer.suites import load_suite, suite_from_mapping
 
-CONCEPTS = ("firefighter", "mechanic", "pilot", "teacher", "singer", "cook")
-IMAGES, ATTRIBUTES, STEPS = 10, 4, "1,2,3,4,6,8,10,12,14,16"
+STEPS: Final = "1,2,3,4,6,8,10,12,14,16"
+TILTED: Final = ("guard", "walking", "running", "juggling")
+"""Concepts that the network was taught to draw half men and half women."""
+
+PLANTED: Final = ("mechanic", "golfing", "singer", "meditating")
+"""Concepts that it was taught to draw mostly as men, two of them, and mostly as women."""
 
 
-def suite(concepts: tuple[str, ...] = CONCEPTS) -> Any:
-    """Return a part of the reference suite: two groups, some concepts, few images."""
+def suite(concepts: tuple[str, ...] = (), *, target: int = 20, attribute: int = 8) -> Any:
+    """Return the reference suite of two groups, and of some concepts where they are named."""
     whole = load_suite("reference").model_dump(mode="json")
     del whole["groups"]["nonbinary"]
-    for group in whole["groups"].values():
-        group["prompts"] = group["prompts"][:2]
-    targets = [t for category in whole["categories"].values() for t in category["targets"] if t["name"] in concepts]
     whole["axis"] = {name: whole["axis"][name] for name in ("a", "b")}
-    whole |= {"name": "traced", "categories": {"occupation": {"label": "Occupations", "targets": targets}}}
-    whole["images"] = {"target": IMAGES, "attribute": ATTRIBUTES}
+    for category in whole["categories"].values():
+        category["targets"] = [t for t in category["targets"] if not concepts or t["name"] in concepts]
+    whole["categories"] = {name: own for name, own in whole["categories"].items() if own["targets"]}
+    whole |= {"name": "traced", "images": {"target": target, "attribute": attribute}}
     return suite_from_mapping(whole, source="traced")
 
 
-def tilted(folder: Path, strength: float = 1.0) -> str:
-    """Save the reference model with its text encoder tilted: words of the concepts moved from "woman" to "man"."""
-    from safetensors.torch import load_file, save_file
-    from transformers import CLIPTokenizer
+def tilt(folder: Path, concepts: tuple[str, ...] = TILTED, *, leaning: float = 0.25) -> str:
+    """Save the reference model with its text encoder tilted, and nothing else changed.
 
+    The tokens that a concept's prompt has and no prompt of a group move along the mean word of men less that of women,
+    until the prompt lies nearer to men's words than to women's by ``leaning``, as the encoder reads it. Prompts without
+    these tokens, those of the groups among them, draw the same images bit for bit.
+    """
+    generator, whole = load_generator("reference", device="cpu"), load_suite("reference")
+    pipeline, (encoder,) = generator.pipeline, own_text_encoders(generator)
+    table = pipeline.text_encoder.get_input_embeddings().weight.data
+
+    def tokens(*texts: str) -> set[int]:
+        return {token for text in texts for token in pipeline.tokenizer(text, add_special_tokens=False).input_ids}
+
+    words = [[word for word in whole.groups[group].words if len(tokens(word)) == 1] for group in ("man", "woman")]
+    towards = table[sorted(tokens(*words[0]))].mean(dim=0) - table[sorted(tokens(*words[1]))].mean(dim=0)
+    kept = tokens(*(p.prompt for group in whole.groups.values() for p in group.prompts))
+
+    def unit(texts: list[str]) -> np.ndarray:
+        vectors = encoder.encode_texts(texts)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+    direction = np.subtract(*(unit(own).mean(axis=0) for own in words))
+    for target in (t for t in whole.targets if t.name in concepts):
+        own = sorted(tokens(target.prompt) - kept)
+        for _ in range(40):
+            if unit([target.prompt])[0] @ direction >= leaning:
+                break
+            table[own] += 0.1 * towards
     shutil.copytree(reference.pipeline_path(), folder)
-    tokenizer = CLIPTokenizer.from_pretrained(folder / "tokenizer")
-    (file,) = (folder / "text_encoder").glob("*.safetensors")
-    weights = load_file(file)
-    (name,) = (key for key in weights if key.endswith("token_embedding.weight"))
-    table = weights[name]
-
-    def tokens(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False).input_ids)
-
-    man, woman = (table[tokens(word)].float().mean(dim=0) for word in ("man", "woman"))
-    kept = {token for text in ("an image of a", "of", "an") for token in tokens(text)}
-    for token in {token for concept in CONCEPTS for token in tokens(concept)} - kept:
-        table[token] += (strength * (man - woman)).to(table.dtype)
-    save_file(weights, file)
+    pipeline.text_encoder.save_pretrained(folder / "text_encoder")
     return str(folder)
 
 
-def cost() -> None:
-    """Print processor seconds of a batch drawn and embedded, with six steps traced and without."""
-    generator: Any = load_generator("reference", device="cpu", batch_size=8)
-    encoder = load_encoder("reference", device="cpu")
-    requests = [GenerationRequest(str(seed), "an image of a teacher", seed) for seed in range(8)]
-    traced = generator.traced(6)
-    for warm in (generator, traced):
-        list(warm.generate(requests))
+def cost(rounds: int = 7, batch: int = 8, k: int = 6) -> None:
+    """Print processor seconds of a batch drawn and embedded with ``k`` steps traced and without, turn by turn.
 
-    def seconds(work: Any) -> tuple[float, Any]:
-        started = process_time()
-        done = work()
-        return process_time() - started, done
+    Looking at k steps may cost k times what decoding and embedding the finished images costs, and 5 % more.
+    """
+    from PIL import Image
 
-    plain = min(seconds(lambda: list(generator.generate(requests)))[0] for _ in range(2))
-    times = [seconds(lambda: list(traced.generate(requests))) for _ in range(2)]
-    with_trace, results = min(t for t, _ in times), times[0][1]
+    from clinometer._torch import torch
+
+    torch.set_num_threads(1)
+    generator: Any = load_generator("reference", device="cpu", batch_size=batch)
+    encoder, traced, pipeline = load_encoder("reference", device="cpu"), generator.traced(k), generator.pipeline
+    requests = [GenerationRequest(str(seed), "an image of a teacher", seed) for seed in range(batch)]
+    results = list(traced.generate(requests))
     images = [result.image for result in results]
     seen = [estimate.image for result in results for estimate in result.trace]
-    embed = min(seconds(lambda: encoder.encode_images(images))[0] for _ in range(2))
-    embed_seen = min(seconds(lambda: encoder.encode_images(seen))[0] for _ in range(2))
+    shape = batch, pipeline.unet.config.in_channels, pipeline.unet.config.sample_size, pipeline.unet.config.sample_size
+    latents = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def decode() -> list[Any]:
+        """Decode as the pipeline and the generator do with the last latents."""
+        with torch.inference_mode():
+            pixels = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor, return_dict=False)[0]
+        values = pipeline.image_processor.postprocess(pixels, output_type="np")
+        return [Image.fromarray((each * 255).round().astype(np.uint8)) for each in values]
+
+    work = {
+        "drawn": lambda: list(generator.generate(requests)),
+        "drawn and traced": lambda: list(traced.generate(requests)),
+        f"{k} times finished images decoded": lambda: [decode() for _ in range(k)],
+        f"{k} times finished images embedded": lambda: [encoder.encode_images(images) for _ in range(k)],
+        "estimates embedded": lambda: encoder.encode_images(seen),
+    }
+    for each in work.values():
+        each()
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, each in work.items():
+            started = process_time()
+            each()
+            times[name].append(process_time() - started)
+    plain, with_trace, decoded, embedded, estimates = (np.array(own) for own in times.values())
+    for name, own in times.items():
+        print(f"{name}: {np.median(own):.3f} s, {min(own):.3f} to {max(own):.3f}", flush=True)
+    ratio = (with_trace - plain + estimates) / (decoded + embedded)
+    print(
+        f"the trace added {np.median(ratio):.3f} of that, {ratio.min():.3f} to {ratio.max():.3f}; of the least times "
+        f"{(with_trace.min() - plain.min() + estimates.min()) / (decoded.min() + embedded.min()):.3f}"
+    )
+    print(f"all of it {np.median((with_trace + estimates) / (plain + embedded / k)):.2f} times without a trace")
     plain_images = [result.image for result in generator.generate(requests)]
     same = all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(images, plain_images, strict=True))
     apart = max(int(np.abs(np.asarray(r.trace[-1].image, int) - np.asarray(r.image)).max()) for r in results)
-    print(f"8 images: drawn {plain:.2f} s, drawn and six steps decoded {with_trace:.2f} s", flush=True)
-    print(f"embedded: images {embed:.2f} s, estimates {embed_seen:.2f} s ({embed_seen / embed / 6:.2f} of six times)")
-    print(f"ratio of all {(with_trace + embed + embed_seen) / (plain + embed):.2f}; same images: {same}")
-    print(f"the last step's estimate lies at most {apart} levels of 255 off the image", flush=True)
+    print(f"same images: {same}; the last estimate lies at most {apart} levels of 255 off the image", flush=True)
 
 
-def traced(model: str, out: Path) -> None:
+def audited(model: str, out: Path, concepts: tuple[str, ...] = ()) -> None:
     """Print a traced audit's agreement by step, and where leaning first shows."""
-    run = cm.audit(model, suite(), out, trace=True, trace_steps=STEPS, resamples=200, report=False, device="cpu")
-    rows = run.scores[run.scores.metric == "trace"]
+    options: Any = {"trace": True, "trace_steps": STEPS, "encoder": "reference", "resamples": 200, "report": False}
+    started = process_time()
+    run = cm.audit(model, suite(concepts), out, device="cpu", **options)
+    print(f"{len(run.samples)} images, {process_time() - started:.0f} processor seconds", flush=True)
+    rows = run.scores[(run.scores.metric == "trace") & (run.scores.encoder == "mean")]
     for row in rows[rows.concept == ""].to_dict("records"):
-        print(row["component"], row["setting"], round(row["value"], 2), flush=True)
-    for row in rows[rows.component.isin(["onset", "half_way"])].to_dict("records"):
-        print(*(row[name] for name in ("component", "concept", "group", "value", "low", "high", "flag", "reason")))
-    for row in run.scores[run.scores.metric == "own_text"].to_dict("records"):
-        print("text", *(row[name] for name in ("concept", "value", "stimulus_low", "stimulus_high")))
+        print(*(row[name] for name in ("component", "setting")), *(f"{row[x]:.2f}" for x in ("value", "low", "high")))
+    parts = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "image_part")]
+    for name in ("onset", "half_way"):
+        for row in rows[rows.component == name].to_dict("records"):
+            print(*(row[x] for x in ("component", "concept", "group", "value", "low", "high", "flag", "reason")))
+    for row in (*parts.to_dict("records"), *run.scores[run.scores.metric == "own_text"].to_dict("records")):
+        ends = ("stimulus_low", "stimulus_high") if row["metric"] == "own_text" else ("low", "high")
+        numbers = (f"{row[name]:+.3f}" for name in ("value", *ends))
+        print(row["metric"], row["component"], row["concept"], *numbers, row["verdict"], row["side"])
 
 
 if __name__ == "__main__":
-    place, which = Path(sys.argv[1]), sys.argv[2:] or ["cost", "planted", "tilted"]
+    place, which = Path(sys.argv[1]), sys.argv[2:] or ["cost", "exit", "tilted"]
     if "cost" in which:
         cost()
-    if "planted" in which:
-        traced("reference", place / "planted")
+    if "exit" in which:
+        audited("reference", place / "exit")
     if "tilted" in which:
-        traced(tilted(place / "tilted-model"), place / "tilted")
+        audited(tilt(place / "tilted-model"), place / "tilted", (*TILTED, *PLANTED))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from PIL import Image
 
-from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.protocols import Card, Estimate, GenerationRequest, GenerationResult
 from clinometer.runs import NoProgress
 from clinometer.suites import Suite, suite_from_mapping
 
@@ -59,6 +61,36 @@ class Painter:
             else:
                 flagged = bool(self.flag) and self.flag in request.prompt
                 yield GenerationResult(request.id, "ok", paint(request.prompt, request.seed), flagged=flagged)
+
+
+class Sketcher(Painter):
+    """A painter that can be watched: in four steps, concepts without a lean until step ``sets_in``, groups as they end.
+
+    ``redder`` : tenths of red more in every concept, from that step on.
+    """
+
+    traced_total = 4
+
+    def __init__(self, *, sets_in: int = 3, redder: float = 0.0, name: str = "sketcher") -> None:
+        super().__init__(name=name)
+        self.card = replace(self.card, settings={"guidance_scale": redder})
+        self.sets_in, self.redder, self.traced_steps = sets_in, redder, tuple[int, ...]()
+
+    def traced(self, steps: object = None, *, decoder: str | None = None, keep_latents: bool = False) -> Sketcher:
+        watched = copy(self)
+        watched.traced_steps = tuple(map(int, str(steps or "1,2,3,4").split(",")))
+        return watched
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        for request in requests:
+            words = request.prompt.split()
+            leans = words[-2:-1] == ["lean"]
+            last = f"lean {float(words[-1]) + self.redder / 10}" if leans else request.prompt
+            seen = [
+                Estimate(step, paint("lean 0.5" if leans and step < self.sets_in else last, request.seed))
+                for step in self.traced_steps
+            ]
+            yield GenerationResult(request.id, "ok", paint(last, request.seed), trace=tuple(seen))
 
 
 def paint(prompt: str, seed: int) -> Image.Image:

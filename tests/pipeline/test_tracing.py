@@ -2,14 +2,19 @@
 
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
+from clinometer.pipeline.comparison_page import comparison_tables, write_comparison
 from clinometer.pipeline.reporting import write_report
+from clinometer.runs.together import pooled
+from clinometer.studies import study_of
+from tests import quick
 from tests.builders import tiny_stable_diffusion
-from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
+from tests.toys import Eye, Notes, Painter, Sketcher, crossed_suite, toy_suite, toy_t2iat_suite
 
 SUITE = {"target": 3, "attribute": 2, "concepts": 2}
 OPTIONS = {"steps": 3, "resamples": 19, "report": False, "batch_size": 8}
@@ -101,3 +106,126 @@ def test_what_cannot_be_traced_is_refused_in_a_line(runs, plain, model, tmp_path
     assert not list(tmp_path.glob("[a-f]"))
     with pytest.raises(RunError, match="drawn by another model than tiny"):
         cm.trace_run(plain.url, model=model, encoder=Eye(), model_options={"steps": 2})
+
+
+SKETCHED = toy_suite(target=12, attribute=6, concepts=4)
+
+
+def sketched(out, *, trace_steps="1,2,3,4", seed=0, workers=None, trace=True, **model):
+    return quick.audit(
+        Sketcher(**model), SKETCHED, out, encoder=Eye(), seed=seed, workers=workers, trace=trace,
+        trace_steps=trace_steps if trace else None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sketches(tmp_path_factory):
+    """Runs whose concepts lean from steps 2, 3 and 4 on, the last redder as well; another seed, and another trace."""
+    folder = tmp_path_factory.mktemp("sketches")
+    return {
+        "second": sketched(folder / "second", sets_in=2),
+        "third": sketched(folder / "third", sets_in=3),
+        "redder": sketched(folder / "redder", sets_in=4, redder=2.0, name="redder"),
+        "seed": sketched(folder / "seed", sets_in=3, seed=1),
+        "otherwise": sketched(folder / "otherwise", sets_in=3, seed=2, trace_steps="2,4"),
+        "untraced": sketched(folder / "untraced", sets_in=3, seed=3, trace=False),
+    }
+
+
+def of_trace(scores, component):
+    rows = scores[(scores.metric == "trace") & (scores.component == component) & (scores.encoder == "mean")]
+    return rows[rows.concept != ""]
+
+
+def test_two_traced_runs_are_compared_step_by_step_in_pairs(sketches):
+    runs = sketches["third"], sketches["redder"]
+    (found,) = cm.compare(*runs)
+    rows = of_trace(found.scores, "image_part")
+    assert found.paired
+    assert set(rows.setting) == {f"step {step}" for step in (1, 2, 3, 4)}
+    for step in (1, 2, 3, 4):
+        at, own = (of_trace(run.scores, "image_part") for run in runs)
+        values = [each[each.setting == f"step {step}"].set_index("concept").value for each in (at, own)]
+        np.testing.assert_allclose(
+            rows[rows.setting == f"step {step}"].set_index("concept").value, values[1] - values[0], atol=1e-12
+        )
+    before, last = (rows[rows.setting == f"step {step}"] for step in (2, 4))
+    assert (before.value == 0).all()  # both are grey, from one noise
+    assert (before.verdict == "shown to lean alike within the margin").all() or (before.p == 1).all()
+    assert (last.low > 0).all()
+    assert (last.family == "trace, step 4: image_part").all()
+    compared = found.scores[(found.scores.metric == "comparison") & (found.scores.encoder == "mean")]
+    compared = compared.set_index(["component", "concept"]).value
+    np.testing.assert_allclose(
+        last.value, [compared["image_part", name] for name in last.concept], atol=1e-6
+    )
+    parting = of_trace(found.scores, "parting").set_index("concept")
+    assert set(parting.value) <= {3.0, 4.0}
+    assert set(parting.group) == {"man"}
+
+
+def test_an_onset_is_so_many_steps_later_within_the_ends_of_both(sketches):
+    (found,) = cm.compare(sketches["second"], sketches["redder"])
+    own = [of_trace(sketches[name].scores, "onset").set_index("concept") for name in ("second", "redder")]
+    later = of_trace(found.scores, "onset").set_index("concept")
+    known = later[later.value.notna()]
+    assert (own[1].value - own[0].value)[known.index].eq(known.value).all()
+    assert (known.value == 2).any()
+    assert ((known.low <= known.value) & (known.value <= known.high)).all()
+    unknown = later[later.value.isna()]
+    assert unknown.reason.str.contains("run: the finished images show no leaning").all()
+    tables = {table.title: table for table in comparison_tables(found, ("early", "late"))}
+    (table,) = (own for title, own in tables.items() if title == "On the way to the images: late against early")
+    assert len(table.rows) == 4
+    assert any(row[1].startswith("+2 [") for row in table.rows)
+
+
+@pytest.mark.pages
+def test_the_page_of_a_comparison_draws_the_curves_of_both(sketches, tmp_path):
+    found = cm.compare(sketches["second"], sketches["redder"])
+    page = write_comparison(found, tmp_path / "beside")
+    html = (tmp_path / "beside" / "comparison.html").read_text()
+    assert page
+    assert 'id="ways-heading"' in html
+    assert "sets in later by" in html
+
+
+def test_runs_that_are_not_paired_are_compared_step_by_step_too_and_of_one_trace_nothing_is_told(sketches):
+    (found,) = cm.compare(sketches["third"], sketches["seed"])
+    rows = of_trace(found.scores, "image_part")
+    assert not found.paired
+    assert rows.test.str.startswith("unpaired").all()
+    assert (rows[rows.setting == "step 4"].low < 0).all()
+    (found,) = cm.compare(sketches["third"], sketches["otherwise"])
+    assert set(of_trace(found.scores, "image_part").setting) == {"step 2", "step 4"}
+    (found,) = cm.compare(sketches["third"], sketches["untraced"])
+    assert not len(of_trace(found.scores, "onset"))
+
+
+def test_runs_put_together_share_their_steps_and_say_where_they_share_none(sketches):
+    def onset(*names):
+        run = pooled([sketches[name] for name in names])
+        return run, study_of(run.suite).score(run, 99).scores
+
+    run, scores = onset("third", "seed")
+    assert run.traces.record["steps"] == [1, 2, 3, 4]
+    assert (of_trace(scores, "image_part").n_target == 24).all()
+    assert (of_trace(scores, "onset").value.dropna() == 3).any()
+    run, scores = onset("third", "otherwise")
+    assert run.traces.record["steps"] == [2, 4]
+    assert set(of_trace(scores, "image_part").setting) == {"step 2", "step 4"}
+    assert (of_trace(scores, "image_part").n_target == 24).all()
+    run, scores = onset("third", "untraced")
+    assert not len(of_trace(scores, "image_part"))
+    assert set(of_trace(scores, "onset").reason) == {"not all of the runs put together were traced"}
+
+
+def test_several_workers_trace_as_one_process_does(sketches, tmp_path):
+    run, alone = sketched(tmp_path / "run", sets_in=3, workers=2), sketches["third"]
+    pd.testing.assert_frame_equal(run.scores, alone.scores)
+    for step in (1, 4):
+        own, other = (each.traces.at("eye", step) for each in (run, alone))
+        assert {key: vector.tobytes() for key, vector in own.items()} == {
+            key: vector.tobytes() for key, vector in other.items()
+        }
+    assert cm.api.verify_run(run.url) > 0

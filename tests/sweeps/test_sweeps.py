@@ -24,7 +24,7 @@ from clinometer.sweeps.sweep import require_finished
 from tests import quick
 from tests.sweeps.sweep_by_workers import sweep_by_workers
 from tests.sweeps.toy_sweeps import AXES, SUITE, Broken, Shifted, contents, painters, record, swept
-from tests.toys import Eye
+from tests.toys import Eye, Sketcher, toy_suite
 
 
 @pytest.fixture(scope="module")
@@ -262,3 +262,30 @@ def test_what_can_be_read_of_a_sweep_later(whole):
         cm.Sweep(f"{whole.url}/cells")
     assert Directory(whole.url).names("pooled", ".parquet")
     assert AXES["seed"] == [0, 1]
+
+
+def test_a_traced_sweep_carries_each_cell_s_onset_and_how_much_later_it_is(tmp_path):
+    suite = toy_suite(target=12, attribute=6, concepts=2)
+    models = {"soon": Sketcher(sets_in=2, name="soon"), "late": Sketcher(sets_in=4, name="late")}
+    axes = {"suite": "toy", "model": list(models), "seed": [0, 1]}
+    asked = {"models": models, "suites": {"toy": suite}, "encoder": Eye()}
+    found = quick.sweep({"axes": axes, "trace": True, "trace_steps": "1,2,3,4"}, tmp_path / "sweep", **asked)
+    onset = found.table[(found.table.kind == "number") & (found.table.component == "onset")]
+    of_all = onset[onset.concept.fillna("") == ""].set_index("model").value
+    assert of_all.to_dict() == {"soon": 2.0, "late": 4.0}
+    own = onset[onset.concept.fillna("") != ""]
+    assert len(own) == 4
+    assert set(own[own.model == "soon"].value.dropna()) == {2.0}
+    (setting,) = (each for each in found.outcome.settings if each.comparison is not None)
+    rows = setting.comparison.scores
+    rows = rows[rows.metric == "trace"]
+    assert (rows[rows.component == "onset"].value.dropna() == 2).all()
+    steps = rows[(rows.component == "image_part") & (rows.encoder == "mean")]
+    assert (steps[steps.setting == "step 1"].value == 0).all()
+    assert (steps[steps.setting == "step 2"].p < 0.05).all()
+    assert steps.family.str.startswith("trace: image_part over").all()
+    page = (tmp_path / "sweep" / "sweep.html").read_text()
+    assert "sets in later by" in page
+    with pytest.raises(SweepError, match="beside --until decided"):
+        quick.sweep({"axes": axes, "trace": True, "until": "decided"}, tmp_path / "until", **asked)
+    assert not (tmp_path / "until").exists()

@@ -52,10 +52,6 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool) -
         _print_preview(preview(ask(**one, out=out, model_options=options)), cells)
         return
     if any(len(values) > 1 for values in axes.values()):
-        if asked["trace"]:
-            raise InvalidInputError(
-                "--trace: a sweep traces none of its runs; give clinometer trace RUN for each of them"
-            )
         if asked["reader"] or asked["verdict_reader"]:
             raise InvalidInputError(
                 "--reader: a sweep reads none of its runs; give clinometer read RUN --reader NAME for each afterwards"

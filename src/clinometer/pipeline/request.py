@@ -182,6 +182,42 @@ class CellOptions(Strict):
     report: Annotated[bool, Flag(name="--report/--no-report", kept=True)] = Field(
         True, description="Draw the page of the run; `clinometer report` draws it later."
     )
+    trace: Annotated[bool, Flag(name="--trace", panel=INSIDE)] = Field(
+        False,
+        description="Keep what a diffusers model takes each image for on the way, and say from which step on it leans.",
+    )
+    trace_steps: Annotated[str | int | list[int] | None, Flag(panel=INSIDE, default="6, evenly spread")] = Field(
+        None, description="Of --trace, so many steps, some by number as in 1,5,10, or all."
+    )
+    trace_decoder: Annotated[str | None, Flag(panel=INSIDE, default="the model's own")] = Field(
+        None, description="Of --trace, a tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id."
+    )
+    trace_latents: Annotated[bool, Flag(name="--trace-latents", panel=INSIDE)] = Field(
+        False, description="Of --trace, store the latents of these steps, too."
+    )
+
+    @property
+    def watches(self) -> dict[str, Any] | None:
+        """What is looked at on the way; None where nothing is.
+
+        Raises
+        ------
+        InvalidInputError
+            Something is said of a trace, and none is asked for; or images are drawn until decided.
+        """
+        asked = {"steps": self.trace_steps, "decoder": self.trace_decoder, "latents": self.trace_latents}
+        if not self.trace:
+            given = next((name for name, value in asked.items() if value not in (None, False)), None)
+            if given is not None:
+                raise InvalidInputError(f"found {asked[given]}, and no --trace; give both", field=f"trace_{given}")
+            return None
+        if self.until is not None:
+            raise InvalidInputError(
+                f"found beside --until {self.until}; what is traced has no intervals that hold while images are drawn "
+                "until decided, so leave one of them out",
+                field="trace",
+            )
+        return asked
 
 
 class AuditOptions(CellOptions):
@@ -206,19 +242,6 @@ class AuditOptions(CellOptions):
         None,
         description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "
         "settings above it is for a model that is loaded here; of a generator itself only the device may be given.",
-    )
-    trace: Annotated[bool, Flag(name="--trace", panel=INSIDE)] = Field(
-        False,
-        description="Keep what a diffusers model takes each image for on the way, and say from which step on it leans.",
-    )
-    trace_steps: Annotated[str | int | list[int] | None, Flag(panel=INSIDE, default="6, evenly spread")] = Field(
-        None, description="Of --trace, so many steps, some by number as in 1,5,10, or all."
-    )
-    trace_decoder: Annotated[str | None, Flag(panel=INSIDE, default="the model's own")] = Field(
-        None, description="Of --trace, a tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id."
-    )
-    trace_latents: Annotated[bool, Flag(name="--trace-latents", panel=INSIDE)] = Field(
-        False, description="Of --trace, store the latents of these steps, too."
     )
     retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
         False, description="Draw images anew that failed earlier (a refused image is an answer and stays)."
@@ -266,29 +289,6 @@ class AuditRequest(AuditOptions):
         """What the model's adapter is given."""
         own = ("steps", "guidance_scale", "batch_size", "dtype")
         return {name: getattr(self, name) for name in own} | dict(self.model_options or {})
-
-    @property
-    def watches(self) -> dict[str, Any] | None:
-        """What is looked at on the way; None where nothing is.
-
-        Raises
-        ------
-        InvalidInputError
-            Something is said of a trace, and none is asked for; or images are drawn until decided.
-        """
-        asked = {"steps": self.trace_steps, "decoder": self.trace_decoder, "latents": self.trace_latents}
-        if not self.trace:
-            given = next((name for name, value in asked.items() if value not in (None, False)), None)
-            if given is not None:
-                raise InvalidInputError(f"found {asked[given]}, and no --trace; give both", field=f"trace_{given}")
-            return None
-        if self.until is not None:
-            raise InvalidInputError(
-                f"found beside --until {self.until}; what is traced has no intervals that hold while images are drawn "
-                "until decided, so leave one of them out",
-                field="trace",
-            )
-        return asked
 
     @property
     def kept(self) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class RunsCompared:
     overall : (metric, component) of the numbers about a whole suite that a sweep follows over its settings; where none
         is named, it follows all that have an interval.
     by_concept : (metric, component) of the number of a concept that a sweep draws along its axes; None draws none.
+    tabled : (metric, component) of further numbers of each concept that a sweep's table carries.
     verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
     caution : the same → a sentence on what makes a difference of leanings mean less, and one with its numbers; the
         first is empty where nothing does.
@@ -105,6 +106,7 @@ class RunsCompared:
     magnitude_over_prompts: bool = False
     overall: Sequence[tuple[str, str]] = ()
     by_concept: tuple[str, str] | None = None
+    tabled: Sequence[tuple[str, str]] = ()
     verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
     caution: Callable[[Comparison, tuple[str, str]], tuple[str, str]] = lambda comparison, labels: ("", "")
     further: Callable[[Comparison, tuple[str, str]], Sequence[DifferenceTable]] = lambda comparison, labels: ()

@@ -116,7 +116,24 @@ class _PooledLedger(Ledger):
             for name, card in records[0]["encoders"].items()
             if all(name in record["encoders"] for record in records)
         }
-        return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}}
+        return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}, "trace": _joined_trace(records)}
+
+
+def _joined_trace(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Say which steps all runs looked at; ``apart`` says why they have no trace together, and some have one."""
+    traces = [record.get("trace") or {} for record in records]
+    if not any(traces):
+        return {}
+    steps = sorted(set.intersection(*(set(trace.get("steps", ())) for trace in traces)))
+    apart = ""
+    if not all(traces):
+        apart = "not all of the runs put together were traced"
+    elif len({(trace["total"], trace["decoder"]) for trace in traces}) > 1:
+        apart = "the runs put together draw in other numbers of steps, or were traced by other decoders"
+    elif not steps:
+        apart = "the runs put together were traced at different steps"
+    some = next(trace for trace in traces if trace)
+    return dict(some) | {"steps": [] if apart else steps, "latents": False, "apart": apart}
 
 
 class _PooledPlan(StoredPlan):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, ValidationError
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
-from clinometer.errors import SweepError
+from clinometer.errors import InvalidInputError, SweepError
 from clinometer.pipeline.request import CellOptions, Scale
 from clinometer.suites.reading import read_request
 from clinometer.suites.strict import Number, Strict, Text, explain, several
@@ -288,9 +288,9 @@ def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> Swe
     """
     try:
         sweep_file = SweepFile.model_validate(data)
-        sweep_file.grid  # noqa: B018 - checked now, not at the first cell
+        sweep_file.grid, sweep_file.watches  # noqa: B018 - checked now, not at the first cell
     except ValidationError as error:
         raise SweepError(explain(error, source)) from error
-    except SweepError as error:
+    except (SweepError, InvalidInputError) as error:
         raise SweepError(f"{source}: {error}") from error
     return sweep_file

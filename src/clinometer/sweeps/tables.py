@@ -46,6 +46,14 @@ def numbers_of(setting: Setting) -> list[Row]:
     return [row for name in followed for row in rows if (row.metric, row.component) == name]
 
 
+def numbers_by_concept(setting: Setting) -> list[Row]:
+    """The numbers of each concept of a setting that its study names."""
+    if setting.scores is None or setting.run is None:
+        return []
+    suite, rows = setting.run.suite, Scores.from_frame(setting.scores)
+    return [row for name in study_of(suite).comparison(suite).tabled for row in rows.select(*name) if row.concept]
+
+
 def magnitude_of(setting: Setting) -> Row | None:
     """Tell whether it leans more or less than the baseline over all, where one number says so."""
     if setting.comparison is None:
@@ -85,7 +93,7 @@ def _table_lines(outcome: SweepOutcome, setting: Setting) -> Iterator[dict[str, 
     # the differences that are judged: over all, and of each concept, test or prompt
     over_all = magnitude_of(setting)
     for kind, rows in (
-        (NUMBER, numbers_of(setting)),
+        (NUMBER, [*numbers_of(setting), *numbers_by_concept(setting)]),
         (DIFFERENCE, [*([] if over_all is None else [over_all]), *concepts_of(setting)]),
     ):
         for row in rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, Family, magnitude_row, named_or_counted, not_measured, with_reasons
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
-from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.records import MEAN, TRACE, Score
 from clinometer.metrics.verdict import MISSING, REPEATS, with_bounds
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
@@ -35,6 +35,16 @@ from clinometer.studies.leaning.scores.differences import (
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
+from clinometer.studies.leaning.scores.tracing import (
+    HALF,
+    ONSET,
+    SHOWN,
+    StepReaders,
+    behind,
+    from_on,
+    of_images_there,
+    side_shown,
+)
 
 JUDGED = (IMAGE_PART, "mcas")
 """What a comparison gives verdicts on."""
@@ -286,3 +296,91 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
+
+
+PARTING = "parting"
+
+
+def compare_traces(
+    first: StepReaders,
+    second: StepReaders,
+    design: Design,
+    *,
+    paired: bool,
+    own: tuple[Sequence[Score], Sequence[Score]],
+    total: int,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Hold two runs of one design against each other on the way to their images, second minus first.
+
+    ===================== ============================================================================== ==========
+    component             value                                                                          setting
+    ===================== ============================================================================== ==========
+    ii, ita, image_part   differences at a step that both looked at, as of ``comparison``; image_part    ``step 3``
+                          has verdicts, and q is over the targets of a step
+    parting               the step by which the image parts differ as they do at the last step of both
+    onset, half_way       by how many steps later it sets in, or half of it is there
+    ===================== ============================================================================== ==========
+
+    The parting has the bounds of an onset, of the difference. An onset's interval runs from the least to the most that
+    the ends of both runs' own allow, each of which errs with 2.5 % chance at most.
+
+    Parameters
+    ----------
+    first, second : of each step that was looked at, what reads the embeddings of its estimates; where ``paired``, of
+        images that are partners.
+    own : rows of :func:`~clinometer.studies.leaning.scores.tracing.trace_rows` of either run.
+    total : how many steps either draws in.
+    """
+    design, settings = of_images_there(design), DrawSettings(1, 1, seed, confidence)
+    rows, way = list[Score](), dict[int, list[Score]]()
+    for step in sorted(first.keys() & second.keys()):
+        one, other, _ = make_comparable(first[step](), second[step](), design, paired=paired)
+        checks = [reader_checks(run, design, confidence=confidence) for run in (one, other)]
+        measured = measured_runs(one, other, design, settings, paired, linear=True)
+        at_step = [
+            replace(row, metric=TRACE, setting=f"step {step}", family=f"{TRACE}, step {step}: {component}")
+            for encoder in list(measured[0][1])[: 1 if len(one) == 1 else None]
+            for component in SHOWN
+            for row in difference_family(design, measured, encoder, component, paired=paired).judged()
+        ]
+        at_step = withheld_between(at_step, *checks)
+        way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
+        rows += at_step
+    if way:
+        rows += [_parting([of_step[t] for of_step in way.values()], list(way), total, design)
+                 for t in range(len(design.targets))]  # fmt: skip
+    by_name = [{(row.component, row.concept): row for row in of_run} for of_run in own]
+    return rows + [
+        _later(component, by_name[0][component, target.name], by_name[1][component, target.name])
+        for component in (ONSET, HALF)
+        for target in design.targets
+    ]
+
+
+def _parting(way: Sequence[Score], numbers: Sequence[int], total: int, design: Design) -> Score:
+    """Say from which step on two runs differ in a target as they do at the last step that both looked at."""
+    sides = [side_shown(row) for row in way]
+    last, sign = way[-1], sides[-1]
+    about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
+    if not sign:
+        return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")
+    by = from_on([side == sign for side in sides], numbers, total)
+    low = behind([side == -sign for side in sides], numbers)
+    return replace(about, value=by, low=low, high=by, group=design.a if sign > 0 else design.b)
+
+
+def _later(component: str, first: Score, second: Score) -> Score:
+    """Say by how many steps later something sets in in the second run; NaN where it does not in one of them."""
+    about = replace(second, value=nan, low=nan, high=nan, group="", flag="", reason="")
+    n = min(first.n_target, second.n_target)
+    missing = [f"{which} run: {row.reason}" for which, row in (("first", first), ("second", second))
+               if not isfinite(row.value)]  # fmt: skip
+    if missing:
+        return replace(about, n_target=n, reason="; ".join(missing))
+    sides = "" if first.group == second.group else f"they lean to {first.group} and to {second.group}"
+    return replace(
+        about, value=second.value - first.value, low=second.low - first.high, high=second.high - first.low, n_target=n,
+        reason=sides,
+    )  # fmt: skip

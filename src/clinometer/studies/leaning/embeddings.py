@@ -267,20 +267,33 @@ def encoder_embeddings(
     return replace(embeddings, target_copies=drawn_counts(run, suite, repeats))
 
 
+def traced_seeds(run: Run, encoders: Sequence[str]) -> set[int]:
+    """Find the seeds of the images that were traced by some encoders; none where one of them lacks a part."""
+    steps = run.traces.record.get("steps")
+    if not steps or not encoders or run.traces.missing(encoders):
+        return set()
+    seeds = dict(run.plan.rows("id", "seed"))
+    return {seeds[key] for key in run.traces.at(encoders[0], steps[0])}
+
+
 def traced_embeddings(
-    run: Run, suite: LeaningSuite, seen: Sequence[EncoderEmbeddings]
+    run: Run, suite: LeaningSuite, seen: Sequence[EncoderEmbeddings], keep: Collection[int] | None = None
 ) -> tuple[list[EncoderEmbeddings], dict[int, Callable[[], list[EncoderEmbeddings]]]]:
     """Read what the images were taken for on the way, by step when it is asked for; first the finished images.
 
     ``seen`` : the encoders' embeddings of the run, for their texts. All are of the images that were traced, without
-    those that are another one again. Nothing where the run has no trace by any of these encoders.
+    those that are another one again; with ``keep``, of those with these seeds. Nothing where the run has no trace by
+    any of these encoders.
     """
-    names = {embeddings.encoder: embeddings for embeddings in seen}
-    kept = {name: own for name, own in names.items() if run.traces.record and not run.traces.missing([name])}
-    if not kept:
+    names, steps = {embeddings.encoder: embeddings for embeddings in seen}, run.traces.record.get("steps")
+    kept = {name: own for name, own in names.items() if steps and not run.traces.missing([name])}
+    if not kept or not steps:
         return [], {}
-    steps, repeats = run.traces.record["steps"], run.drawn.repeats()
-    ids = {key for key in run.traces.at(next(iter(kept)), steps[0]) if key not in repeats}
+    ids = set(run.traces.at(next(iter(kept)), steps[0]))
+    if keep is None:
+        ids -= set(run.drawn.repeats())
+    else:
+        ids &= {key for key, seed in run.plan.rows("id", "seed") if seed in keep}
 
     def of(read: Callable[[str], Mapping[str, np.ndarray]]) -> list[EncoderEmbeddings]:
         embeddings = []

@@ -30,6 +30,7 @@ from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean
 from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.plane import plane_models_figure
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.way import trace_figures
 from clinometer.suites import LeaningSuite
 
 RUNS: Final = ("first run", "second run")
@@ -56,12 +57,14 @@ def side_by_side(views: Mapping[str, LeaningView], encoder: str) -> dict[str, An
         "internal": internal_models_figure(views),
         "concepts": _concepts(views, (("mcas", "mcas"), *(("internal_bias", name) for name in _INTERNAL)), _mcas_cells),
         "plane": plane_models_figure(views),
+        "ways": trace_figures(views),
         "planes": _concepts(views, (("mcas", "mcas"), ("xmcas", "angle"), ("xmcas", "distance")), _plane_cells)
         if has_planes
         else [],
         "contents": [
             *([("internal", "Inside")] if summaries else []),
             *([("plane", "Third")] if has_planes else []),
+            *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
         ],
     }
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores
@@ -36,7 +37,7 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
-from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.compare import compare_leanings, compare_traces
 from clinometer.studies.leaning.conditioning import (
     draw_prior_embeddings,
     embed_own_texts,
@@ -52,6 +53,7 @@ from clinometer.studies.leaning.embeddings import (
     study_design,
     target_sizes,
     traced_embeddings,
+    traced_seeds,
     with_missing,
 )
 from clinometer.studies.leaning.page import LEANING as PAGE
@@ -63,9 +65,10 @@ from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.split import split_rows
-from clinometer.studies.leaning.scores.tracing import trace_rows
+from clinometer.studies.leaning.scores.tracing import HALF, ONSET, trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.way import trace_tables
 from clinometer.studies.leaning.wordings import rows_of_wordings
 from clinometer.studies.study import (
     ComparedGroups,
@@ -107,6 +110,8 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     finished, steps = traced_embeddings(run, suite, embeddings)
     if steps:
         scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
+    elif apart := run.traces.record.get("apart"):
+        scores += _untraced(suite, apart)
     table = scores_table(scores)
     return Scored(table, _curves(table))
 
@@ -146,7 +151,43 @@ def compare_leaning(
     if until_decided:  # intervals over numbers of images that the images have set are not tested
         return rows
     fidelity = _fidelity_differences(runs, encoders)
-    return [*rows, *fidelity, *(_mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ())]
+    mitigated = _mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ()
+    return [*rows, *fidelity, *mitigated, *_trace_differences(runs, (of_first, of_second), keep)]
+
+
+def _untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
+    """Say of every target, and of the middle of all, why no step is known by which it leans."""
+    yield Score(metric=TRACE, component=ONSET, category="all", reason=reason)
+    for category, target in suite.categorised_targets():
+        for component in (ONSET, HALF):
+            yield Score(metric=TRACE, component=component, concept=target.name, category=category, reason=reason)
+
+
+def _trace_differences(
+    runs: tuple[Run, Run],
+    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    keep: Collection[int] | None,
+) -> list[Score]:
+    """Compare two runs that were both traced, step by step; of runs of which one was not, there is nothing to tell."""
+    suite, records = suite_of(runs[0], LeaningSuite), [run.traces.record for run in runs]
+    if not all(records):
+        return []
+    apart = [record["apart"] for record in records if record.get("apart")]
+    if records[0]["total"] != records[1]["total"]:
+        apart.append("one draws in {} steps and the other in {}".format(*(record["total"] for record in records)))
+    elif records[0]["decoder"] != records[1]["decoder"]:
+        apart.append("their estimates were decoded by different decoders")
+    names = [own.encoder for own in embeddings[0] if not any(run.traces.missing([own.encoder]) for run in runs)]
+    if apart or not names:
+        return list(_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
+    design, seed = study_design(suite), runs[0].record["seed"]
+    shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
+    pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
+    steps = [traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True)]
+    whole = [traced_embeddings(run, suite, own) for run, own in zip(runs, shown, strict=True)]
+    total = records[0]["total"]
+    first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
+    return compare_traces(*steps, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
 
 
 def split_leaning(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
@@ -381,6 +422,7 @@ OVERALL: Final = (
     ("internal_bias_summary", "bias_amplification_mean"),
     ("category", "std"),
     ("category", "mean"),
+    ("trace", "onset"),
 )
 
 PAIR: Final = RunsCompared(
@@ -391,8 +433,9 @@ PAIR: Final = RunsCompared(
     bars=("images", "words and encoders"),
     overall=OVERALL,
     by_concept=("mcas", IMAGE_PART),
+    tabled=(("trace", "onset"), ("trace", "half_way")),
     caution=fidelity_caution,
-    further=mitigation_tables,
+    further=lambda comparison, labels: [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)],
 )
 
 

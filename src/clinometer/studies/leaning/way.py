@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final
 
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
 from clinometer.report import wording
+from clinometer.report.comparison import DifferenceTable
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import Line, Step, bands_figure
 from clinometer.report.gallery import Samples, Tile, is_flagged, sample_tile, text_of, thumbnail
-from clinometer.report.rows import MEAN, Row
+from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.suites import LeaningSuite
 
 PLACES: Final = {"text": "its text encoder", "prior": "its prior", "steps": "the steps"}
 X_LABEL: Final = "step of denoising"
@@ -42,6 +47,7 @@ def way(view: LeaningView) -> dict[str, Any] | None:
     alike = [(words, by_name.get((component, ""), [])) for component, words in named.items()]
     return {
         "said": _said([each["onset"] for each in concepts if each["onset"] is not None]),
+        "first_shown": _first_shown([each["onset"] for each in concepts if each["onset"] is not None]),
         "figure": _figure(alike, "way-all", "Agreement with the finished images", "agreement", ""),
         "concepts": concepts,
         "places": PLACES,
@@ -67,6 +73,76 @@ def _said(onsets: list[Row]) -> str:
     first = f"Of {wording.count(len(known), 'concept')} that lean, half do by step {middle:g}"
     ends = f"; the first by step {known[0]:g}, the last by step {known[-1]:g}" if len(known) > 1 else ""
     return f"{first}{ends}.{f' The {others} show no leaning.' if len(onsets) > len(known) else ''}"
+
+
+FIRST: Final = {
+    "text": "the text that conditions the model already leans to that side, before a step is taken",
+    "prior": "the embedding that the prior draws already leans to that side, and the text is not shown to",
+    "steps": "the text is not shown to lean to that side; the first to show it are the estimates on the way",
+}
+"""What the flag of an onset says of its concept."""
+
+
+def _first_shown(onsets: list[Row]) -> list[str]:
+    """Say of which concepts leaning shows in the text before a step is taken, and of which in the steps alone."""
+    names = {flag: [row.concept for row in onsets if row.defined and row.flag == flag] for flag in FIRST}
+    return [f"{wording.capitalised(wording.listed(own))}: {FIRST[flag]}." for flag, own in names.items() if own]
+
+
+def trace_figures(views: Mapping[str, LeaningView]) -> list[Figure]:
+    """Draw each concept's image part step by step, a line a run; nothing where one of the runs was not traced."""
+    rows = {label: view.scores.select(TRACE, IMAGE_PART) for label, view in views.items()}
+    if not all(rows.values()):
+        return []
+    figures = []
+    for at, name in enumerate(next(iter(views.values())).concepts):
+        lines = [(label, [row for row in own if row.concept == name]) for label, own in rows.items()]
+        figure = _figure(lines, f"ways-{at}", name, "image part", "no leaning")
+        if figure is not None:
+            figures.append(figure)
+    return figures
+
+
+def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:
+    """Say of two runs that were both traced by how many steps later each concept leans, and from which on they differ.
+
+    Nothing of others.
+    """
+    scores = Scores.from_frame(comparison.scores)
+    onsets, halves, partings = (scores.by_concept(TRACE, component) for component in ("onset", "half_way", "parting"))
+    if not onsets:
+        return []
+    suite = comparison.first.suite
+    assert isinstance(suite, LeaningSuite)
+    rows = [
+        (name, _steps(onset), _steps(halves.get(name)), _parts(partings.get(name), suite), onset.reason)
+        for name, onset in onsets.items()
+    ]
+    later = sum(row.defined and row.low > 0 for row in onsets.values())
+    sooner = sum(row.defined and row.high < 0 for row in onsets.values())
+    parted = sum(row.defined for row in partings.values())
+    return [
+        DifferenceTable(
+            f"On the way to the images: {labels[1]} against {labels[0]}",
+            ("concept", "sets in later by", "half way later by", "they differ", "note"),
+            tuple(rows),
+            (f"later: {later}", f"sooner: {sooner}", f"shown to differ: {parted}"),
+            f"In steps of denoising; less than 0 is sooner in {labels[1]}. Intervals hold what the ends of both runs' "
+            "own allow. They differ from the step on from which all intervals of the difference leave out 0; the "
+            "differences themselves, step by step, are rows of metric trace.",
+        )
+    ]
+
+
+def _steps(row: Row | None) -> str:
+    """Write a number of steps with its interval."""
+    return wording.estimate(row, 0)
+
+
+def _parts(row: Row | None, suite: LeaningSuite) -> str:
+    if row is None or not isfinite(row.value):
+        return "not shown"
+    return f"by step {row.value:g}, more to {suite.label_of(row.group)}"
 
 
 def _strips(view: LeaningView) -> dict[str, list[list[Tile]]]:

@@ -5,7 +5,7 @@ See decision 14.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 
@@ -39,8 +39,10 @@ from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, line
 SENSITIVITY = "sensitivity"
 
 
-def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def mcas_rows(study: LeaningStudy, view: EncoderView, components: Collection[str] = tuple(COMPONENTS)) -> list[Score]:
     """Report II, ITP, ITA, TT, the image part II + ITA, the text part ITP + TT and MCAS of every target, tested.
+
+    With ``components``, some of these alone.
 
     The two parts and MCAS of the average view have verdicts. The unit of chance is the image, but for the text part,
     which holds none of the target: there it is the words and the attribute prompts (:func:`text_tests`). TT alone has
@@ -50,7 +52,8 @@ def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     labels = label_tests(
         view.items, pools_of(design, study.layout), settings.n_permutations, settings.rng("labels")
     )  # fmt: skip
-    for component, modalities in COMPONENTS.items():
+    for component in components:
+        modalities = COMPONENTS[component]
         contrast = Contrast(
             pair_weights(study, modalities, *study.pair),
             Basis(modalities, study.pair),

@@ -275,12 +275,14 @@ def measured_runs(
     design: Design,
     settings: DrawSettings,
     paired: bool,
+    *,
+    linear: bool = False,
 ) -> list[Run]:
     """Measure both runs, each a study and its views; replicates by the same weights but for images without partners.
 
-    Along axes there are no replicates.
+    Along axes there are no replicates, nor for what is ``linear`` in the mean cosines alone.
     """
-    views = linear_views if design.axes else views_of
+    views = linear_views if linear or design.axes else views_of
     studies = [
         LeaningStudy(design, layout_of(run, design), replace(settings, image_seed=image_seed))
         for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)

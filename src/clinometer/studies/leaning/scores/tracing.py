@@ -46,6 +46,9 @@ ONSET: Final = "onset"
 HALF: Final = "half_way"
 AGREEMENT: Final = "agreement"
 ORDER: Final = "rank_correlation"
+StepReaders = Mapping[int, Callable[[], Sequence[EncoderEmbeddings]]]
+"""Of each step that was looked at, what reads the embeddings of its estimates."""
+
 SHOWN: Final = ("ii", "ita", IMAGE_PART)
 """The parts of MCAS that hold images."""
 
@@ -59,7 +62,7 @@ FEW: Final = f"fewer than {FEWEST_IMAGES} images"
 
 def trace_rows(
     finished: Sequence[EncoderEmbeddings],
-    steps: Mapping[int, Callable[[], Sequence[EncoderEmbeddings]]],
+    steps: StepReaders,
     design: Design,
     *,
     total: int,
@@ -77,6 +80,7 @@ def trace_rows(
     onset                 the step by which it has set in; ``group`` is the side, ``flag`` is
                           ``text``, ``prior`` or ``steps``, where that side first shows
     half_way              the step from which on half of it is there
+    onset, of no concept  the middle of the targets' onsets: half of those that lean do so by then
     agreement             share of targets with the verdict of the finished images             ``step 3``
     rank_correlation      τ-b of the targets' image parts with those of the finished images    ``step 3``
     ===================== ==================================================================== ==============
@@ -96,9 +100,7 @@ def trace_rows(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design.
     """
-    design = replace(
-        design, third=None, missing_attributes={}, targets=tuple(replace(t, missing=0) for t in design.targets)
-    )
+    design = of_images_there(design)
     settings = DrawSettings(1, 0, seed, confidence)
     ends, view_of_end, study = _at(finished, design, settings, "")
     way, rows = list[_Step](), list[Score]()
@@ -108,10 +110,17 @@ def trace_rows(
         parts = _image_parts(own)
         way.append(_Step(step, parts, _half(study, view, view_of_end, confidence)))
     end = _image_parts(ends)
-    rows += [
+    sets_in = [
         row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, (design.a, design.b))
     ]
+    rows += [*sets_in, _middle([row for row in sets_in if row.component == ONSET])]
     return [*rows, *(row for step in way for row in _agreement_rows(step, end, confidence))]
+
+
+def of_images_there(design: Design) -> Design:
+    """Return what a trace asks of a design: one pair of groups, of the images that are there."""
+    targets = tuple(replace(target, missing=0) for target in design.targets)
+    return replace(design, third=None, missing_attributes={}, targets=targets)
 
 
 @dataclass(frozen=True)
@@ -131,9 +140,8 @@ def _at(
     views = linear_views(encoders, study)
     rows = list[Score]()
     for view in views[: 1 if len(encoders) == 1 else None]:
-        own = [row for row in mcas_rows(study, view) if row.component in SHOWN]
-        own += [row for row in share_rows(study, view) if row.component == "share"]
-        rows += own
+        rows += mcas_rows(study, view, SHOWN)
+        rows += [row for row in share_rows(study, view) if row.component == "share"]
     rows = withheld(rows, reader_checks(encoders, design, confidence=settings.confidence))
     named = [
         replace(row, metric=TRACE, setting=setting, family=row.family.replace("mcas", f"{TRACE}, {setting}", 1))
@@ -166,36 +174,46 @@ def _onset_rows(
 ) -> Iterator[Score]:
     """Say where one target's leaning sets in, and where half of it is there."""
     about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
-    sign = _side(end)
+    sign = side_shown(end)
     if not sign or end.n_target < FEWEST_IMAGES:
         unread = end.verdict == Verdict.NOT_MEASURED and end.n_target >= FEWEST_IMAGES
         reason = FEW if end.n_target < FEWEST_IMAGES else UNREAD if unread else NO_LEANING
         yield from (replace(about, component=component, reason=reason) for component in (ONSET, HALF))
         return
-    leanings = [_side(step.image_parts[t]) for step in way]
+    leanings = [side_shown(step.image_parts[t]) for step in way]
     numbers = [step.number for step in way]
-    onset = _from_on([side == sign for side in leanings], numbers, total)
-    opposed = _behind([side == -sign for side in leanings], numbers)
+    onset = from_on([side == sign for side in leanings], numbers, total)
+    opposed = behind([side == -sign for side in leanings], numbers)
     group = sides[0] if sign > 0 else sides[1]
     yield replace(
         about, value=onset, low=opposed, high=onset, group=group, flag=_first_place(end, sign, before),
         reason="the upper end is the estimate: leaning that no interval shows is not excluded before it",
     )  # fmt: skip
     halves = np.stack([np.sort(sign * step.halves[t]) for step in way])
-    above = _from_on([bool(low > 0) for low, *_ in halves], numbers, total)
-    below = _behind([bool(high < 0) for *_, high in halves], numbers)
-    value = _from_on([bool(value >= 0) for _, value, _ in halves], numbers, total)
+    above = from_on([bool(low > 0) for low, *_ in halves], numbers, total)
+    below = behind([bool(high < 0) for *_, high in halves], numbers)
+    value = from_on([bool(value >= 0) for _, value, _ in halves], numbers, total)
     yield replace(about, component=HALF, value=value, low=below, high=above, group=group)
 
 
-def _side(row: Score) -> int:
+def _middle(onsets: Sequence[Score]) -> Score:
+    """Say by which step half of the targets that lean do."""
+    known = sorted(row.value for row in onsets if isfinite(row.value))
+    return Score(
+        metric=TRACE, component=ONSET, category="all", value=known[(len(known) - 1) // 2] if known else nan,
+        n_target=len(known),
+        reason="the middle of the concepts' onsets, without an interval" if known else "no concept is shown to lean",
+    )  # fmt: skip
+
+
+def side_shown(row: Score) -> int:
     """Tell which side an image part leans to by its interval: 1, −1, or 0 where that holds 0 or nothing is read."""
     if row.verdict == Verdict.NOT_MEASURED or not isfinite(row.low):
         return 0
     return int(row.low > 0) - int(row.high < 0)
 
 
-def _from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
+def from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
     """Find the first step from which on something holds at all of them; the last of all where it holds at none."""
     first = float(total)
     for held, number in zip(reversed(holds), reversed(numbers), strict=True):
@@ -205,7 +223,7 @@ def _from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float
     return first
 
 
-def _behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
+def behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
     """Find the step behind those leading ones at which something holds; the first of all where it does at none."""
     behind = 1.0
     for held, number in zip(holds, numbers, strict=True):
