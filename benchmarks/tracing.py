@@ -78,16 +78,17 @@ def tilt(folder: Path, concepts: tuple[str, ...] = TILTED, *, leaning: float = 0
 
 
 def cost(rounds: int = 7, batch: int = 8, k: int = 6) -> None:
-    """Print processor seconds of a batch drawn and embedded with ``k`` steps traced and without, turn by turn.
+    """Print processor seconds of a batch drawn in ``k`` steps and embedded, all of them traced and none, turn by turn.
 
-    Looking at k steps may cost k times what decoding and embedding the finished images costs, and 5 % more.
+    Looking at k of n steps may cost k/n of what it costs to decode and embed finished images n times, and 5 % more. So
+    each step may cost what the finished images cost; of few steps, the drawing hides little of that.
     """
     from PIL import Image
 
     from clinometer._torch import torch
 
     torch.set_num_threads(1)
-    generator: Any = load_generator("reference", device="cpu", batch_size=batch)
+    generator: Any = load_generator("reference", device="cpu", batch_size=batch, steps=k)
     encoder, traced, pipeline = load_encoder("reference", device="cpu"), generator.traced(k), generator.pipeline
     requests = [GenerationRequest(str(seed), "an image of a teacher", seed) for seed in range(batch)]
     results = list(traced.generate(requests))

@@ -73,7 +73,7 @@ class Sketcher(Painter):
 
     def __init__(self, *, sets_in: int = 3, redder: float = 0.0, name: str = "sketcher") -> None:
         super().__init__(name=name)
-        self.card = replace(self.card, settings={"guidance_scale": redder})
+        self.card = replace(self.card, settings={"redder": redder})
         self.sets_in, self.redder, self.traced_steps = sets_in, redder, tuple[int, ...]()
 
     def traced(self, steps: object = None, *, decoder: str | None = None, keep_latents: bool = False) -> Sketcher:

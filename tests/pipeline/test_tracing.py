@@ -156,9 +156,7 @@ def test_two_traced_runs_are_compared_step_by_step_in_pairs(sketches):
     assert (last.family == "trace, step 4: image_part").all()
     compared = found.scores[(found.scores.metric == "comparison") & (found.scores.encoder == "mean")]
     compared = compared.set_index(["component", "concept"]).value
-    np.testing.assert_allclose(
-        last.value, [compared["image_part", name] for name in last.concept], atol=1e-6
-    )
+    np.testing.assert_allclose(last.value, [compared["image_part", name] for name in last.concept], atol=1e-6)
     parting = of_trace(found.scores, "parting").set_index("concept")
     assert set(parting.value) <= {3.0, 4.0}
     assert set(parting.group) == {"man"}

@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.metrics.records import MEAN, Score
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
-from clinometer.studies.leaning.scores.tracing import trace_rows
+from clinometer.studies.leaning.scores.tracing import level_of_told, side_shown, side_told, trace_rows
 
 TARGETS, N, STEPS = 4, 20, (1, 4, 7, 10)
 
@@ -65,7 +65,7 @@ def test_the_last_step_has_the_numbers_of_the_finished_images():
 
 def test_an_onset_that_was_planted_is_found_and_its_halves_lie_about_it():
     _, rows = traced((0.0, 0.0, 2.0, 2.0), 0.95)
-    onsets = [r for r in rows if r.component == "onset"]
+    onsets = [r for r in rows if r.component == "onset" and r.concept]
     assert {(r.value, r.group) for r in onsets} == {(7.0, "a")}
     assert all(r.low <= r.value == r.high and r.flag == "steps" for r in onsets)
     halves = [r for r in rows if r.component == "half_way"]
@@ -89,10 +89,10 @@ def test_swapping_the_groups_turns_the_sides_and_leaves_the_steps():
 
 def test_where_nothing_leans_nothing_sets_in():
     _, rows = traced((0.0, 1.0, 2.0, 2.0), 0.0)
-    onset = [r for r in rows if r.component in ("onset", "half_way")]
+    onset = [r for r in rows if r.component in ("onset", "half_way") and r.concept]
     assert any(np.isnan(r.value) and "no leaning" in r.reason for r in onset)
     _, rows = traced((0.0, 1.0, 2.0, 2.0), 0.9, n=6)
-    assert {r.reason for r in rows if r.component == "onset"} == {"fewer than 10 images"}
+    assert {r.reason for r in rows if r.component == "onset" and r.concept} == {"fewer than 10 images"}
 
 
 def test_a_text_that_leans_the_same_way_comes_first():
@@ -103,7 +103,7 @@ def test_a_text_that_leans_the_same_way_comes_first():
               stimulus_high=v + 0.1) for i, v in enumerate((0.3, 0.05, -0.3, 0.3))
     ]  # fmt: skip
     rows = trace_rows([finished], steps, design(), total=10, before=text)
-    assert [r.flag for r in rows if r.component == "onset"] == ["text", "steps", "steps", "text"]
+    assert [r.flag for r in rows if r.component == "onset" and r.concept] == ["text", "steps", "steps", "text"]
 
 
 @pytest.mark.thorough
@@ -112,9 +112,29 @@ def test_the_intervals_of_onsets_hold():
     held, halves, found = 0, 0, 0
     for seed in range(40):
         _, rows = traced((0.0, 0.0, 2.0, 2.0), 0.7, seed=seed)
-        onsets = [r for r in rows if r.component == "onset" and np.isfinite(r.value)]
+        onsets = [r for r in rows if r.component == "onset" and r.concept and np.isfinite(r.value)]
         found += len(onsets)
         held += sum(r.low <= 7 <= r.high for r in onsets)
         halves += sum(r.low <= 7 <= r.high for r in rows if r.component == "half_way" and np.isfinite(r.value))
     assert found > 100
     assert min(held, halves) / found >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / found)
+
+
+def test_of_few_that_lean_the_steps_are_held_to_a_stricter_level():
+    rows = [Score(metric="mcas", component="image_part", concept=f"t{i}", value=v, p=p, q=p, verdict="undecided")
+            for i, (v, p) in enumerate(((0.2, 0.001), (-0.1, 0.2), (0.1, 0.3), (-0.1, 0.4)))]  # fmt: skip
+    assert level_of_told(rows, 0.95) == pytest.approx(0.05 / 4)
+    assert [side_told(row, 0.95) for row in rows] == [1, 0, 0, 0]
+    assert level_of_told(rows[1:], 0.95) == pytest.approx(0.05)
+    assert [side_shown(row, 0.25) for row in rows] == [1, -1, 0, 0]
+    assert side_shown(rows[0], 0.0005) == 0
+
+
+def test_the_middle_of_all_is_the_step_by_which_half_of_those_that_lean_do():
+    _, rows = traced((0.0, 0.0, 2.0, 2.0), 0.95)
+    (middle,) = (r for r in rows if r.component == "onset" and not r.concept)
+    assert (middle.value, middle.n_target, middle.category) == (7.0, 4, "all")
+    _, rows = traced((0.0, 1.0, 2.0, 2.0), 0.95, n=6)
+    (middle,) = (r for r in rows if r.component == "onset" and not r.concept)
+    assert np.isnan(middle.value)
+    assert middle.reason == "no concept is shown to lean"

@@ -42,8 +42,10 @@ from clinometer.studies.leaning.scores.tracing import (
     StepReaders,
     behind,
     from_on,
+    level_of_told,
     of_images_there,
     side_shown,
+    side_told,
 )
 
 JUDGED = (IMAGE_PART, "mcas")
@@ -349,8 +351,11 @@ def compare_traces(
         way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
         rows += at_step
     if way:
-        rows += [_parting([of_step[t] for of_step in way.values()], list(way), total, design)
-                 for t in range(len(design.targets))]  # fmt: skip
+        level = level_of_told(way[max(way)], confidence)
+        rows += [
+            _parting([of_step[t] for of_step in way.values()], list(way), total, design, level, confidence)
+            for t in range(len(design.targets))
+        ]
     by_name = [{(row.component, row.concept): row for row in of_run} for of_run in own]
     return rows + [
         _later(component, by_name[0][component, target.name], by_name[1][component, target.name])
@@ -359,10 +364,12 @@ def compare_traces(
     ]
 
 
-def _parting(way: Sequence[Score], numbers: Sequence[int], total: int, design: Design) -> Score:
+def _parting(
+    way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float, confidence: float
+) -> Score:
     """Say from which step on two runs differ in a target as they do at the last step that both looked at."""
-    sides = [side_shown(row) for row in way]
-    last, sign = way[-1], sides[-1]
+    sides = [side_shown(row, level) for row in way]
+    last, sign = way[-1], side_told(way[-1], confidence)
     about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
     if not sign:
         return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")

@@ -10,15 +10,17 @@ have, at the last step, the values that the finished images have, and their inte
 bounds, see :mod:`clinometer.studies.leaning.scores.contrasts`).
 
 **The onset** τ of a target is the first step from which on its image part leans the way that the finished images lean.
-With a 95 % interval at each step that is looked at, it has set in by the first step from which on all of them leave out
-0: later than that it lies with at most 2.5 % chance, however the steps hang together, since the step before τ would
-have to have been called leaning. **Half way** is the first step from which on at least half of the finished images'
+It is told of targets whose finished images lean by their q. An interval at each step that is looked at, of a level of
+5 % times the share of targets of which it is told, and it has set in by the first step from which on all of them leave
+out 0: the end is too early only where the step before τ is called leaning, however the steps hang together. So of all
+that a study tells, one in twenty at most is expected to be wrong (Benjamini & Yekutieli 2005, false coverage rate).
+**Half way** is the first step from which on at least half of the finished images'
 leaning is there, by differences within images::
 
     θ_half(s) = II+ITA at s − ½ (II+ITA of the finished images)
 
 Its interval runs from behind the last of the leading steps that are shown to have less, to the first step from which on
-all are shown to have more: each end errs with at most 2.5 % chance where the intervals hold.
+all are shown to have more, by intervals of the same level.
 """
 
 from __future__ import annotations
@@ -54,6 +56,9 @@ SHOWN: Final = ("ii", "ita", IMAGE_PART)
 
 IN_TEXT, IN_PRIOR, IN_STEPS = "text", "prior", "steps"
 """The flag of an onset: where, of text, prior and steps, leaning that way first shows."""
+
+UNJUDGED: Final = ("", Verdict.NOT_MEASURED, Verdict.TOO_FEW)
+"""Verdicts of what cannot be judged."""
 
 NO_LEANING: Final = "the finished images show no leaning to either side"
 UNREAD: Final = "the encoder cannot read the finished images of the groups themselves"
@@ -103,15 +108,16 @@ def trace_rows(
     design = of_images_there(design)
     settings = DrawSettings(1, 0, seed, confidence)
     ends, view_of_end, study = _at(finished, design, settings, "")
+    end = _image_parts(ends)
+    level = level_of_told(end, confidence)
     way, rows = list[_Step](), list[Score]()
     for step, read in sorted(steps.items()):
         own, view, _ = _at(read(), design, settings, f"step {step}")
         rows += own
-        parts = _image_parts(own)
-        way.append(_Step(step, parts, _half(study, view, view_of_end, confidence)))
-    end = _image_parts(ends)
+        way.append(_Step(step, _image_parts(own), _half(study, view, view_of_end, 1 - level)))
+    sides = design.a, design.b
     sets_in = [
-        row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, (design.a, design.b))
+        row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level, confidence)
     ]
     rows += [*sets_in, _middle([row for row in sets_in if row.component == ONSET])]
     return [*rows, *(row for step in way for row in _agreement_rows(step, end, confidence))]
@@ -156,6 +162,7 @@ def _image_parts(rows: Sequence[Score]) -> list[Score]:
 
 def _half(study: LeaningStudy, view: EncoderView, end: EncoderView, confidence: float) -> np.ndarray:
     """Estimate the image part less half of the finished images', pair by pair: (targets × 3), low, value, high."""
+    study = replace(study, settings=replace(study.settings, confidence=confidence))
     half = replace(
         end,
         image_cosines=tuple(cosines / 2 for cosines in end.image_cosines),
@@ -170,17 +177,24 @@ def _half(study: LeaningStudy, view: EncoderView, end: EncoderView, confidence: 
 
 
 def _onset_rows(
-    t: int, end: Score, way: Sequence[_Step], total: int, before: Sequence[Score], sides: tuple[str, str]
+    t: int,
+    end: Score,
+    way: Sequence[_Step],
+    total: int,
+    before: Sequence[Score],
+    sides: tuple[str, str],
+    level: float,
+    confidence: float,
 ) -> Iterator[Score]:
     """Say where one target's leaning sets in, and where half of it is there."""
     about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
-    sign = side_shown(end)
-    if not sign or end.n_target < FEWEST_IMAGES:
+    sign = side_told(end, confidence)
+    if not sign:
         unread = end.verdict == Verdict.NOT_MEASURED and end.n_target >= FEWEST_IMAGES
         reason = FEW if end.n_target < FEWEST_IMAGES else UNREAD if unread else NO_LEANING
         yield from (replace(about, component=component, reason=reason) for component in (ONSET, HALF))
         return
-    leanings = [side_shown(step.image_parts[t]) for step in way]
+    leanings = [side_shown(step.image_parts[t], level) for step in way]
     numbers = [step.number for step in way]
     onset = from_on([side == sign for side in leanings], numbers, total)
     opposed = behind([side == -sign for side in leanings], numbers)
@@ -206,11 +220,33 @@ def _middle(onsets: Sequence[Score]) -> Score:
     )  # fmt: skip
 
 
-def side_shown(row: Score) -> int:
-    """Tell which side an image part leans to by its interval: 1, −1, or 0 where that holds 0 or nothing is read."""
-    if row.verdict == Verdict.NOT_MEASURED or not isfinite(row.low):
+def side_told(row: Score, confidence: float) -> int:
+    """Tell which side an image part, or a difference of two, leans to in the end by its q: 1, −1, or 0 where to none.
+
+    How much it leans does not matter: what is within a suite's margin sets in somewhere, too.
+    """
+    return int(np.sign(row.value)) if row.verdict not in UNJUDGED and row.q <= 1 - confidence else 0
+
+
+def level_of_told(end: Sequence[Score], confidence: float) -> float:
+    """Return the level that intervals on the way have, as they are told of some targets alone.
+
+    ::
+
+        α R / m         R of the m targets that can be judged lean by their q: those of which something is told
+
+    so that of all that is told a share of α at most is expected to be wrong (Benjamini & Yekutieli 2005).
+    """
+    m = sum(row.verdict not in UNJUDGED for row in end)
+    told = sum(bool(side_told(row, confidence)) for row in end)
+    return (1 - confidence) * (told / m if told else 1.0)
+
+
+def side_shown(row: Score, level: float) -> int:
+    """Tell which side an image part is shown to lean to at a level: 1, −1, or 0 where it is not, or nothing is read."""
+    if row.verdict == Verdict.NOT_MEASURED or not row.p <= level:
         return 0
-    return int(row.low > 0) - int(row.high < 0)
+    return int(np.sign(row.value))
 
 
 def from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
