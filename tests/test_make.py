@@ -1,5 +1,6 @@
 """``make test`` and what ``make test-all`` adds are all tests, and none twice."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -32,6 +33,7 @@ def collected(options: list[str], place: Path) -> list[str]:
         check=False,
         capture_output=True,
         text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
     )
     return re.findall(r"^test_marked\.py::test_(\d+)$", found.stdout, re.MULTILINE)
 
