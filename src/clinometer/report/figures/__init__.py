@@ -168,27 +168,11 @@ def pdf_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
     from matplotlib import rc_context
 
     drawing, buffer = painted(figure, colours), io.BytesIO()
-    with rc_context(_STYLE | {"pdf.fonttype": 42}), _glyphs_alone(), warnings.catch_warnings():
+    with rc_context(_STYLE | {"pdf.fonttype": 42}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         told = {"CreationDate": None, "Title": figure.title}
         drawing.savefig(buffer, format="pdf", bbox_inches="tight", pad_inches=MARGIN / PIXELS_PER_INCH, metadata=told)
     return buffer.getvalue()
-
-
-@contextmanager
-def _glyphs_alone() -> Iterator[None]:
-    """Embed glyphs without the tables that lay out text anew: no drawing needs them, and to cut them takes longest.
-
-    Matplotlib has no option for it; fontTools takes what it leaves out from its defaults.
-    """
-    from fontTools.subset import Options
-
-    kept = Options._drop_tables_default
-    Options._drop_tables_default = [*kept, "GSUB", "GPOS", "GDEF"]
-    try:
-        yield
-    finally:
-        Options._drop_tables_default = kept
 
 
 def painted(figure: Figure, colours: Mapping[str, str]) -> Canvas:
