@@ -1,7 +1,7 @@
 """What a trace costs and shows on the reference model: ``python -m benchmarks.tracing FOLDER [cost exit tilted]``.
 
 ``cost`` prints processor seconds of drawing with and without a trace, and what a step of it may cost. ``exit`` audits
-the 30 concepts of the reference suite with a trace, and prints how far each step's verdicts are those of the finished
+twelve concepts of the reference model with a trace, and prints how far each step's verdicts are those of the finished
 images. ``tilted`` does so with a model whose text encoder was tilted: words of four concepts that the network was
 taught to draw half and half moved towards "man" until their text leans, beside four that the network was planted with
 and whose words are as they were.
@@ -31,7 +31,14 @@ PLANTED: Final = ("mechanic", "golfing", "singer", "meditating")
 """Concepts that it was taught to draw mostly as men, two of them, and mostly as women."""
 
 
-def suite(concepts: tuple[str, ...] = (), *, target: int = 20, attribute: int = 8) -> Any:
+EARLY: Final = (
+    "firefighter", "mechanic", "pilot", "detective", "farmer", "student", "guard", "artist", "cook", "teacher",
+    "singer", "massage",
+)  # fmt: skip
+"""Concepts from 90 to 10 % planted men."""
+
+
+def suite(concepts: tuple[str, ...] = (), *, target: int = 20, attribute: int = 6) -> Any:
     """Return the reference suite of two groups, and of some concepts where they are named."""
     whole = load_suite("reference").model_dump(mode="json")
     del whole["groups"]["nonbinary"]
@@ -44,7 +51,9 @@ def suite(concepts: tuple[str, ...] = (), *, target: int = 20, attribute: int = 
 
 
 def tilt(folder: Path, concepts: tuple[str, ...] = TILTED, *, leaning: float = 0.25) -> str:
-    """Save the reference model with its text encoder tilted, and nothing else changed.
+    """Save the reference model with its text encoder tilted, and nothing else changed, in a folder of its name.
+
+    By that name its own CLIP knows that it can judge the images.
 
     The tokens that a concept's prompt has and no prompt of a group move along the mean word of men less that of women,
     until the prompt lies nearer to men's words than to women's by ``leaning``, as the encoder reads it. Prompts without
@@ -72,9 +81,9 @@ def tilt(folder: Path, concepts: tuple[str, ...] = TILTED, *, leaning: float = 0
             if unit([target.prompt])[0] @ direction >= leaning:
                 break
             table[own] += 0.1 * towards
-    shutil.copytree(reference.pipeline_path(), folder)
-    pipeline.text_encoder.save_pretrained(folder / "text_encoder")
-    return str(folder)
+    shutil.copytree(reference.pipeline_path(), folder / "reference")
+    pipeline.text_encoder.save_pretrained(folder / "reference" / "text_encoder")
+    return str(folder / "reference")
 
 
 def cost(rounds: int = 7, batch: int = 8, k: int = 6) -> None:
@@ -138,7 +147,8 @@ def audited(model: str, out: Path, concepts: tuple[str, ...] = ()) -> None:
     """Print a traced audit's agreement by step, and where leaning first shows."""
     options: Any = {"trace": True, "trace_steps": STEPS, "encoder": "reference", "resamples": 200, "report": False}
     started = process_time()
-    run = cm.audit(model, suite(concepts), out, device="cpu", **options)
+    drawn: Any = {"steps": 16, "guidance_scale": 1.0, "batch_size": 8, "device": "cpu"}  # as the model was planted
+    run = cm.audit(model, suite(concepts), out, **drawn, **options)
     print(f"{len(run.samples)} images, {process_time() - started:.0f} processor seconds", flush=True)
     rows = run.scores[(run.scores.metric == "trace") & (run.scores.encoder == "mean")]
     for row in rows[rows.concept == ""].to_dict("records"):
@@ -158,6 +168,6 @@ if __name__ == "__main__":
     if "cost" in which:
         cost()
     if "exit" in which:
-        audited("reference", place / "exit")
+        audited("reference", place / "exit", EARLY)
     if "tilted" in which:
         audited(tilt(place / "tilted-model"), place / "tilted", (*TILTED, *PLANTED))

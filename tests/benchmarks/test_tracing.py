@@ -18,7 +18,8 @@ def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("tilted")
     return cm.audit(
         tilt(place / "model", ("guard",)), suite(("guard", "singer"), target=16, attribute=6), place / "run",
-        encoder="reference", steps=8, trace=True, trace_steps="1,3,5,8", resamples=99, report=False, batch_size=8,
+        encoder="reference", steps=8, guidance_scale=1.0, trace=True, trace_steps="1,3,5,8", resamples=99,
+        report=False, batch_size=8,
     )  # fmt: skip
 
 

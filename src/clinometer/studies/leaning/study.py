@@ -183,11 +183,11 @@ def _trace_differences(
     design, seed = study_design(suite), runs[0].record["seed"]
     shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
     pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
-    steps = [traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True)]
+    one, other = (traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True))
     whole = [traced_embeddings(run, suite, own) for run, own in zip(runs, shown, strict=True)]
     total = records[0]["total"]
     first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
-    return compare_traces(*steps, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
+    return compare_traces(one, other, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
 
 
 def split_leaning(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:

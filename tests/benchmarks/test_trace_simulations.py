@@ -1,0 +1,42 @@
+"""The statements about onsets on docs/simulations.md: drawn here on few studies, and read off the page."""
+
+from math import isnan, sqrt
+
+import pytest
+
+from benchmarks.trace_simulations import SHAPES, half_planted, outcomes, planted
+from tests.docs.pages import page
+
+
+def test_what_is_planted():
+    assert [planted(shape) for shape in ("step", "slow rise", "from the start", "turns", "dips")] == [5, 3, 1, 5, 6]
+    assert planted("groups late") == 4
+    assert isnan(planted("never"))
+    assert half_planted("step") == 5
+
+
+def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
+    counts = outcomes("never", 20, 2, 7)
+    assert counts["onset, told"] <= 2  # of 60 concepts
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if not isnan(planted(shape))])
+def test_an_interval_holds_the_onset_that_was_planted(shape):
+    counts = outcomes(shape, 20, 10, 7)
+    told = counts["onset, told"]
+    assert told > 20
+    assert counts["onset, holds"] / told >= 0.93 - 2.5 * sqrt(0.05 * 0.95 / told)
+
+
+def test_the_page_says_what_was_measured():
+    section = page("docs/simulations.md").partition("## Onsets")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in section.splitlines() if "%" in line]
+    rows = [row for row in rows if row[0] in SHAPES]
+    assert {row[0] for row in rows} == set(SHAPES)
+    for shape, onset, _, told, held, _, _, wrong, _ in rows:
+        if onset == "none":
+            assert float(told.rstrip("%")) <= 1
+        else:
+            assert float(held.rstrip("%")) >= 93, shape
+            assert float(wrong.rstrip("%")) <= 5, shape
