@@ -222,7 +222,7 @@ def test_a_suite_without_a_third_group_has_no_plane(tmp_path):
     runs = [quick.audit(Painter(name=name), suite, tmp_path / name, encoder=Eye()) for name in ("one", "two")]
     page = Page(comparison_html(cm.compare(*runs)))
     assert not [element for element in page.elements if element.attributes.get("id") == "plane"]
-    assert "Third" not in [link.text for link in page.find("a")]
+    assert "Plane" not in [link.text for link in page.find("a")]
 
 
 def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):

@@ -127,6 +127,7 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
         ("balanced", "{} is shown balanced", "{} are shown balanced"),
         ("undecided", "for {} the images do not tell", "for {} the images do not tell"),
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
+        ("unmeasured", "{} was not measured", "{} were not measured"),
     )
     clauses = [
         (singular if counts[verdict_group] == 1 else plural).format(

@@ -100,10 +100,9 @@ def leans_means(label: str, other: str) -> str:
 def finding(view: LeaningView) -> str:
     """Word the finding in one sentence, by counting verdicts."""
     counts = verdicts(view)[0].counts()
-    measured = counts.total() - counts["unmeasured"]
-    if not measured:
+    if counts.total() == counts["unmeasured"]:
         return nothing_judged("concept", view.model, view.pictures.values())
-    asked = f"asked for {wording.count(measured, 'concept')} without naming a group"
+    asked = f"asked for {wording.count(counts.total(), 'concept')} without naming a group"
     sides = [
         f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
         for side, label in (("a", view.label_a), ("b", view.label_b))
@@ -113,7 +112,8 @@ def finding(view: LeaningView) -> str:
     if sides:
         return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
     if untold := nothing_told(counts):
-        return f"{untold} whether {view.model} leans, {asked}."
+        left = rest_in_words({"unmeasured": counts["unmeasured"]})
+        return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
     return f"{opening} is shown to lean for none of them: {rest}."
 
 

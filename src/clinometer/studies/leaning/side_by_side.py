@@ -63,7 +63,7 @@ def side_by_side(views: Mapping[str, LeaningView], encoder: str) -> dict[str, An
         else [],
         "contents": [
             *([("internal", "Inside")] if summaries else []),
-            *([("plane", "Third")] if has_planes else []),
+            *([("plane", "Plane")] if has_planes else []),
             *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
         ],
     }

@@ -109,12 +109,11 @@ def lead(view: T2IATView) -> dict[str, Any]:
 def finding(view: T2IATView) -> str:
     """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
     counts = verdicts(view)[0].counts()
-    measured = counts.total() - counts["unmeasured"]
-    if not measured:
+    if counts.total() == counts["unmeasured"]:
         return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
     if view.suite.tests:
         return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
-    asked = f"given {wording.count(measured, 'prompt')} that name neither"
+    asked = f"given {wording.count(counts.total(), 'prompt')} that name neither"
     sides = [
         f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
         for side, label in (("a", view.label_a), ("b", view.label_b))
@@ -124,7 +123,8 @@ def finding(view: T2IATView) -> str:
     if sides:
         return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
     if untold := nothing_told(counts):
-        return f"{untold} whether {view.model} leans, {asked}."
+        left = rest_in_words({"unmeasured": counts["unmeasured"]})
+        return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
     return f"{opening} is shown to lean for none of them: {rest}."
 
 
