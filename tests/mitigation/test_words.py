@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, ModelNotFoundError, SuiteError
 from clinometer.mitigation import Made, methods, mitigate
 from clinometer.mitigation import making as making_module
 from clinometer.models.mitigation import FILE, GroupWords, Mitigation, Reworded, read_mitigation
 from clinometer.models.protocols import GenerationRequest
 from clinometer.suites import load_suite
-from tests.toys import Painter
+from tests.models.openai.image_server import ImageServer
+from tests.toys import Eye, Painter, toy_suite
 
 GROUPS = {
     "man": GroupWords(word="man", names=("man", "he", "his", "boy")),
@@ -102,15 +104,19 @@ def test_an_intervention_repeats_what_the_prompt_is_of(tmp_path):
 
 def test_any_generator_wears_a_mitigation_of_words_and_says_so():
     painter, asked = Painter(), []
-    painter.generate = lambda requests: iter([asked.append(each.prompt) for each in requests])
+    draw = painter.generate
+    painter.generate = lambda requests: draw(asked.append(each.prompt) or each for each in requests)
     painter.shown_requests = lambda request: [request.prompt]
     worn = Reworded(painter, balanced({"man": 0.0, "woman": 1.0}))
-    list(worn.generate([GenerationRequest("1", "a pilot", 4), GenerationRequest("2", "a man", 5)]))
+    results = list(worn.generate([GenerationRequest("1", "a pilot", 4), GenerationRequest("2", "a man", 5)]))
+    assert [result.reason for result in results] == ["drawn from: a woman pilot", None]
     assert asked == ["a woman pilot", "a man"]
     assert worn.shown_requests(GenerationRequest("1", "a pilot", 4)) == ["a woman pilot"]
     assert worn.card.settings["mitigation"]["target"] == {"man": 0.0, "woman": 1.0}
     assert worn.card.fingerprint != painter.card.fingerprint
-    assert not hasattr(worn, "editor")
+    for does, ask in (("edits", worn.editor), ("classifies", worn.denoiser)):
+        with pytest.raises(ModelError, match=f"its mitigation balanced is of images that are drawn, not of how it {does}"):
+            ask()
     with pytest.raises(ModelError, match=r"acts on the cross-attention, which \w+ does not show; use"):
         Reworded(painter, balanced().model_copy(update={"acts_on": "cross-attention"}))
 
@@ -123,6 +129,30 @@ def test_a_server_s_model_gets_a_file_of_words_and_a_card(tmp_path):
     assert "There are no weights here." in card
     assert "| target | man 0.5, woman 0.5 |" in card
     assert read_mitigation(made.directory)[0] == made.mitigation == read_mitigation(made.directory / FILE)[0]
+
+
+def test_a_server_is_asked_in_other_words_and_the_run_keeps_both(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    suite, words = toy_suite(target=3, attribute=1, concepts=2), {name: name for name in ("man", "woman", "other")}
+    made = mitigate("openai:gpt-image-1", "balanced", tmp_path / "it", suite=suite, words=words)
+    with ImageServer() as server:
+        options = {"mitigation": str(made.directory), "base_url": server.url, "price": 0.01}
+        run = cm.audit(
+            "openai:gpt-image-1", suite, tmp_path / "run", encoder=Eye(), model_options=options, budget=1.0,
+            report=False, resamples=99,
+        )  # fmt: skip
+    worded = [made.mitigation.worded(each.prompt, each.seed) for each in run.samples.itertuples()]
+    assert Counter(each["prompt"] for each in server.asked) == Counter(worded)
+    for sample, drawn_from in zip(run.samples.itertuples(), worded, strict=True):
+        if sample.role == "attribute":
+            assert drawn_from == sample.prompt
+            assert not isinstance(sample.reason, str)
+        else:
+            assert sample.prompt in {target.prompt for target in suite.targets}
+            assert drawn_from in {f"{sample.prompt}, {group}" for group in ("man", "woman")}
+            assert sample.reason == f"drawn from: {drawn_from}"
+    assert run.model_card["settings"]["mitigation"]["method"] == "balanced"
 
 
 def test_crossed_groups_are_named_by_what_they_have_in_common(tmp_path):

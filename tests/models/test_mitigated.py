@@ -158,20 +158,59 @@ def test_files_beside_it_must_be_those_it_was_written_with(made, tmp_path):
 # --- the LoRA ------------------------------------------------------------------------------------------------------
 
 
-def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(
-    stable_diffusion, clip, families, tmp_path
-):
-    made = mitigate(
-        str(stable_diffusion), "lora", tmp_path / "lora", concepts=1, encoder=str(clip), training_steps=1,
-        options=CALL, learning_rate=0.01,
+@pytest.fixture(scope="module")
+def lora(stable_diffusion, clip, tmp_path_factory):
+    return mitigate(
+        str(stable_diffusion), "lora", tmp_path_factory.mktemp("lora") / "lora", concepts=1, encoder=str(clip),
+        training_steps=1, options=CALL, learning_rate=0.01,
     )  # fmt: skip
-    assert made.options == ("--model", str(stable_diffusion), "--lora", str(tmp_path / "lora"))
-    plain, worn = (load_generator(str(stable_diffusion), lora=lora, **CALL) for lora in (None, str(made.directory)))
-    assert worn.card.settings["lora"]["mitigation"]["method"] == "lora"
-    assert any((a != b).any() for a, b in zip(drawn(plain), drawn(worn), strict=True))
-    assert len(made.mitigation.made_of["losses"]) == 1
+
+
+def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(lora, stable_diffusion, families):
+    assert lora.options == ("--model", str(stable_diffusion), "--lora", str(lora.directory))
+    assert len(lora.mitigation.made_of["losses"]) == 1
     with pytest.raises(ModelError, match=r"lora: .* does not fit this model"):
-        load_generator(str(families("sdxl")), lora=str(made.directory))
+        load_generator(str(families("sdxl")), lora=str(lora.directory))
+
+
+@pytest.mark.parametrize("guidance", [1.0, 3.0])
+def test_a_gate_leaves_a_lora_out_of_prompts_that_name_a_group(guidance, lora, stable_diffusion, before):
+    call = CALL | {"guidance_scale": guidance}
+    plain = before if call == CALL else drawn(load_generator(str(stable_diffusion), **call))
+    worn = load_generator(str(stable_diffusion), lora=str(lora.directory), **call)
+    bare = load_generator(str(stable_diffusion), lora=str(lora.directory), mitigation="none", **call)
+    assert worn.card.settings["lora"]["mitigation"] == lora.mitigation.settings
+    assert bare.card.settings["lora"]["mitigation"] == lora.mitigation.settings | {"gate": "none"}
+    assert worn.card.fingerprint != bare.card.fingerprint
+    for request, ours, merged, theirs in zip(REQUESTS, drawn(worn), drawn(bare), plain, strict=True):
+        assert (merged != theirs).any()
+        if request.prompt == NAMED:
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            assert np.abs(ours - merged).max() <= 1  # the same sum in another order
+    halved = load_generator(str(stable_diffusion), lora=str(lora.directory), lora_scale=0.0, **call)
+    assert all((a == b).all() for a, b in zip(drawn(halved), plain, strict=True))
+
+
+def test_a_model_wears_one_mitigation_and_a_lora_is_given_as_one(lora, made, stable_diffusion):
+    with pytest.raises(ModelError, match="is a mitigation, and .* is another; a model wears one. Leave one out, or"):
+        load_generator(str(made["balanced"].directory), lora=str(lora.directory))
+    with pytest.raises(ModelError, match=f"{lora.directory} is a LoRA: give --lora {lora.directory}"):
+        load_generator(str(stable_diffusion), mitigation=str(lora.directory))
+    with pytest.raises(ModelError, match="is a LoRA: it is given as that already; leave this out"):
+        load_generator(str(stable_diffusion), lora=str(lora.directory), mitigation=str(lora.directory))
+
+
+def test_what_is_mitigated_draws_and_neither_edits_nor_classifies(lora, made, stable_diffusion):
+    options = {"lora": str(lora.directory), **CALL}
+    for generator in (load_generator(str(made["steering"].directory)), load_generator(str(stable_diffusion), **options)):
+        with pytest.raises(ModelError, match="is of images that are drawn, not of how it edits; give --mitigation none"):
+            generator.editor()
+        with pytest.raises(ModelError, match="not of how it classifies; give --mitigation none, which leaves it out"):
+            generator.denoiser()
+    bare = load_generator(str(stable_diffusion), mitigation="none", **options)
+    assert bare.editor()
+    assert bare.denoiser()
 
 
 def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable_diffusion, clip, tmp_path):

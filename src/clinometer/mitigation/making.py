@@ -320,8 +320,9 @@ def _options_of_audit(model: str, place: Path, made: Made, *, is_pipeline: bool)
 _PLAIN: Final = {
     "pipeline": "Plain diffusers (`DiffusionPipeline.from_pretrained`) does not know `mitigation.json`: it loads this "
     "directory as **the model before, unmitigated**. What is here acts only through clinometer.",
-    "lora": "The LoRA is one of diffusers' own: `pipeline.load_lora_weights(DIRECTORY)` takes it, and clinometer is "
-    "not needed to use it.",
+    "lora": "The LoRA is one of diffusers' own: `pipeline.load_lora_weights(DIRECTORY)` takes it. The gate lies in "
+    "`mitigation.json`, which clinometer alone reads: without it, prompts that name a group are drawn with the LoRA, "
+    "too.",
     "alone": "There are no weights here. clinometer words the prompts of any model by this file; nothing else reads "
     "it.",
 }
@@ -332,8 +333,8 @@ def _card(mitigation: Mitigation, model: str, method: str, options: Sequence[str
     kind = "lora" if "--lora" in options else "alone" if "--mitigation" in options else "pipeline"
     shares = ", ".join(f"{name} {share:.3g}" for name, share in mitigation.target.items())
     gate = "prompts that name a group are left alone" if mitigation.gate == "words" else "none: all prompts are changed"
-    if mitigation.acts_on == "weights":
-        gate = "none in the weights; prompts that name a group were held fast while it was trained"
+    if mitigation.acts_on == "weights" and mitigation.gate == "words":
+        gate += " by clinometer, which leaves the LoRA out of their images; the weights by themselves have no gate"
     named = "; ".join(
         f"{name} as “{group.word}”" for name, group in mitigation.groups.items() if name in mitigation.target
     )

@@ -134,6 +134,14 @@ class Mitigation(BaseModel):
                 break
         return drawn
 
+    def told(self, result: GenerationResult, request: GenerationRequest) -> GenerationResult:
+        """Keep, beside an image, the words that it was drawn from where they are not those of its request."""
+        worded = self.worded(request.prompt, request.seed)
+        if worded == request.prompt or result.status != "ok":
+            return result
+        further = f"; {result.reason}" if result.reason else ""
+        return replace(result, reason=f"drawn from: {worded}{further}")
+
     def worded(self, prompt: str, seed: int) -> str:
         """Word a prompt as the image of a seed is drawn from it; as it is, where the gate spares it."""
         if self.acts_on not in IN_WORDS or self.spares(prompt):
@@ -225,6 +233,15 @@ def require_made_for(mitigation: Mitigation, card_name: str, weights_sha256: str
         )
 
 
+def only_draws(name: str, mitigation: Mitigation, does: str) -> ModelError:
+    """Say that a mitigated model draws and does nothing else: ``does`` is edits or classifies."""
+    return ModelError(
+        f"{name}: its mitigation {mitigation.method} is of images that are drawn, not of how it {does}; give "
+        "--mitigation none, which leaves it out (of a LoRA the gate alone)",
+        field="mitigation",
+    )
+
+
 class Reworded:
     """A generator of any kind that is given its prompts as a mitigation words them; all else is the generator's own.
 
@@ -256,15 +273,32 @@ class Reworded:
         )
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
-        """Yield one result for each request, in their order."""
-        return self._generator.generate(map(self._worded, requests))
+        """Yield one result for each request, in their order; each says what was asked for in place of its prompt."""
+        asked: dict[str, GenerationRequest] = {}
+
+        def worded() -> Iterator[GenerationRequest]:
+            for request in requests:
+                asked[request.id] = request
+                yield self._worded(request)
+
+        for result in self._generator.generate(worded()):
+            request = asked.pop(result.id, None)
+            yield result if request is None else self._mitigation.told(result, request)
+
+    def editor(self) -> Any:
+        """Refuse to edit; raises `ModelError`."""
+        raise only_draws(self.card.name, self._mitigation, "edits")
+
+    def denoiser(self) -> Any:
+        """Refuse to classify; raises `ModelError`."""
+        raise only_draws(self.card.name, self._mitigation, "classifies")
 
     def _worded(self, request: GenerationRequest) -> GenerationRequest:
         return replace(request, prompt=self._mitigation.worded(request.prompt, request.seed))
 
     def __getattr__(self, name: str) -> Any:
-        """Hand on what else the generator can do; an editor or a classifier of it would leave the mitigation out."""
-        if name.startswith("_") or name in ("editor", "edit", "denoiser", "prior", "with_settings"):
+        """Hand on what else the generator can do, but for what would leave the mitigation out."""
+        if name.startswith("_") or name in ("edit", "prior", "with_settings"):
             raise AttributeError(name)
         own = getattr(self._generator, name)
         return (lambda request: own(self._worded(request))) if name == "shown_requests" else own

@@ -26,6 +26,7 @@ from clinometer.models.abilities import DrawsInTwoStages, offers
 from clinometer.models.batching import Batches
 from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.mitigated import Mitigator
+from clinometer.models.mitigation import Mitigation
 from clinometer.models.protocols import Card, GenerationRequest
 
 _POOLED = ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds", "negative_pooled_prompt_embeds")
@@ -133,6 +134,11 @@ class Conditioning:
                 network: Any = network_of(pipeline)
                 self._latent_shape = (1, int(network.config.in_channels), height, width)
 
+    @property
+    def mitigation(self) -> Mitigation | None:
+        """What is done to each batch; None of a model as it is."""
+        return None if self._mitigator is None else self._mitigator.mitigation
+
     def for_guidance(self, guided: bool) -> Conditioning:
         """The same for calls that are guided, or are not: the unconditional embedding is there where it is needed."""
         pipeline, size, as_now = self._made_of
@@ -161,8 +167,8 @@ class Conditioning:
             arguments["prompt"] = list(prompts)
             if self._negative_prompt is not None:
                 arguments["negative_prompt"] = [self._negative_prompt] * len(prompts)
-            return arguments
-        arguments |= self._embeddings(prompts)
+        else:
+            arguments |= self._embeddings(prompts)
         if mitigator is not None:
             mitigator.intervene(asked, seeds, arguments)
         if self._latent_shape is None:

@@ -32,6 +32,7 @@ from clinometer.models.diffusers.pixels import MARK, Finiteness, in_bytes, marks
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
 from clinometer.models.diffusers.tracing import Tracer
 from clinometer.models.images import blank_reason
+from clinometer.models.mitigation import only_draws
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 if TYPE_CHECKING:
@@ -241,8 +242,9 @@ class DiffusersGenerator:
         Raises
         ------
         ModelError
-            Its scheduler or its network is of a kind that cannot be scored.
+            Its scheduler or its network is of a kind that cannot be scored, or it wears a mitigation.
         """
+        self._require_as_it_is("classifies")
         size = self._call.get("height"), self._call.get("width")
         options = {name: value for name, value in self._call.items() if name in FIXED}
         return DiffusersDenoiser(self.pipeline, self.card, size=size, batch_size=self.batch_size, options=options)
@@ -253,8 +255,9 @@ class DiffusersGenerator:
         Raises
         ------
         ModelError
-            It has no image-to-image pipeline.
+            It has no image-to-image pipeline, or wears a mitigation.
         """
+        self._require_as_it_is("edits")
         return editor_of(
             self.pipeline,
             self.card,
@@ -276,6 +279,10 @@ class DiffusersGenerator:
         return DiffusersPrior(
             self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
         )
+
+    def _require_as_it_is(self, does: str) -> None:
+        if self._conditioning.mitigation is not None:
+            raise only_draws(self.card.name, self._conditioning.mitigation, does)
 
     def _try(self, prompt: str, size: int) -> None:
         """Draw a batch for its need of memory alone."""
@@ -332,10 +339,12 @@ class DiffusersGenerator:
         drawn = zip(batch, images, finiteness.is_finite(images), refused, strict=True)
         with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
             judged = list(threads.map(lambda arguments: _outcome(*arguments), drawn))
-        return [
+        results = [
             replace(result, seconds=seconds, flagged=flag and result.image is not None)
             for result, flag in zip(judged, flags, strict=True)
         ]
+        mitigation = self._conditioning.mitigation
+        return results if mitigation is None else list(map(mitigation.told, results, batch))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from diffusers.utils import BaseOutput
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
-from clinometer.models.mitigation import find_mitigation, read_mitigation
+from clinometer.models.mitigation import Mitigation, find_mitigation, read_mitigation
 from clinometer.models.weights import (
     PICKLES,
     Source,
@@ -331,13 +331,21 @@ def images_of(output: Any) -> Any:
     return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)
 
 
-def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
-    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``; return what a card records of it.
+def apply_lora(
+    pipeline: Any, spec: str, scale: float, *, offline: bool = False, gated: bool = True
+) -> tuple[dict[str, Any], Mitigation | None]:
+    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``.
 
     Parameters
     ----------
     spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
     scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
+    gated : one that ``clinometer mitigate`` made and that has a gate is laid beside the weights instead, for
+        `clinometer.models.diffusers.mitigated.Mitigator` to leave it out of some images.
+
+    Returns
+    -------
+    What a card records of it, and the mitigation whose gate is still to be kept; None where it was merged.
 
     Raises
     ------
@@ -349,6 +357,9 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
     if not hasattr(pipeline, "load_lora_weights"):
         raise ModelError("this model takes none; leave it out", field="lora")
     source, file = _lora_file(spec, offline)
+    place = find_mitigation(file.parent)
+    mitigation = None if place is None else read_mitigation(place)[0]
+    has_gate = gated and mitigation is not None and mitigation.gate == "words"
     try:
         with quiet_loading():
             pipeline.load_lora_weights(source.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
@@ -356,8 +367,11 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
                 raise ModelError(
                     f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
                 )
-            pipeline.fuse_lora(lora_scale=scale)
-            pipeline.unload_lora_weights()
+            if has_gate:
+                pipeline.set_adapters("lora", adapter_weights=scale)
+            else:
+                pipeline.fuse_lora(lora_scale=scale)
+                pipeline.unload_lora_weights()
     except ModelError:
         raise
     except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
@@ -370,9 +384,9 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
         "weights_sha256": hash_files([file], file.parent),
         "scale": scale,
     }
-    if (made := find_mitigation(file.parent)) is not None:
-        card["mitigation"] = read_mitigation(made)[0].settings
-    return card
+    if mitigation is not None:
+        card["mitigation"] = mitigation.settings | ({} if has_gate else {"gate": "none"})
+    return card, mitigation if has_gate else None
 
 
 def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:

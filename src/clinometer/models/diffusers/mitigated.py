@@ -12,7 +12,11 @@
                                                            image's seed draws; n(x) = x/‖x‖. With two groups and γ = 1
                                                            this is EquiSteer's (arXiv 2607.01147)
 
-A prompt that the gate spares is drawn as it was. In a guided call, the unconditional half is not steered.
+    weights                    (W + m s B A) x             m: 0 of an image whose prompt the gate spares, else 1; s: of
+                                                           the LoRA
+
+A prompt that the gate spares is drawn as it was. In a guided call, the unconditional half is not steered; a LoRA is in
+both halves or in neither.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import Any, Final
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
+from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.mitigation import TENSORS, Mitigation, read_mitigation, require_made_for
 
 ATTENTION: Final = "attn2"
@@ -39,7 +44,7 @@ class Mitigator:
 
     Parameters
     ----------
-    pipeline : a loaded pipeline, whose cross-attention is hooked where the mitigation acts on it.
+    pipeline : a loaded pipeline, whose cross-attention or LoRA is hooked where the mitigation acts on it.
     mitigation : what to do.
     tensors : what was computed when it was made, by name.
     """
@@ -48,7 +53,10 @@ class Mitigator:
         self.mitigation = mitigation
         self._tensors = tensors
         self._groups: list[int | None] = []
+        self._spared: list[bool] = []
         self._step = 0
+        if mitigation.acts_on == "weights":
+            self._gate_lora(pipeline)
         if mitigation.acts_on == "cross-attention":
             self._names = list(mitigation.target)
             layers = cross_attentions(network_with_attention(pipeline, mitigation.method))
@@ -64,7 +72,9 @@ class Mitigator:
                 layer.register_forward_hook(lambda *call, name=name: self._steered(name, call[-1]))
 
     @classmethod
-    def of(cls, pipeline: Any, place: Path, name: str, weights_sha256: str | None) -> Mitigator:
+    def of(
+        cls, pipeline: Any, place: Path, name: str, weights_sha256: str | None, lora: str | None = None
+    ) -> Mitigator:
         """Read a mitigation for a pipeline that is called ``name``.
 
         Raises
@@ -73,6 +83,9 @@ class Mitigator:
             It is not there, is damaged, or was made for another model.
         """
         mitigation, file = read_mitigation(place)
+        if mitigation.acts_on == "weights":
+            asked = "it is given as that already; leave this out" if lora else f"give --lora {file.parent}"
+            raise ModelError(f"{file.parent} is a LoRA: {asked}", field="mitigation")
         require_made_for(mitigation, name, weights_sha256)
         if mitigation.acts_on in ("text embedding", "unconditional embedding"):
             require_embeddings(pipeline, mitigation.method)
@@ -111,6 +124,7 @@ class Mitigator:
         ``arguments`` : of the pipeline's call; those with embeddings are replaced.
         """
         acts_on, spared = self.mitigation.acts_on, [self.mitigation.spares(prompt) for prompt in prompts]
+        self._spared = spared
         if acts_on == "cross-attention":
             drawn = [self._names.index(self.mitigation.group_of(seed)) for seed in seeds]
             self._groups = [None if left else group for left, group in zip(spared, drawn, strict=True)]
@@ -126,6 +140,35 @@ class Mitigator:
             ]
             alpha = torch.tensor(offsets).to(embeddings)[:, None, None]
             arguments["negative_prompt_embeds"] = embeddings + alpha * self._tensors["direction"].to(embeddings)
+
+    def _gate_lora(self, pipeline: Any) -> None:
+        """Hook what a LoRA adds to each layer of the denoising network.
+
+        Raises
+        ------
+        ModelError
+            It changes other parts, too, such as a text encoder, which know of no image.
+        """
+        network = network_of(pipeline)
+        for part in pipeline.components.values():
+            if not isinstance(part, torch.nn.Module):
+                continue
+            layers = [module for name, module in part.named_modules() if name.rpartition(".")[0].endswith("lora_B")]
+            if layers and part is not network:
+                raise ModelError(
+                    f"its LoRA changes a {type(part).__name__}, and a gate can only leave it out of the denoising "
+                    "network; give --mitigation none, which takes the LoRA without its gate",
+                    field="mitigation",
+                )
+            for layer in layers:
+                layer.register_forward_hook(lambda *call: self._gated(call[-1]))
+
+    def _gated(self, output: torch.Tensor) -> torch.Tensor:
+        """Leave what the LoRA adds (images, …) out of images that are spared; of a guided call, out of both halves."""
+        if not any(self._spared):
+            return output
+        left = torch.tensor(self._spared, device=output.device).repeat(len(output) // len(self._spared))
+        return torch.where(left.view(-1, *[1] * (output.ndim - 1)), torch.zeros_like(output), output)
 
     def _note_step(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Note which of the steps that directions are known of is nearest to the one that begins."""

@@ -106,7 +106,8 @@ def load(
         prompt.
     scheduler : the name of a diffusers scheduler class that replaces the pipeline's, with the same
         configuration.
-    lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
+    lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id. One of ``clinometer mitigate``
+        is left out of the images whose prompts its gate spares.
     lora_scale : how strongly; None is 1.
     safety_checker : keep, mark or off: what the pipeline's own checker flags is refused, or kept with a mark.
     batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
@@ -122,7 +123,7 @@ def load(
     trust_remote_code : the model's own name, where the code in its repository is trusted to run.
     model_config : for a safetensors file, the pipeline whose configuration it takes: a directory or a hub id.
     mitigation : the directory or file that ``clinometer mitigate`` wrote; None takes the ``mitigation.json`` that lies
-        in the pipeline's directory, and ``none`` leaves it out.
+        in the pipeline's directory, and ``none`` leaves it out, and the gate of a LoRA.
     name : the name in the card, where the directory's own says too little.
 
     Raises
@@ -176,9 +177,18 @@ def load(
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
     if safety_checker == MARK:
         further["safety_checker"] = keep_pictures(pipeline, source)
+    mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256, lora)
     if lora is not None:
-        further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
-    mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256)
+        scale = 1.0 if lora_scale is None else lora_scale
+        further["lora"], gated = apply_lora(pipeline, lora, scale, offline=offline, gated=mitigation != "none")
+        if gated is not None:
+            if mitigator is not None:
+                raise ModelError(
+                    f"{lora} is a mitigation, and {worn} is another; a model wears one. Leave one out, or give "
+                    "--mitigation none, which leaves out that one and the LoRA's gate",
+                    field="mitigation",
+                )
+            mitigator = Mitigator(pipeline, gated, {})
     placement.place(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )
@@ -233,7 +243,8 @@ class OpenedPipeline:
         recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
         if self.mitigator is not None:
             self.mitigator.require_guided(settings.guided)
-            recorded["mitigation"] = self.mitigator.mitigation.settings
+            if self.mitigator.mitigation.acts_on != "weights":  # that of a LoRA is recorded beside it
+                recorded["mitigation"] = self.mitigator.mitigation.settings
         return DiffusersGenerator(
             self.pipeline,
             _card(self.origin, self.name, self.pipeline, recorded),
