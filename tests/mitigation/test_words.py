@@ -115,7 +115,7 @@ def test_any_generator_wears_a_mitigation_of_words_and_says_so():
     assert worn.card.settings["mitigation"]["target"] == {"man": 0.0, "woman": 1.0}
     assert worn.card.fingerprint != painter.card.fingerprint
     for does, ask in (("edits", worn.editor), ("classifies", worn.denoiser)):
-        with pytest.raises(ModelError, match=f"its mitigation balanced is of images that are drawn, not of how it {does}"):
+        with pytest.raises(ModelError, match=f"mitigation balanced is of images that are drawn, not of how it {does}"):
             ask()
     with pytest.raises(ModelError, match=r"acts on the cross-attention, which \w+ does not show; use"):
         Reworded(painter, balanced().model_copy(update={"acts_on": "cross-attention"}))

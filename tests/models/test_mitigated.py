@@ -8,6 +8,7 @@ import pytest
 from clinometer._torch import torch
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.mitigation import Made, mitigate
+from clinometer.mitigation.answers import _weights
 from clinometer.mitigation.lora import assigned
 from clinometer.models import load_generator
 from clinometer.models.diffusers.mitigated import steer
@@ -162,8 +163,34 @@ def test_files_beside_it_must_be_those_it_was_written_with(made, tmp_path):
 def lora(stable_diffusion, clip, tmp_path_factory):
     return mitigate(
         str(stable_diffusion), "lora", tmp_path_factory.mktemp("lora") / "lora", concepts=1, encoder=str(clip),
-        training_steps=1, options=CALL, learning_rate=0.01,
+        loss="score", training_steps=1, options=CALL, learning_rate=0.01,
     )  # fmt: skip
+
+
+def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, tmp_path):
+    """To a target of one group alone the best answer is that under the prompt that names it: the loss can reach 0."""
+    said = []
+    made = mitigate(
+        str(stable_diffusion), "lora", tmp_path / "lora", concepts=1, target={"man": 0.0, "woman": 1.0},
+        training_steps=30, learning_rate=0.02, options=CALL, say=said.append,
+    )  # fmt: skip
+    losses = made.mitigation.made_of["losses"]
+    assert len(losses) == 30
+    assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
+    assert said[0] == "woman: 8 images under each of 2 prompts that name it"
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "v_prediction", "sample"])
+def test_answers_of_any_kind_weigh_as_velocities(kind):
+    rng = torch.Generator().manual_seed(0)
+    alpha, x_t = torch.rand(5, generator=rng, dtype=torch.float64), torch.randn(5, generator=rng, dtype=torch.float64)
+    clean = torch.randn(2, 5, generator=rng, dtype=torch.float64)
+    noise = (x_t - alpha**0.5 * clean) / (1 - alpha) ** 0.5
+    velocity = alpha**0.5 * noise - (1 - alpha) ** 0.5 * clean
+    answers = {"epsilon": noise, "v_prediction": velocity, "sample": clean}[kind]
+    torch.testing.assert_close(
+        _weights(kind, alpha) * (answers[1] - answers[0]).square(), (velocity[1] - velocity[0]).square()
+    )
 
 
 def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(lora, stable_diffusion, families):
@@ -193,7 +220,7 @@ def test_a_gate_leaves_a_lora_out_of_prompts_that_name_a_group(guidance, lora, s
 
 
 def test_a_model_wears_one_mitigation_and_a_lora_is_given_as_one(lora, made, stable_diffusion):
-    with pytest.raises(ModelError, match="is a mitigation, and .* is another; a model wears one. Leave one out, or"):
+    with pytest.raises(ModelError, match=r"is a mitigation, and .* is another; a model wears one. Leave one out, or"):
         load_generator(str(made["balanced"].directory), lora=str(lora.directory))
     with pytest.raises(ModelError, match=f"{lora.directory} is a LoRA: give --lora {lora.directory}"):
         load_generator(str(stable_diffusion), mitigation=str(lora.directory))
@@ -203,8 +230,9 @@ def test_a_model_wears_one_mitigation_and_a_lora_is_given_as_one(lora, made, sta
 
 def test_what_is_mitigated_draws_and_neither_edits_nor_classifies(lora, made, stable_diffusion):
     options = {"lora": str(lora.directory), **CALL}
-    for generator in (load_generator(str(made["steering"].directory)), load_generator(str(stable_diffusion), **options)):
-        with pytest.raises(ModelError, match="is of images that are drawn, not of how it edits; give --mitigation none"):
+    steered = load_generator(str(made["steering"].directory))
+    for generator in (steered, load_generator(str(stable_diffusion), **options)):
+        with pytest.raises(ModelError, match="images that are drawn, not of how it edits; give --mitigation none"):
             generator.editor()
         with pytest.raises(ModelError, match="not of how it classifies; give --mitigation none, which leaves it out"):
             generator.denoiser()
@@ -222,17 +250,27 @@ def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable
     weights = next((broken / "vae").glob("*.safetensors"))
     state = {name: value * 1e30 for name, value in load_file(weights).items()}
     save_file(state, weights, metadata={"format": "pt"})
+    wishes = {"concepts": 1, "encoder": str(clip), "training_steps": 1, "options": CALL}
     with pytest.raises(ModelError, match="so the loss is not a number; nothing was written"):
-        mitigate(str(broken), "lora", tmp_path / "it", concepts=1, encoder=str(clip), training_steps=1, options=CALL)
+        mitigate(str(broken), "lora", tmp_path / "it", loss="score", **wishes)
+    with pytest.raises(ModelError, match=r"the loss is .*, not a number; nothing was written; train in float32"):
+        mitigate(
+            str(stable_diffusion), "lora", tmp_path / "it", **wishes | {"learning_rate": 1e38, "training_steps": 3}
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken"]
 
 
-def test_a_lora_tells_two_groups_apart(stable_diffusion, clip, tmp_path):
-    thirds = {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}
+def test_the_score_tells_two_groups_apart_and_answers_any_number(stable_diffusion, clip, tmp_path):
+    wishes = {"target": {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}, "concepts": 1, "options": CALL}
     with pytest.raises(
-        InvalidInputError, match="target: found man, woman, nonbinary; a LoRA learns to tell two groups"
+        InvalidInputError, match="target: found man, woman, nonbinary; the score tells two groups apart"
     ):
-        mitigate(str(stable_diffusion), "lora", tmp_path / "it", target=thirds, encoder=str(clip))
+        mitigate(str(stable_diffusion), "lora", tmp_path / "it", loss="score", encoder=str(clip), **wishes)
+    with pytest.raises(InvalidInputError, match="loss: found 'mcas', expected answers or score"):
+        mitigate(str(stable_diffusion), "lora", tmp_path / "it", loss="mcas", **wishes)
+    assert (
+        len(mitigate(str(stable_diffusion), "lora", tmp_path / "it", training_steps=1, **wishes).mitigation.target) == 3
+    )
 
 
 def test_the_fewest_images_are_to_change():

@@ -201,8 +201,15 @@ def mitigate(
     encoder: Annotated[
         str | None, typer.Option("--encoder", "-e", help="Reads what unconditional and lora draw. [default: reference]")
     ] = None,
-    training_steps: Annotated[int | None, typer.Option(min=1, help="Of lora. [default: 60]")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of lora. [default: 0.002]")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Of lora: answers of the network to prompts that name a group, or score, the images' leaning. "
+            "[default: answers]"
+        ),
+    ] = None,
+    training_steps: Annotated[int | None, typer.Option(min=1, help="Of lora. [default: 320; of score 60]")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of lora. [default: 0.004; of score 0.002]")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
     guidance_scale: Annotated[
         float | None, typer.Option("--guidance", help="Guidance scale. [default: the model's]")
@@ -215,7 +222,7 @@ def mitigate(
 
     console = Console(soft_wrap=True)
     settings = {"intervention": intervention, "strength": strength, "images": images, "encoder": encoder,
-                "training_steps": training_steps, "learning_rate": learning_rate}  # fmt: skip
+                "loss": loss, "training_steps": training_steps, "learning_rate": learning_rate}  # fmt: skip
     shares = None if target is None else {name: _share(value) for name, value in _named("target", target.split(","))}
     made = api.mitigate(
         model, method, out, suite=suite, target=shares, gate=gate, concepts=concepts, seed=seed,

@@ -18,6 +18,7 @@ INTERVENTION: Final = "{prompt} if all individuals can be {subject} irrespective
 interventions?*)."""
 CHUANG: Final = 1000.0
 """λ of the calibrated projection, as its authors set it for images."""
+LOSSES: Final = ("answers", "score")
 SAMPLED: Final = 8
 """Steps of the sampler while a LoRA is trained."""
 OFFSETS: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -153,21 +154,32 @@ def steering(job: Job) -> Made:
 
 
 def lora(job: Job) -> Made:
-    """A LoRA is trained by the leaning of its images, so that they follow the target (Shen et al. 2024)."""
+    """A LoRA is trained so that its images follow the target: by the network's own answers, or by their leaning."""
     import importlib.util
 
-    from clinometer.mitigation.lora import ImageReader, LoraSettings, train
-
+    loss = job.setting("loss", LOSSES[0])
+    if loss not in LOSSES:
+        raise InvalidInputError(f"found {loss!r}, expected {' or '.join(LOSSES)}", field="loss")
     if importlib.util.find_spec("peft") is None:
         raise ModelError("method lora needs the package peft; install it with `pip install peft`", field="method")
-    pipeline = _encoding(job, "lora")
-    if len(job.target) != 2:
+    if loss == "score" and len(job.target) != 2:
         found = ", ".join(job.target)
-        raise InvalidInputError(f"found {found}; a LoRA learns to tell two groups apart, so name two", field="target")
-    named = [asked for prompts in job.named().values() for asked in prompts.values()]
-    attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
+        raise InvalidInputError(f"found {found}; the score tells two groups apart, so name two", field="target")
+    pipeline = _encoding(job, "lora")
     wished = {"steps": "training_steps", "learning_rate": "learning_rate"}
     given = {ours: job.settings[theirs] for ours, theirs in wished.items() if job.settings.get(theirs) is not None}
+    if loss == "answers":
+        from clinometer.mitigation.answers import AnswerSettings, train_answers
+
+        state, told = train_answers(
+            pipeline, prompts=job.prompts, named=job.named(), shares=job.target, sampler_steps=SAMPLED,
+            settings=AnswerSettings(seed=job.seed, **given), say=job.say,
+        )  # fmt: skip
+        return Made("weights", lora=state, told=told)
+    from clinometer.mitigation.lora import ImageReader, LoraSettings, train
+
+    named = [asked for prompts in job.named().values() for asked in prompts.values()]
+    attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
     state, told = train(
         pipeline,
         ImageReader.of(job.setting("encoder", "reference")),

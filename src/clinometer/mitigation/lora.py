@@ -320,7 +320,7 @@ def train(
         losses.append(round(total, 4))
         say(f"step {step + 1} of {settings.steps}: loss {total:.3f}, {float((towards > 0).float().mean()):.0%} {a}")
     state = {f"unet.{name}": value.contiguous() for name, value in get_peft_model_state_dict(network).items()}
-    return state, {"losses": losses, "concepts": names, "leaning of the groups' images": leaning.ends}
+    return state, {"loss": "score", "losses": losses, "concepts": names, "leaning of the groups' images": leaning.ends}
 
 
 def _groups(

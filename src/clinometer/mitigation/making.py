@@ -41,8 +41,8 @@ class Job:
     groups : how each group of the suite is named.
     prompts : concept → its neutral prompt; those that the method may learn from.
     seed : what it draws follows from it.
-    settings : further wishes, by name: ``strength``, ``images``, ``intervention``, ``encoder``, ``training_steps``,
-        ``learning_rate``; None is the method's own.
+    settings : further wishes, by name: ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``,
+        ``training_steps``, ``learning_rate``; None is the method's own.
     say : told how far it is.
     """
 
@@ -173,7 +173,8 @@ def mitigate(
     seed : what is drawn follows from it, and which image is of which group.
     options : what the model's adapter takes, such as ``steps``.
     say : told how far it is.
-    **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``training_steps``, ``learning_rate``.
+    **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``, ``training_steps``,
+        ``learning_rate``.
 
     Raises
     ------

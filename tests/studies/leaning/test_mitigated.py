@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 
 import clinometer as cm
 from benchmarks.mitigation_simulations import study
+from clinometer.metrics.mcas import xmcas
 from clinometer.models.mitigation import GroupWords, Mitigation, Reworded
 from clinometer.pipeline.comparison_page import comparison_html, comparison_tables
+from clinometer.stats.association import unit_vectors
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from tests.toys import Eye, Painter, toy_suite
@@ -111,6 +114,10 @@ def test_a_run_whose_card_says_so_is_judged_as_a_mitigation(compared):
     tables = comparison_tables(comparison)
     assert "as a mitigation of" in tables[0].title
     assert tables[1].title == "What else it disturbed"
+    told = {row[0] for row in tables[1].rows}
+    assert {"similarity to the third group (xMCAS)", "distance from the unbiased point of xMCAS"} <= told
+    assert tables[2].title.startswith("xMCAS: ")
+    assert len(tables[2].rows) == len(before.suite.targets)
     assert "as a mitigation of" in comparison_html([comparison])
 
 
@@ -119,3 +126,81 @@ def test_the_other_way_round_it_is_an_ordinary_comparison(compared):
     (comparison,) = cm.compare(after, before)
     assert not (comparison.scores.metric == "mitigation").any()
     assert "as a mitigation of" not in comparison_html([comparison])
+
+
+# --- what else it may move -----------------------------------------------------------------------------------------
+
+THREE = replace(DESIGN, groups=("a", "b", "c"), third="c")
+WORDS = {name: images[0] for name, images in (GROUPS | {"c": (np.array([[0.0, 1, 1]]),)}).items()}
+
+
+def placed(*leans, third=0.0, n=20, rng=RNG):
+    """Images that lie between a and b as told, and towards the third group by ``third``."""
+    images = [
+        np.column_stack([x + 0.05 * rng.normal(size=n), np.ones(n), third + 0.05 * rng.normal(size=n)]) for x in leans
+    ]
+    groups = {name: (words,) for name, words in WORDS.items()}
+    return [EncoderEmbeddings("toy", tuple(images), np.tile([[0.0, 1, 0]], (len(leans), 1)), groups, WORDS)]
+
+
+def rows_of(before, after, component, *, design=THREE, **options):
+    rows = mitigation_rows(before, after, design, named_changed=(0, 0), **options)
+    return {(row.concept, row.setting): row for row in rows if row.component == component}
+
+
+def test_places_on_the_plane_are_those_of_xmcas():
+    before, after = placed(0.5, 0.1, 0.0, -0.3), placed(0.0, 0.1, 0.0, -0.3, third=0.5)
+    near, far = (rows_of(before, after, f"xmcas_{name}") for name in ("similarity", "distance"))
+    for setting, run in (("before", before), ("after", after)):
+        for t, name in enumerate("stuv"):
+            images, texts = unit_vectors(run[0].target_images[t]), unit_vectors(before[0].target_texts[t : t + 1])
+            means = {
+                group: sum((x @ unit_vectors(WORDS[group]).T).mean() for x in (images, texts) for _ in range(2))
+                for group in WORDS  # images and words of a group are the same here
+            }
+            expected = xmcas(mcas=means["a"] - means["b"], similarity=means["c"] / 4)
+            assert near[name, setting].value == pytest.approx(expected.similarity)
+            assert far[name, setting].value == pytest.approx(expected.distance)
+    for rows in (near, far):
+        for name in "stuv":
+            change = rows[name, "change"]
+            assert change.value == pytest.approx(rows[name, "after"].value - rows[name, "before"].value)
+            assert change.low < change.value < change.high
+
+
+def test_the_jackknife_of_what_is_linear_is_students_t():
+    before, after = placed(0.5, 0.1, 0.0, -0.3), placed(0.2, 0.1, 0.1, -0.3, third=0.1)
+    third = 2 * unit_vectors(WORDS["c"])[0]
+    for t, name in enumerate("stuv"):
+        change = rows_of(before, after, "xmcas_similarity")[name, "change"]
+        x = [unit_vectors(run[0].target_images[t]) @ third / 4 for run in (before, after)]
+        assert change.p == pytest.approx(scipy.stats.ttest_rel(x[1], x[0]).pvalue)
+
+
+def test_a_third_group_that_is_lost_and_a_place_further_from_parity_show():
+    run = placed(0.5, 0.1, 0.0, -0.3)
+    same = rows_of(run, run, "xmcas_distance")
+    assert {same[name, "change"].verdict for name in "stuv"} == {"no change"}
+    assert same["", ""].verdict == "kept"
+    further = rows_of(run, placed(0.5, 0.1, 0.9, -0.3), "xmcas_distance")
+    assert [further[name, "change"].verdict for name in "stuv"] == ["no change", "no change", "harmed", "no change"]
+    nearer = rows_of(further_run := placed(0.5, 0.1, 0.9, -0.3), run, "xmcas_distance")
+    assert nearer["u", "change"].verdict == "better"
+    lost = rows_of(placed(0, 0, 0, 0, third=0.8), placed(0, 0, 0, 0, third=-0.8), "xmcas_similarity")
+    assert lost["", ""].verdict == "disturbed"
+    assert not rows_of(further_run, run, "xmcas_distance", design=DESIGN)
+
+
+def test_skin_that_becomes_darker_disturbs_and_a_little_is_kept():
+    run, rng = seen(0.5, 0.1, 0.0, -0.3), np.random.default_rng(3)
+    found = {}
+    for shift in (0.0, -20.0):
+        skin = [shift * (name in "st") + 4 * rng.normal(size=20) for name in "stuv"]
+        skin[2][:3] = np.nan
+        rows = rows_of(run, run, "skin", design=DESIGN, skin=skin)
+        found[shift] = rows["", ""].verdict
+        changed = [name for name in "stuv" if rows[name, ""].verdict == "changed"]
+        assert changed == (["s", "t"] if shift else [])
+        assert rows["u", ""].n_target == 17
+    assert found == {0.0: "kept", -20.0: "disturbed"}
+    assert not rows_of(run, run, "skin", design=DESIGN, skin=[np.full(20, np.nan)] * 4)

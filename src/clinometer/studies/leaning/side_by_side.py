@@ -136,6 +136,9 @@ _DISTURBED: Final = {
     "named_changed": ("prompts that name a group: share of images that changed", "at most"),
     "fidelity": ("share of images nearest to their own prompt", "within ±"),
     "diversity": ("mean distance between two images of a concept", "within ±"),
+    "skin": ("skin tone: degrees of the typology angle, lighter", "within ±"),
+    "xmcas_similarity": ("similarity to the third group (xMCAS)", "within ±"),
+    "xmcas_distance": ("distance from the unbiased point of xMCAS", "within ±"),
     "visible_change": ("how far an image is from its partner before, 1 − cosine", ""),
 }
 
@@ -171,7 +174,10 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
         ("concept", "before", "after", "change", "95 %", "q", "verdict"),
         tuple(rows), tuple(f"{verdict}: {n}" for verdict, n in counts.most_common()), note,
     )  # fmt: skip
-    further = [row for name in _DISTURBED for row in scores.select("mitigation", name)]
+    further = [row for name in _DISTURBED for row in scores.select("mitigation", name) if not row.concept]
+    skin = [row for row in scores.select("mitigation", "skin") if row.concept]
+    changed = [f"{row.concept} ({row.value:+.0f}°)" for row in skin if row.verdict == "changed"]
+    skin_note = f" Skin tone is shown to have changed in {wording.listed(changed) if changed else 'no concept'}."
     told = [(row, *_DISTURBED[row.component]) for row in further]
     limits = [f"{limit} {row.null:.3g}".replace("± ", "±") if row.null > 0 else "" for row, _, limit in told]
     disturbed = DifferenceTable(
@@ -185,10 +191,43 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
         (),
         "Over all concepts, paired by noise. Kept: two one-sided tests keep the change within the limit; of images "
         "that may not change, none did, or the interval ends below the limit. Disturbed: less, and the interval lies "
-        "beyond the limit. Risen: more. "
-        "Other axes, such as skin tone, are compared by a suite with axes.",
+        "beyond the limit; of distance more, of skin and similarity either. Risen, fallen: beyond it the other way. "
+        "Skin is measured by its colour, so light and drawing count; its tones are compared by a suite with axes."
+        + (skin_note if skin else ""),
     )  # fmt: skip
-    return [concepts, disturbed]
+    return [concepts, disturbed, *_plane_table(scores, labels)]
+
+
+def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTable]:
+    """Tell of each concept where it lies on the plane of xMCAS, before and after; nothing without a third group."""
+    rows = {
+        (name, row.setting, row.concept): row
+        for name in ("xmcas_similarity", "xmcas_distance")
+        for row in scores.select("mitigation", name)
+    }
+    changes = [row for (name, setting, _), row in rows.items() if (name, setting) == ("xmcas_distance", "change")]
+    digits = wording.digits_for([row.value for row in changes])
+
+    def cells(name: str, concept: str) -> tuple[str, ...]:
+        before, after, change = (rows[name, setting, concept] for setting in ("before", "after", "change"))
+        return (
+            *(wording.number(row.value, digits) for row in (before, after)),
+            wording.signed(change.value, digits), wording.interval(change.low, change.high, digits),
+        )  # fmt: skip
+
+    table = [
+        (row.concept, *cells("xmcas_similarity", row.concept), *cells("xmcas_distance", row.concept),
+         wording.bare_probability(row.q), row.verdict)
+        for row in sorted(changes, key=lambda row: -abs(row.value))
+    ]  # fmt: skip
+    return [DifferenceTable(
+        f"xMCAS: {labels[1]} as a mitigation of {labels[0]}",
+        ("concept", "similarity before", "after", "change", "95 %", "distance before", "after", "change", "95 %", "q",
+         "verdict"),
+        tuple(table), (),
+        "Similarity is to the third group, distance from the unbiased point (1/3, 0); by the groups of "
+        f"{labels[0]}. Better: nearer to it. Harmed: further. No change: kept within the suite's margin.",
+    )] if table else []  # fmt: skip
 
 
 def category_models_figure(views: Mapping[str, LeaningView], category: str) -> Figure | None:

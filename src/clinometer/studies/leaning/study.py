@@ -24,6 +24,7 @@ from clinometer.runs.together import PooledRun
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.runs.vectors import embedded, require_finished
 from clinometer.stats.association import association_scores
+from clinometer.stats.skin import skin_tone
 from clinometer.studies.leaning import (
     Evidence,
     StoppingRule,
@@ -240,8 +241,31 @@ def _mitigation_rows(
     learned = (mitigation_of(runs[1]) or {}).get("learned") or None
     return mitigation_rows(
         *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
-        learned=learned,
+        skin=_skin_changes(runs, [target.name for target in suite.targets]), learned=learned,
     )  # fmt: skip
+
+
+SKIN_AT: Final = 128
+"""Pixels of the longer side at which skin is measured: a mean colour needs no more."""
+
+
+def _skin_changes(runs: tuple[Run, Run], names: Sequence[str]) -> list[np.ndarray]:
+    """Measure by how many degrees each target's skin is lighter in the second run, of pairs that differ from others."""
+    seen = []
+    for run in runs:
+        targets = {each.id: (each.concept, each.prompt, each.seed) for each in run.plan if each.role == "target"}
+        of_run = dict[tuple[str, str, int], tuple[int, float]]()
+        for identifier, content in run.images(targets):
+            if content is not None:
+                picture = run.drawn.decode(identifier, content).convert("RGB")
+                picture.thumbnail((SKIN_AT, SKIN_AT))
+                of_run[targets[identifier]] = hash(content), skin_tone(np.asarray(picture)).angle
+        seen.append(of_run)
+    changes = dict[str, dict[tuple[int, int], float]]()
+    for start in sorted(seen[0].keys() & seen[1].keys()):
+        (before, lightness), (after, now) = (of_run[start] for of_run in seen)
+        changes.setdefault(start[0], {})[before, after] = now - lightness
+    return [np.array(list(changes.get(name, {}).values())) for name in names]
 
 
 def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:

@@ -4,7 +4,10 @@
 
     x_i   image part of image i, by the attribute images and words of the run before
     s     mean of x_i over a concept's images, before and after;   Δ = s(after) − s(before)
-    t     Student's, over pairs of images, for Δ; over images for either s
+    t     Student's, over pairs of images for the interval of Δ; over images for either s
+    p     of Δ: its share of before and after swapped in each pair at random, (1 + #|Δ*| ≥ |Δ|) / (1 + swaps)
+
+Swapping is exact where nothing changed; t is not, as a concept that leans far has images of two kinds, few of one.
 
 What a concept's verdict says:
 
@@ -15,20 +18,30 @@ What a concept's verdict says:
 - *no change*: two one-sided tests (decision 5) show |Δ| below the suite's margin, q ≤ 5 %, whatever else is shown;
 - *no change shown*: none of these, which is not that it did not change.
 
+Of xMCAS, with a third group N and by encoders that read text, ::
+
+    c = (mean_i z_i + texts' part) / 4,   z_i: cosine of image i to N's images and words, of the run before
+    d = ‖(c, MCAS) − (1/3, 0)‖            p of its change as of Δ; the interval by d without each pair (jackknife)
+
+the change of c is held to a quarter of the suite's margin, as MCAS is four times a difference of two c, and that of d
+to the margin; *better* is nearer to (1/3, 0), *harmed* further from it. The change of the individual typology angle of
+skin, pair by pair, is held to `SKIN`.
+
 "Shown to lean" is a 95 % interval that leaves out 0. A side that a concept near parity seems to lean to by chance is
 therefore no ground for *better*: that would be regression towards the mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import nan, sqrt
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import scipy
 
+from clinometer.metrics.mcas import xmcas
 from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.association import unit_vectors
@@ -38,13 +51,21 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 
 METRIC: Final = "mitigation"
+SIMILARITY, DISTANCE = "xmcas_similarity", "xmcas_distance"
 BETTER, OVERSHOT, HARMED, SAME = "better", "overshot", "harmed", "no change"
-NOT_SHOWN, KEPT, DISTURBED, RISEN = "no change shown", "kept", "disturbed", "risen"
+NOT_SHOWN, KEPT, DISTURBED, RISEN, FALLEN = "no change shown", "kept", "disturbed", "risen", "fallen"
+SWAPS: Final = 9_999
+SWAPPED: Final = 256
+"""Pairs that are swapped together, for the sake of memory."""
+CHANGED: Final = "changed"
+"""Of skin: a change is shown (q ≤ 5 %)."""
 ALPHA: Final = 0.05
 NAMED_CHANGED: Final = 0.01
 """Of images under prompts that name a group, the share that may change."""
 DIVERSITY: Final = 0.1
 """How far the mean distance between a concept's images may change, as a share of what it was."""
+SKIN: Final = 5.0
+"""How many degrees lighter or darker skin may become: the narrowest class of the typology angle has 13."""
 FIDELITY: Final = 0.05
 """How far the share of images nearest to their own prompt may change."""
 
@@ -56,6 +77,7 @@ def mitigation_rows(
     *,
     named_changed: tuple[int, int],
     fidelity: Sequence[Score] = (),
+    skin: Sequence[np.ndarray] = (),
     learned: Sequence[str] | None = None,
 ) -> list[Score]:
     """Judge a mitigation by images in pairs, seen by the same encoders.
@@ -65,12 +87,15 @@ def mitigation_rows(
     before, after : the i-th image of a target starts from the same noise in both.
     named_changed : of images under prompts that name a group, how many changed, and of how many.
     fidelity : rows of how well either run's images show what was asked.
+    skin : of each target, by how many degrees each pair's skin is lighter after; NaN of too little skin.
     learned : the concepts that it was made from; of others ``setting`` says that they are held out.
 
     Returns
     -------
-    Rows of metric ``mitigation``: ``change`` of every concept with its verdict, ``before`` and ``after``; and over all
-    of them ``named_changed``, ``visible_change``, ``diversity`` and ``fidelity``.
+    Rows of metric ``mitigation``: ``change`` of every concept with its verdict, ``before`` and ``after``; of every
+    concept ``skin`` and, with a third group, ``xmcas_similarity`` and ``xmcas_distance`` with ``setting`` before, after
+    and change; and over all of them these three (category ``all``), ``named_changed``, ``visible_change``,
+    ``diversity`` and ``fidelity``.
     """
     pairs = [
         tuple(
@@ -85,10 +110,20 @@ def mitigation_rows(
         [_mean_row(component, name, pair[which]) for name, pair in zip(names, pairs, strict=True)]
         for which, component in enumerate(("before", "after"))
     ]
-    changes = [_mean_row("change", name, b - a) for name, (a, b) in zip(names, pairs, strict=True)]
-    changes = [replace(row, setting=setting) for row, setting in zip(changes, settings, strict=True)]
+    changes = [
+        replace(
+            _mean_row("change", name, b - a),
+            setting=setting,
+            **_swapped(np.stack([a, b])[..., None], np.ravel, len(names)),
+        )
+        for name, (a, b), setting in zip(names, pairs, settings, strict=True)
+    ]
     judged = _judged(changes, *own, margin=design.margin)
-    return [*judged, *own[0], *own[1], *_disturbances(before, after, names, named_changed, fidelity)]
+    return [
+        *judged, *own[0], *own[1],
+        *_disturbances(before, after, names, named_changed, fidelity),
+        *_skin_rows(names, skin), *_xmcas_rows(before, after, design),
+    ]  # fmt: skip
 
 
 def _leanings(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Design, t: int) -> np.ndarray:
@@ -123,13 +158,7 @@ def _judged(
 ) -> list[Score]:
     """Give each concept's change its q and its verdict."""
     rows = corrected(changes, f"{METRIC}: concepts")
-    equal = np.full(len(rows), nan)
-    if margin is not None:
-        errors = [(row.high - row.low) / 2 / _quantile(row.n_target) for row in rows]
-        equal = np.array([
-            equivalence_p_value(row.value, error, margin, max(row.n_target - 1, 1)) if np.isfinite(error) else nan
-            for row, error in zip(rows, errors, strict=True)
-        ])  # fmt: skip
+    equal = _equivalence(rows, margin)
     corrected_equal = benjamini_hochberg(equal)
     judged = []
     for row, was, now, p, q in zip(rows, before, after, equal, corrected_equal, strict=True):
@@ -139,6 +168,17 @@ def _judged(
             reason=f"fewer than {FEWEST_IMAGES} pairs of images" if few else row.reason,
         ))  # fmt: skip
     return judged
+
+
+def _equivalence(rows: Sequence[Score], margin: float | None) -> np.ndarray:
+    """Test that each change is below a margin; NaN without one, or without an interval."""
+    if margin is None:
+        return np.full(len(rows), nan)
+    errors = [(row.high - row.low) / 2 / _quantile(row.n_target) for row in rows]
+    return np.array([
+        equivalence_p_value(row.value, error, margin, max(row.n_target - 1, 1)) if np.isfinite(error) else nan
+        for row, error in zip(rows, errors, strict=True)
+    ])  # fmt: skip
 
 
 def _verdict(change: Score, was: Score, now: Score, q_equivalence: float) -> str:
@@ -238,6 +278,104 @@ def image_spread(first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmb
     return ImageSpread(tuple(values), tuple(errors), len(means))
 
 
+def _swapped(pairs: np.ndarray, place: Callable[[np.ndarray], np.ndarray], m: int) -> dict[str, Any]:
+    """Test the change of ``place`` of the mean of pairs (2 × n × d), one of m such tests, by swapping within pairs."""
+    n, rng = pairs.shape[1], np.random.default_rng(n_swaps := max(SWAPS, 200 * m))
+    if n < 2:
+        return {}
+    middle, half = pairs.mean(axis=(0, 1)), (pairs[1] - pairs[0]) / 2
+    moved = np.tile(half.sum(axis=0), (n_swaps + 1, 1))  # the first as it is
+    for start in range(0, n, SWAPPED):
+        block = half[start : start + SWAPPED]
+        moved[1:] -= 2 * rng.integers(0, 2, (n_swaps, len(block)), np.int8).astype(np.float64) @ block
+    changes = np.abs(place(middle + moved / n) - place(middle - moved / n))
+    p = float((changes >= changes[0] - 1e-12).mean())  # it counts itself
+    return {"p": p, "test": "before and after swapped in pairs, two-sided", "n_splits": n_swaps, "p_method": "sampled"}
+
+
+def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
+    """Say how much lighter each concept's skin has become, with q over the concepts, and all of them on average."""
+    known = [(name, x[np.isfinite(x)]) for name, x in zip(names, skin, strict=False)]
+    rows = [_mean_row("skin", name, x) for name, x in known if len(x) >= FEWEST_IMAGES]
+    if not rows:
+        return []
+    value, error = _over_concepts(rows)
+    about = Score(metric=METRIC, component="skin", category="all", encoder="", n_target=sum(r.n_target for r in rows))
+    over_all = _held(about, value, error, SKIN, harm=0)
+    corrected_rows = corrected(rows, f"{METRIC}: skin")
+    told = [replace(row, encoder="", verdict=CHANGED if row.q <= ALPHA else NOT_SHOWN) for row in corrected_rows]
+    return [*told, over_all]
+
+
+def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbeddings], design: Design) -> list[Score]:
+    """Place every concept on the plane of xMCAS before and after, by the groups of the run before."""
+    reading = [(a, b) for a, b in zip(before, after, strict=True) if a.reads_text]
+    if design.third is None or not reading:
+        return []
+    rows, changes = [], dict[str, list[Score]]()
+    for t, target in enumerate(design.targets):
+        about = Score(metric=METRIC, component="", concept=target.name, n_target=len(reading[0][0].target_images[t]))
+        if about.n_target < FEWEST_IMAGES:
+            continue
+        pairs = np.mean([[_cosine_sums(run, a, design, t) for run in (a, b)] for a, b in reading], axis=0)
+        means, without = pairs.mean(axis=1), _without_each(pairs)  # run × group; run × image × group
+        n = about.n_target
+        for name, place in ((SIMILARITY, _similarity), (DISTANCE, _distance)):
+            own, left_out = place(means), np.diff(place(without), axis=0)[0]
+            half = _quantile(n) * sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
+            row, change = replace(about, component=name), float(own[1] - own[0])
+            rows += [replace(row, setting=s, value=float(v)) for s, v in zip(("before", "after"), own, strict=True)]
+            swapped = _swapped(pairs, place, len(design.targets))
+            row = replace(row, setting="change", value=change, low=change - half, high=change + half, **swapped)
+            changes.setdefault(name, []).append(row)
+    for name, of_name in changes.items():
+        limit = None if design.margin is None else design.margin / (4 if name == SIMILARITY else 1)
+        judged = corrected(of_name, f"{METRIC}: {name}")
+        equal = _equivalence(judged, limit)
+        for row, p, q in zip(judged, equal, benjamini_hochberg(equal), strict=True):
+            shown = row.q <= ALPHA and name == DISTANCE
+            verdict = SAME if q <= ALPHA else NOT_SHOWN if not shown else BETTER if row.value < 0 else HARMED
+            rows.append(replace(row, p_equivalence=float(p), q_equivalence=float(q), verdict=verdict))
+        if limit is not None:
+            about = Score(metric=METRIC, component=name, category="all", encoder=MEAN, n_target=len(judged))
+            rows.append(_held(about, *_over_concepts(judged), limit, harm=1 if name == DISTANCE else 0))
+    return rows
+
+
+def _cosine_sums(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Design, t: int) -> np.ndarray:
+    """Sum each image's cosines over the four modalities, (n × 3): to a, b and the third group of the run before."""
+    assert yardstick.target_texts is not None
+    assert yardstick.group_words is not None
+    groups, text = (design.a, design.b, design.third), unit_vectors(np.asarray(yardstick.target_texts[t : t + 1]))
+    directions = []
+    for group in map(str, groups):
+        drawn = [unit_vectors(np.asarray(each)).mean(axis=0) for each in yardstick.group_images[group] if len(each)]
+        words = unit_vectors(np.asarray(yardstick.group_words[group])).mean(axis=0)
+        directions.append(np.mean(drawn, axis=0) + words)
+    directions = np.array(directions).T
+    return np.asarray(unit_vectors(np.asarray(run.target_images[t], np.float64)) @ directions + text @ directions)
+
+
+def _similarity(sums: np.ndarray) -> np.ndarray:
+    return np.asarray(sums[..., 2] / 4)
+
+
+def _distance(sums: np.ndarray) -> np.ndarray:
+    return np.asarray(xmcas(mcas=sums[..., 0] - sums[..., 1], similarity=sums[..., 2] / 4).distance)
+
+
+def _without_each(pairs: np.ndarray) -> np.ndarray:
+    """Average over images (run × image × group) but for each one."""
+    n = pairs.shape[1]
+    return np.asarray((pairs.sum(axis=1, keepdims=True) - pairs) / (n - 1))
+
+
+def _over_concepts(rows: Sequence[Score]) -> tuple[float, float]:
+    """Average concepts' means; return it and its standard error."""
+    errors = [(row.high - row.low) / 2 / _quantile(row.n_target) for row in rows]
+    return float(np.mean([row.value for row in rows])), float(np.linalg.norm(errors)) / len(rows)
+
+
 def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
     """Mean of 1 − cosine over pairs of images, and the same without each image: ``(n − ‖Σu‖² / n) / (n − 1)``."""
     total, n = units.sum(axis=0), len(units)
@@ -249,7 +387,15 @@ def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
 
 def held(row: Score, value: float, error: float, limit: float) -> Score:
     """Hold a change to a limit: kept by two one-sided tests, disturbed or risen where the interval lies beyond it."""
+
+
+def _held(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
+    """Hold a change to a limit: kept by two one-sided tests; else it is told where the interval lies beyond it.
+
+    ``harm`` : −1 where less disturbs and more has but risen, 1 where more does and less has fallen, 0 where both do.
+    """
     p = equivalence_p_value(value, error, limit) if limit > 0 else nan
     low, high = value - 1.96 * error, value + 1.96 * error
-    verdict = KEPT if p <= ALPHA else DISTURBED if high < -limit else RISEN if low > limit else NOT_SHOWN
+    fell, rose = FALLEN if harm > 0 else DISTURBED, RISEN if harm < 0 else DISTURBED
+    verdict = KEPT if p <= ALPHA else fell if high < -limit else rose if low > limit else NOT_SHOWN
     return replace(row, value=value, low=low, high=high, null=limit, p_equivalence=p, verdict=verdict)
