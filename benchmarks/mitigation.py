@@ -8,7 +8,8 @@ nearest of 5,472 drawings) reads group, concept and skin tone. *Distance* is the
 |share of men − ½|; as a share of n images is off by chance, what parity gives at n stands beside it. Prompts that name
 a group are drawn too, and held against before: as pixels, and as the judge reads them. ``unconditional`` acts
 through guidance and is measured at 3, where the model before is measured too. A LoRA that was trained before is taken
-from ``--lora``. Artwork is fetched by npm, once. What is in FOLDER is not made again.
+from ``--lora``; ``lora, no gate`` is the same one merged into the weights. Artwork is fetched by npm, once. What is in
+FOLDER is not made again.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ HELD_OUT = ("construction worker", "pilot", "singer", "health worker")
 SEED = 500_000
 GUIDED = ("unconditional",)
 METHODS = (
-    "before", "prompt", "balanced", "projection", "steering", "steering, strength 4", "lora", "before, guidance 3",
-    "unconditional",
+    "before", "prompt", "balanced", "projection", "steering", "steering, strength 4", "lora", "lora, no gate",
+    "lora, score", "before, guidance 3", "unconditional",
 )  # fmt: skip
 WISHES: dict[str, dict[str, Any]] = {
     "steering": {"images": 1},
     "steering, strength 4": {"images": 1, "strength": 4.0},
     "unconditional": {"images": 6},
+    "lora, score": {"loss": "score"},
 }
 
 
@@ -56,8 +58,9 @@ def generator_of(method: str, folder: Path, lora: str | None) -> tuple[Any, floa
     guidance = {"guidance_scale": 3.0} if method in GUIDED or method.endswith("guidance 3") else {}
     if method.startswith("before"):
         return load_generator("reference", **guidance), 0.0
-    place, began = folder / method, time.process_time()
-    if method == "lora" and lora is not None:
+    is_lora, ungated = method.startswith("lora"), method == "lora, no gate"
+    place, began = folder / ("lora" if ungated else method), time.process_time()
+    if is_lora and lora is not None:
         place = Path(lora)
     elif not place.exists():
         learned = [target.name for target in load_suite("reference").targets][::2]
@@ -72,8 +75,9 @@ def generator_of(method: str, folder: Path, lora: str | None) -> tuple[Any, floa
             **WISHES.get(method, {}),
         )
     seconds = time.process_time() - began
-    if method == "lora":
-        return load_generator("reference", lora=str(place)), seconds
+    if is_lora:
+        options = {"mitigation": "none"} if ungated else {}
+        return load_generator("reference", lora=str(place), **options), seconds
     return load_generator(str(place)), seconds
 
 

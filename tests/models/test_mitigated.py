@@ -193,11 +193,18 @@ def test_answers_of_any_kind_weigh_as_velocities(kind):
     )
 
 
-def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(lora, stable_diffusion, families):
+def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(
+    lora, stable_diffusion, families, capfd
+):
     assert lora.options == ("--model", str(stable_diffusion), "--lora", str(lora.directory))
     assert len(lora.mitigation.made_of["losses"]) == 1
     with pytest.raises(ModelError, match=r"lora: .* does not fit this model"):
         load_generator(str(families("sdxl")), lora=str(lora.directory))
+    with pytest.raises(
+        ModelError, match=r"size mismatch for .*lora_A.* from checkpoint, the .*; name one made for it$"
+    ):
+        load_generator("reference", lora=str(lora.directory))
+    assert "unsuccessful" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("guidance", [1.0, 3.0])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
+from math import inf, isfinite, isinf
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -186,6 +187,7 @@ def mitigate(
     place = Path(out)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InvalidInputError(f"{place} is there already; name a directory that is not", field="out")
+    _require_numbers(settings)
     asked = _leaning_suite(suite)
     learned = asked.with_options(concepts=_listed(concepts)) if concepts is not None else asked
     groups = _groups(asked, words or {})
@@ -222,12 +224,27 @@ def mitigate(
     return Mitigated(mitigation, place, options_of_audit)
 
 
+_LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
+"""The least that a wish may be; more than that for what is no whole number."""
+
+
+def _require_numbers(settings: Mapping[str, Any]) -> None:
+    """Refuse numbers that no method can take, before anything is drawn."""
+    for name, least in _LEAST.items():
+        value, is_count = settings.get(name), isinstance(least, int)
+        if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
+            wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
+            raise InvalidInputError(f"found {value}, expected {wanted}", field=name)
+
+
 def _checked(**fields: Any) -> Mitigation:
     try:
         return Mitigation(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "literal_error":
+            problem = f"found {first['input']!r}, expected {first['ctx']['expected']}"
         name = str(first["loc"][0]) if first["loc"] else "target"
         raise InvalidInputError(problem.removeprefix("target: "), field=name) from error
 

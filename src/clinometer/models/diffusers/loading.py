@@ -50,17 +50,17 @@ MOVED = {
 IMAGES = ("images", "image")
 """What the field of a pipeline's output may be called that holds its images; Kandinsky 5 gives the second."""
 
-OWN_DOING = {
+OWN_DOING: dict[str, str | tuple[str, ...]] = {
     "diffusers.models.modeling_utils": "There are modules in",
     "diffusers.pipelines.pipeline_utils": "Pipelines loaded with `dtype=torch.float16` cannot run with `cpu`",
     "diffusers.loaders.lora_base": "No LoRA keys associated to",
-    "diffusers.loaders.peft": "No LoRA keys associated to",
+    "diffusers.loaders.peft": ("No LoRA keys associated to", "Loading lora was unsuccessful"),
     "diffusers.pipelines.stable_diffusion.safety_checker": "Potential ",
     "diffusers.pipelines.deepfloyd_if.safety_checker": "Potential ",
 }
 """What diffusers warns of, by logger, where it is its own doing, or told otherwise here: at every batch of SDXL in
 float16, whose VAE it casts back and forth; that the CPU has no float16, which it has; of a LoRA without a part for each
-component; and of images that a checker took, which count as refused.
+component, or that does not fit; and of images that a checker took, which count as refused.
 """
 
 IMAGE_GUIDANCE = "image_guidance_scale"
