@@ -167,17 +167,19 @@ def lora(stable_diffusion, clip, tmp_path_factory):
     )  # fmt: skip
 
 
-def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, tmp_path):
+def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, clip, tmp_path):
     """To a target of one group alone the best answer is that under the prompt that names it: the loss can reach 0."""
     said = []
     made = mitigate(
         str(stable_diffusion), "lora", tmp_path / "lora", concepts=1, target={"man": 0.0, "woman": 1.0},
-        training_steps=30, learning_rate=0.02, options=CALL, say=said.append,
+        training_steps=30, learning_rate=0.02, options=CALL, say=said.append, encoder=str(clip), images=2,
     )  # fmt: skip
     losses = made.mitigation.made_of["losses"]
     assert len(losses) == 30
     assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
     assert said[0] == "woman: 8 images under each of 2 prompts that name it"
+    assert said[30 + 1] == "scale 0: 100% of how far shares were off the target"
+    assert 0 <= made.mitigation.made_of["scale"] <= 3
 
 
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction", "sample"])
@@ -268,11 +270,12 @@ def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable
 
 
 def test_the_score_tells_two_groups_apart_and_answers_any_number(stable_diffusion, clip, tmp_path):
-    wishes = {"target": {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}, "concepts": 1, "options": CALL}
+    thirds = {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}
+    wishes = {"target": thirds, "concepts": 1, "options": CALL, "encoder": str(clip), "images": 1}
     with pytest.raises(
         InvalidInputError, match="target: found man, woman, nonbinary; the score tells two groups apart"
     ):
-        mitigate(str(stable_diffusion), "lora", tmp_path / "it", loss="score", encoder=str(clip), **wishes)
+        mitigate(str(stable_diffusion), "lora", tmp_path / "it", loss="score", **wishes)
     with pytest.raises(InvalidInputError, match="loss: found 'mcas', expected answers or score"):
         mitigate(str(stable_diffusion), "lora", tmp_path / "it", loss="mcas", **wishes)
     assert (

@@ -19,6 +19,10 @@ interventions?*)."""
 CHUANG: Final = 1000.0
 """λ of the calibrated projection, as its authors set it for images."""
 LOSSES: Final = ("answers", "score")
+SCALES: Final = (0.0, 1.0, 2.0, 3.0)
+"""How strongly a LoRA of answers is tried; what is left of a leaning adds up over a sampler's steps."""
+CALIBRATED: Final = 12
+"""Concepts that its scale is chosen by."""
 SAMPLED: Final = 8
 """Steps of the sampler while a LoRA is trained."""
 OFFSETS: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -175,7 +179,9 @@ def lora(job: Job) -> Made:
             pipeline, prompts=job.prompts, named=job.named(), shares=job.target, sampler_steps=SAMPLED,
             settings=AnswerSettings(seed=job.seed, **given), say=job.say,
         )  # fmt: skip
-        return Made("weights", lora=state, told=told)
+        scale, slopes = _scale(job, pipeline.unet)
+        state = {name: value * scale if "lora_B" in name else value for name, value in state.items()}
+        return Made("weights", lora=state, told=told | {"scale": scale, "off the target, of before": slopes})
     from clinometer.mitigation.lora import ImageReader, LoraSettings, train
 
     named = [asked for prompts in job.named().values() for asked in prompts.values()]
@@ -193,6 +199,37 @@ def lora(job: Job) -> Made:
         say=job.say,
     )
     return Made("weights", lora=state, told=told)
+
+
+def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
+    """Find how strongly a LoRA is to act: where its images, as an encoder reads them, are off the target no more.
+
+    Of a scale s, b(s) = Σ off(s) off(0) / Σ off(0)² over concepts and groups, from the same noise: what is left of
+    how far shares were off before, 1 at s = 0. Between two scales b is taken for a line, and s for where it is 0.
+    """
+    weights = {name: value for name, value in network.named_parameters() if "lora_B" in name}
+    trained = {name: value.detach().clone() for name, value in weights.items()}
+    asked = list(job.prompts.values())
+    asked = asked[:: max(1, len(asked) // CALIBRATED)][:CALIBRATED]
+    reader, n_images, target = _Reader(job), job.setting("images", 8), np.array(list(job.target.values()))
+    job.generator.batch_size = n_images
+    left: dict[float, float] = {}
+    before = np.zeros(0)
+    for scale in SCALES:
+        for name, value in weights.items():
+            value.data.copy_(trained[name] * scale)
+        off = np.stack([reader.shares(job.generator, prompt, n_images) for prompt in asked]) - target
+        before = off if not before.size else before
+        if not before.any():
+            return 1.0, {}
+        left[scale] = float((off * before).sum() / max((before**2).sum(), 1e-12))
+        job.say(f"scale {scale:g}: {left[scale]:.0%} of how far shares were off the target")
+        if scale and left[scale] <= 0:
+            break
+    *_, last = left
+    low = last - 1.0
+    chosen = last if left[last] > 0 else low + left[low] / (left[low] - left[last])
+    return round(chosen, 2), {f"{scale:g}": round(value, 3) for scale, value in left.items()}
 
 
 def _encoding(job: Job, method: str) -> Any:

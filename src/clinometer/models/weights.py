@@ -126,7 +126,7 @@ def describe(error: BaseException) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Say an error in one line without its kind, where its message is a sentence of its own; a ":" leads to the next."""
+    """Say an error in one line without its kind, where its message is a sentence; a ":" leads to the next line."""
     first, *others = str(error).strip().splitlines() or [""]
     text = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
     return in_one_line(text, 300).rstrip(".") if " " in text else describe(error)

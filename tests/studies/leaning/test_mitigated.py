@@ -1,6 +1,7 @@
 """Verdicts on a mitigation: what they say of changes that are known, and of none."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from clinometer.metrics.mcas import xmcas
 from clinometer.models.mitigation import GroupWords, Mitigation, Reworded
 from clinometer.pipeline.comparison_page import comparison_html, comparison_tables
 from clinometer.stats.association import unit_vectors
+from clinometer.studies.leaning.scores import mitigated
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.mitigated import mitigation_rows
+from clinometer.studies.leaning.scores.mitigated import _swapped, mitigation_rows
 from tests.toys import Eye, Painter, toy_suite
 
 RNG = np.random.default_rng(0)
@@ -168,13 +170,27 @@ def test_places_on_the_plane_are_those_of_xmcas():
             assert change.low < change.value < change.high
 
 
-def test_the_jackknife_of_what_is_linear_is_students_t():
+def test_the_interval_of_what_is_linear_is_students():
     before, after = placed(0.5, 0.1, 0.0, -0.3), placed(0.2, 0.1, 0.1, -0.3, third=0.1)
     third = 2 * unit_vectors(WORDS["c"])[0]
     for t, name in enumerate("stuv"):
         change = rows_of(before, after, "xmcas_similarity")[name, "change"]
         x = [unit_vectors(run[0].target_images[t]) @ third / 4 for run in (before, after)]
-        assert change.p == pytest.approx(scipy.stats.ttest_rel(x[1], x[0]).pvalue)
+        assert (change.low, change.high) == pytest.approx(scipy.stats.ttest_rel(x[1], x[0]).confidence_interval())
+
+
+@pytest.mark.parametrize("place", [np.ravel, lambda sums: np.hypot(*sums.T)])
+def test_a_change_is_tested_by_swapping_within_pairs(place, monkeypatch):
+    pairs = np.random.default_rng(5).normal(size=(2, 10, 2 - (place is np.ravel)))
+    pairs[1] += 0.4
+    swaps = [np.where(np.array(which)[:, None], pairs[::-1], pairs) for which in product((False, True), repeat=10)]
+    changes = [abs(np.ptp(place(swapped.mean(axis=1)))) for swapped in swaps]
+    exact = np.mean(np.array(changes) >= changes[0] - 1e-12)
+    monkeypatch.setattr(mitigated, "SWAPPED", 4)  # in blocks of pairs as well
+    found = _swapped(pairs, place, 500)
+    assert found["p"] == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 100_000) ** 0.5)
+    assert found["n_splits"] == 100_000
+    assert _swapped(np.stack([pairs[0]] * 2), place, 1)["p"] == 1
 
 
 def test_a_third_group_that_is_lost_and_a_place_further_from_parity_show():
