@@ -21,6 +21,8 @@ CHUANG: Final = 1000.0
 LOSSES: Final = ("answers", "score")
 SCALES: Final = (0.0, 1.0, 2.0, 3.0)
 """How strongly a LoRA of answers is tried; what is left of a leaning adds up over a sampler's steps."""
+ENOUGH: Final = 0.1
+"""Of what shares were off, what may be left for no further scale to be tried."""
 CALIBRATED: Final = 12
 """Concepts that its scale is chosen by."""
 SAMPLED: Final = 8
@@ -205,7 +207,7 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     """Find how strongly a LoRA is to act: where its images, as an encoder reads them, are off the target no more.
 
     Of a scale s, b(s) = Σ off(s) off(0) / Σ off(0)² over concepts and groups, from the same noise: what is left of
-    how far shares were off before, 1 at s = 0. Between two scales b is taken for a line, and s for where it is 0.
+    how far shares were off before, 1 at s = 0. By the last two scales b is taken for a line, and s for where it is 0.
     """
     weights = {name: value for name, value in network.named_parameters() if "lora_B" in name}
     trained = {name: value.detach().clone() for name, value in weights.items()}
@@ -224,11 +226,11 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
             return 1.0, {}
         left[scale] = float((off * before).sum() / max((before**2).sum(), 1e-12))
         job.say(f"scale {scale:g}: {left[scale]:.0%} of how far shares were off the target")
-        if scale and left[scale] <= 0:
+        if left[scale] <= ENOUGH:
             break
     *_, last = left
     low = last - 1.0
-    chosen = last if left[last] > 0 else low + left[low] / (left[low] - left[last])
+    chosen = last if left[last] > ENOUGH else low + left[low] / (left[low] - left[last])
     return round(chosen, 2), {f"{scale:g}": round(value, 3) for scale, value in left.items()}
 
 
