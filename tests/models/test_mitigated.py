@@ -1,13 +1,14 @@
 """Mitigations within a real, tiny pipeline: what they change, what they leave bit for bit, and what they refuse."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from clinometer._torch import torch
 from clinometer.errors import InvalidInputError, ModelError
-from clinometer.mitigation import Made, mitigate
+from clinometer.mitigation import Made, builtin, mitigate
 from clinometer.mitigation.answers import _weights
 from clinometer.mitigation.lora import assigned
 from clinometer.models import load_generator
@@ -178,8 +179,28 @@ def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffus
     assert len(losses) == 30
     assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
     assert said[0] == "woman: 8 images under each of 2 prompts that name it"
-    assert said[30 + 1] == "scale 0: 100% of how far shares were off the target"
     assert 0 <= made.mitigation.made_of["scale"] <= 3
+
+
+@pytest.mark.parametrize(("parity_at", "expected"), [(0.5, 0.5), (1.5, 1.5), (2.4, 2.4), (2.05, 2.05), (9.0, 3.0)])
+def test_a_lora_acts_so_strongly_that_shares_are_off_no_more(parity_at, expected, monkeypatch):
+    """Shares that move in a line meet the target where the line does; nothing is tried beyond what is enough."""
+    network = torch.nn.ParameterDict({"lora_B": torch.nn.Parameter(torch.ones(1))})
+    off = {"a": np.array([0.4, -0.4]), "b": np.array([-0.2, 0.2])}
+
+    def shares(generator, prompt, n):
+        return 0.5 + off[prompt] * (1 - network["lora_B"].item() / parity_at)
+
+    monkeypatch.setattr(builtin, "_Reader", lambda job: SimpleNamespace(shares=shares))
+    job = SimpleNamespace(
+        prompts={"one": "a", "two": "b"}, target={"man": 0.5, "woman": 0.5}, setting=lambda name, default: default,
+        generator=SimpleNamespace(), say=lambda line: None,
+    )  # fmt: skip
+    scale, left = builtin._scale(job, network)
+    assert scale == pytest.approx(expected, abs=0.01)
+    assert left["1"] == pytest.approx(1 - 1 / parity_at, abs=1e-3)
+    off.update({name: np.zeros(2) for name in off})
+    assert builtin._scale(job, network) == (1.0, {})
 
 
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction", "sample"])

@@ -231,7 +231,7 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     *_, last = left
     low = last - 1.0
     chosen = last if left[last] > ENOUGH else low + left[low] / (left[low] - left[last])
-    return round(chosen, 2), {f"{scale:g}": round(value, 3) for scale, value in left.items()}
+    return round(min(chosen, SCALES[-1]), 2), {f"{scale:g}": round(value, 3) for scale, value in left.items()}
 
 
 def _encoding(job: Job, method: str) -> Any:

@@ -352,8 +352,8 @@ def _cosine_sums(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: D
         drawn = [unit_vectors(np.asarray(each)).mean(axis=0) for each in yardstick.group_images[group] if len(each)]
         words = unit_vectors(np.asarray(yardstick.group_words[group])).mean(axis=0)
         directions.append(np.mean(drawn, axis=0) + words)
-    directions = np.array(directions).T
-    return np.asarray(unit_vectors(np.asarray(run.target_images[t], np.float64)) @ directions + text @ directions)
+    towards = np.array(directions).T
+    return np.asarray(unit_vectors(np.asarray(run.target_images[t], np.float64)) @ towards + text @ towards)
 
 
 def _similarity(sums: np.ndarray) -> np.ndarray:
