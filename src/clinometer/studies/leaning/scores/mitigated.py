@@ -301,7 +301,7 @@ def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
         return []
     value, error = _over_concepts(rows)
     about = Score(metric=METRIC, component="skin", category="all", encoder="", n_target=sum(r.n_target for r in rows))
-    over_all = _held(about, value, error, SKIN, harm=0)
+    over_all = held(about, value, error, SKIN, harm=0)
     corrected_rows = corrected(rows, f"{METRIC}: skin")
     told = [replace(row, encoder="", verdict=CHANGED if row.q <= ALPHA else NOT_SHOWN) for row in corrected_rows]
     return [*told, over_all]
@@ -338,7 +338,7 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
             rows.append(replace(row, p_equivalence=float(p), q_equivalence=float(q), verdict=verdict))
         if limit is not None:
             about = Score(metric=METRIC, component=name, category="all", encoder=MEAN, n_target=len(judged))
-            rows.append(_held(about, *_over_concepts(judged), limit, harm=1 if name == DISTANCE else 0))
+            rows.append(held(about, *_over_concepts(judged), limit, harm=1 if name == DISTANCE else 0))
     return rows
 
 
@@ -385,11 +385,7 @@ def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
     return of_all, rest
 
 
-def held(row: Score, value: float, error: float, limit: float) -> Score:
-    """Hold a change to a limit: kept by two one-sided tests, disturbed or risen where the interval lies beyond it."""
-
-
-def _held(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
+def held(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
     """Hold a change to a limit: kept by two one-sided tests; else it is told where the interval lies beyond it.
 
     ``harm`` : −1 where less disturbs and more has but risen, 1 where more does and less has fallen, 0 where both do.
