@@ -220,7 +220,7 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     for scale in SCALES:
         for name, value in weights.items():
             value.data.copy_(trained[name] * scale)
-        off = np.stack([reader.shares(job.generator, prompt, n_images) for prompt in asked]) - target
+        off = np.stack([reader.shares(job.generator, each, n_images) for each in asked]) - target
         before = off if not before.size else before
         if not before.any():
             return 1.0, {}
