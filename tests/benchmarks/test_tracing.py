@@ -13,13 +13,16 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def model(tmp_path_factory):
     """The reference model, its text encoder tilted in "guard", which it draws half and half, and not in "singer"."""
-    place = tmp_path_factory.mktemp("tilted")
+    return tilt(tmp_path_factory.mktemp("tilted"), ("guard",))
+
+
+@pytest.fixture(scope="module")
+def run(model, tmp_path_factory):
     return cm.audit(
-        tilt(place / "model", ("guard",)), suite(("guard", "singer"), target=16, attribute=6), place / "run",
-        encoder="reference", steps=8, guidance_scale=1.0, trace=True, trace_steps="1,3,5,8", resamples=99,
-        report=False, batch_size=8,
+        model, suite(("guard", "singer")), tmp_path_factory.mktemp("audited") / "run", encoder="reference", steps=16,
+        guidance_scale=1.0, trace=True, trace_steps="1,4,8,16", resamples=99, report=False, batch_size=8,
     )  # fmt: skip
 
 
@@ -40,10 +43,10 @@ def test_the_report_says_so_in_words(run):
     assert "Singer: the text is not shown to lean to that side; the first to show it are the estimates" in page
 
 
-def test_prompts_of_the_groups_draw_the_images_that_they_drew(run):
+def test_prompts_of_the_groups_draw_the_images_that_they_drew(model):
     requests = [GenerationRequest(str(seed), "an image of a woman with curly hair", seed) for seed in range(2)]
     drawn = [
-        [np.asarray(result.image) for result in load_generator(model, steps=4).generate(requests)]
-        for model in ("reference", run.model_card["name"])
+        [np.asarray(result.image) for result in load_generator(each, steps=4, guidance_scale=1.0).generate(requests)]
+        for each in ("reference", model)
     ]
     np.testing.assert_array_equal(*drawn)
