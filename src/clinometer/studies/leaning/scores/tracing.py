@@ -235,7 +235,8 @@ def level_of_told(end: Sequence[Score], confidence: float) -> float:
 
         α R / m         R of the m targets that can be judged lean by their q: those of which something is told
 
-    so that of all that is told a share of α at most is expected to be wrong (Benjamini & Yekutieli 2005).
+    so that of all that is told a share of α at most is expected to be wrong (Benjamini & Yekutieli 2005). See
+    decision 64.
     """
     m = sum(row.verdict not in UNJUDGED for row in end)
     told = sum(bool(side_told(row, confidence)) for row in end)
