@@ -153,6 +153,8 @@ def test_commands_that_ask_a_model_or_a_server_have_a_document_each(cli, runs, t
     held = document(cli, "trace", tiny.with_name("run"), "--model", tiny, "--steps", "1,2")
     assert held["kind"] == "run"
     assert {"image_part", "onset"} <= {row["component"] for row in held["verdicts"] if row["metric"] == "trace"}
+    assert cli("trace", tiny.with_name("run"), "--model", tiny, "--steps", "1,2")[0] == 0
+    assert re.search("that lean, half do by step|so nothing sets in", cli.printed)
 
     held = document(cli, "mitigate", "openai:gpt-image-1", "--method", "balanced", "--out", tmp_path / "words")
     assert (held["kind"], held["of"]) == ("files", "mitigate")

@@ -179,6 +179,8 @@ def print_summary(run: Run) -> None:
         console.print(text_table(summary.title, summary.columns, summary.rows, left=left))
     if summary.unmeasured:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
+    for sentence in summary.found:
+        console.print(plain_text(sentence))
     for line in reader_lines(View.of_scores(run.suite, run.scores)):
         console.print(f"{plain_text(line)}.")
     print_departures(console, run)

@@ -95,7 +95,8 @@ def run_repr_html(
     if scores is None:
         return notebook_html(title, about, ["Not scored yet."])
     summary = study_of(suite).page(suite).summary(suite, scores)
-    said = (summary.verdicts, f"Not measured: {summary.unmeasured}." if summary.unmeasured else "")
+    unmeasured = f"Not measured: {summary.unmeasured}." if summary.unmeasured else ""
+    said = (summary.verdicts, unmeasured, *summary.found)
     return notebook_html(title, about, said, [(summary.title, summary.columns, summary.rows)] if summary.rows else [])
 
 

@@ -121,6 +121,7 @@ class Summary:
     title : what the table shows and what its sign means.
     columns, rows : the table; the first column is a name, the last a verdict, those between are numbers.
     unmeasured : the commonest reasons why rows have no verdict, counted; empty where all have one.
+    found : sentences on what was found besides, as whole sentences.
     """
 
     verdicts: str
@@ -128,6 +129,7 @@ class Summary:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     unmeasured: str = ""
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from math import isfinite
 from typing import Any, Final
@@ -48,7 +49,7 @@ from clinometer.studies.leaning.figures import (
 )
 from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.leaning.way import way
+from clinometer.studies.leaning.way import onsets_in_words, way
 from clinometer.studies.leaning.wordings import wordings
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
@@ -609,4 +610,5 @@ LEANING: Final = Page(
     finding=finding,
     strongest=strongest,
     verdicts=verdicts,
+    summarise=lambda view: replace(verdicts(view)[0].summary(), found=onsets_in_words(view)),
 )

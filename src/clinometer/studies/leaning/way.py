@@ -31,6 +31,7 @@ def way(view: LeaningView) -> dict[str, Any] | None:
     for row in rows:
         by_name.setdefault((row.component, row.concept), []).append(row)
     strips = _strips(view)
+    said, *first_shown = onsets_in_words(view) or ("",)
     concepts: list[dict[str, Any]] = [
         {
             "name": name,
@@ -46,8 +47,8 @@ def way(view: LeaningView) -> dict[str, Any] | None:
     named = {"agreement": "verdicts alike", "rank_correlation": order}
     alike = [(words, by_name.get((component, ""), [])) for component, words in named.items()]
     return {
-        "said": _said([each["onset"] for each in concepts if each["onset"] is not None]),
-        "first_shown": _first_shown([each["onset"] for each in concepts if each["onset"] is not None]),
+        "said": said,
+        "first_shown": first_shown,
         "figure": _figure(alike, "way-all", "Agreement with the finished images", "agreement", ""),
         "concepts": concepts,
         "places": PLACES,
@@ -63,18 +64,6 @@ def _figure(lines: Any, name: str, title: str, symbol: str, zero: str) -> Figure
     return bands_figure(drawn, name=name, title=f"{title}, step by step", x_label=X_LABEL, symbol=symbol, zero=zero)
 
 
-def _said(onsets: list[Row]) -> str:
-    """Say between which steps leaning sets in, and of how many concepts."""
-    known = sorted(row.value for row in onsets if row.defined)
-    if not known:
-        return "No concept is shown to lean, so nothing sets in."
-    middle = known[(len(known) - 1) // 2]
-    others = wording.count(len(onsets) - len(known), "other")
-    first = f"Of {wording.count(len(known), 'concept')} that lean, half do by step {middle:g}"
-    ends = f"; the first by step {known[0]:g}, the last by step {known[-1]:g}" if len(known) > 1 else ""
-    return f"{first}{ends}.{f' The {others} show no leaning.' if len(onsets) > len(known) else ''}"
-
-
 FIRST: Final = {
     "text": "the text that conditions the model already leans to that side, before a step is taken",
     "prior": "the embedding that the prior draws already leans to that side, and the text is not shown to",
@@ -83,10 +72,22 @@ FIRST: Final = {
 """What the flag of an onset says of its concept."""
 
 
-def _first_shown(onsets: list[Row]) -> list[str]:
-    """Say of which concepts leaning shows in the text before a step is taken, and of which in the steps alone."""
+def onsets_in_words(view: LeaningView) -> tuple[str, ...]:
+    """Say between which steps leaning sets in, and where it shows first; nothing of a run that was not traced."""
+    by_concept = view.scores.by_concept(TRACE, "onset")
+    if not by_concept:
+        return ()
+    onsets = [by_concept[name] for name in view.concepts if name in by_concept]
+    known = sorted(row.value for row in onsets if row.defined)
+    if not known:
+        return ("No concept is shown to lean, so nothing sets in.",)
+    ends = f"; the first by step {known[0]:g}, the last by step {known[-1]:g}" if len(known) > 1 else ""
+    others = wording.count(len(onsets) - len(known), "other")
+    rest = f" The {others} show no leaning." if len(onsets) > len(known) else ""
+    first = f"Of {wording.count(len(known), 'concept')} that lean, half do by step {known[(len(known) - 1) // 2]:g}"
     names = {flag: [row.concept for row in onsets if row.defined and row.flag == flag] for flag in FIRST}
-    return [f"{wording.capitalised(wording.listed(own))}: {FIRST[flag]}." for flag, own in names.items() if own]
+    shown = (f"{wording.capitalised(wording.listed(own))}: {FIRST[flag]}." for flag, own in names.items() if own)
+    return (f"{first}{ends}.{rest}", *shown)
 
 
 def trace_figures(views: Mapping[str, LeaningView]) -> list[Figure]:
