@@ -382,10 +382,12 @@ def _later(component: str, first: Score, second: Score) -> Score:
     """Say by how many steps later something sets in in the second run; NaN where it does not in one of them."""
     about = replace(second, value=nan, low=nan, high=nan, group="", flag="", reason="")
     n = min(first.n_target, second.n_target)
-    missing = [f"{which} run: {row.reason}" for which, row in (("first", first), ("second", second))
-               if not isfinite(row.value)]  # fmt: skip
+    missing = {f"{which} run": row.reason for which, row in (("first", first), ("second", second))
+               if not isfinite(row.value)}  # fmt: skip
+    if len(missing) == 2 and first.reason == second.reason:
+        missing = {"both runs": first.reason}
     if missing:
-        return replace(about, n_target=n, reason="; ".join(missing))
+        return replace(about, n_target=n, reason="; ".join(f"{which}: {reason}" for which, reason in missing.items()))
     sides = "" if first.group == second.group else f"they lean to {first.group} and to {second.group}"
     return replace(
         about, value=second.value - first.value, low=second.low - first.high, high=second.high - first.low, n_target=n,

@@ -176,7 +176,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     )  # fmt: skip
     further = [row for name in _DISTURBED for row in scores.select("mitigation", name) if not row.concept]
     skin = [row for row in scores.select("mitigation", "skin") if row.concept]
-    changed = [f"{row.concept} ({row.value:+.0f}°)" for row in skin if row.verdict == "changed"]
+    changed = [f"{row.concept} ({wording.signed(row.value, 0)}°)" for row in skin if row.verdict == "changed"]
     skin_note = f" Skin tone is shown to have changed in {wording.listed(changed) if changed else 'no concept'}."
     told = [(row, *_DISTURBED[row.component]) for row in further]
     limits = [f"{limit} {row.null:.3g}".replace("± ", "±") if row.null > 0 else "" for row, _, limit in told]
@@ -184,7 +184,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
         "What else it disturbed",
         ("number", "value", "95 %", "limit", "verdict"),
         tuple(
-            (_DISTURBED[row.component][0], f"{row.value:.3g}", wording.interval(row.low, row.high, 3), limit,
+            (_DISTURBED[row.component][0], wording.number(row.value, 3), wording.interval(row.low, row.high, 3), limit,
              row.verdict or "no limit")
             for row, limit in zip(further, limits, strict=True)
         ),
