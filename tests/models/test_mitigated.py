@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from clinometer._torch import torch
 from clinometer.errors import InvalidInputError, ModelError
@@ -168,9 +169,19 @@ def lora(stable_diffusion, clip, tmp_path_factory):
     )  # fmt: skip
 
 
-def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, clip, tmp_path):
-    """To a target of one group alone the best answer is that under the prompt that names it: the loss can reach 0."""
-    said = []
+def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, clip, tmp_path, monkeypatch):
+    """To a target of one group alone the best answer is that under the prompt that names it: the loss can reach 0.
+
+    What is kept is what was trained, at the scale that was chosen, whatever scales were tried in between.
+    """
+    said, trained, choose = [], {}, builtin._scale
+
+    def choose_scale(job, network):
+        named = {name: value for name, value in network.named_parameters() if "lora_B" in name}
+        trained.update({name.replace(".default", ""): value.detach().clone() for name, value in named.items()})
+        return choose(job, network)
+
+    monkeypatch.setattr(builtin, "_scale", choose_scale)
     made = mitigate(
         str(stable_diffusion), "lora", tmp_path / "lora", concepts=1, target={"man": 0.0, "woman": 1.0},
         training_steps=30, learning_rate=0.02, options=CALL, say=said.append, encoder=str(clip), images=2,
@@ -179,7 +190,10 @@ def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffus
     assert len(losses) == 30
     assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
     assert said[0] == "woman: 8 images under each of 2 prompts that name it"
-    assert 0 <= made.mitigation.made_of["scale"] <= 3
+    assert 0 <= (scale := made.mitigation.made_of["scale"]) <= 3
+    kept = load_file(tmp_path / "lora/pytorch_lora_weights.safetensors")
+    assert trained
+    assert all(torch.equal(kept[f"unet.{name}"], value * scale) for name, value in trained.items())
 
 
 @pytest.mark.parametrize(("parity_at", "expected"), [(0.5, 0.5), (1.5, 1.5), (2.4, 2.4), (2.05, 2.05), (9.0, 3.0)])

@@ -133,7 +133,8 @@ def train_answers(
     with torch.no_grad():
         for average, weight_now in zip(averages, weights, strict=True):
             weight_now.copy_(average)
-    state = {f"unet.{name}": value.contiguous() for name, value in get_peft_model_state_dict(network).items()}
+    # copies: the network goes on to be drawn with at several scales
+    state = {f"unet.{name}": value.detach().clone() for name, value in get_peft_model_state_dict(network).items()}
     return state, {"loss": "answers", "losses": losses, "concepts": list(prompts)}
 
 
