@@ -320,12 +320,13 @@ def _written(made: Made, folder: Path) -> str | None:
     """Write tensors and a LoRA; return the hash of the tensors."""
     if not (made.tensors or made.lora):
         return None
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
+    # written by ourselves: safetensors makes files that nobody but their owner may read
     if made.lora:
-        save_file(dict(made.lora), folder / LORA_FILE)
+        (folder / LORA_FILE).write_bytes(save(dict(made.lora)))
         return None
-    save_file({name: value.contiguous() for name, value in made.tensors.items()}, folder / TENSORS)
+    (folder / TENSORS).write_bytes(save({name: value.contiguous() for name, value in made.tensors.items()}))
     return file_hash(folder / TENSORS)
 
 
