@@ -22,7 +22,7 @@ from clinometer.errors import (
 )
 from clinometer.metrics import corrected_shares
 from clinometer.models import Card, Reading
-from clinometer.models.readers.checkpoints import EncoderReader
+from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
 from tests import quick
