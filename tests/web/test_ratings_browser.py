@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from sqlalchemy import func, select
 
 import clinometer as cm
@@ -54,15 +54,23 @@ def served(runs, tmp_path_factory):
 
 @pytest.fixture
 def joined(chromium, served):
-    """A rater's page at the first item; at the end it must have said nothing to the console."""
+    """A rater's page at the first item; at the end it must have said nothing to the console.
+
+    ``answers`` : what is done with what it sends. A page that is loaded may send its next request past a route that is
+    added then, so one is there before.
+    """
     inside, address, run = served
     complaints, contexts = [], []
 
-    def opened(*, viewport=DESK, scheme="light", touch=False, of=None, **wanted):
+    def opened(*, viewport=DESK, scheme="light", touch=False, of=None, answers=None, **wanted):
         task, link = make(inside, of or run, **wanted)
         context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=touch)
         contexts.append(context)
         page = context.new_page()
+        if answers is not None:
+            page.route(
+                "**/rate/*", lambda route: (answers if route.request.method == "POST" else Route.continue_)(route)
+            )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",
@@ -108,11 +116,8 @@ def test_a_task_is_rated_by_keys_alone(joined, served):
 @pytest.fixture
 def held(joined):
     """A rater's page whose answers stay on the line until they are let go."""
-    page, _ = joined()
     waiting = []
-    page.route(
-        "**/rate/*", lambda route: waiting.append(route) if route.request.method == "POST" else route.continue_()
-    )
+    page, _ = joined(answers=waiting.append)
 
     def let_go():
         while not waiting:  # a request is told before its route is asked
@@ -157,9 +162,8 @@ def test_an_undo_waits_for_the_answer_that_it_takes_back(held, served):
 
 
 def test_an_answer_that_did_not_arrive_survives_a_reload(joined, served):
-    page, _ = joined()
+    page, _ = joined(answers=Route.abort)
     before = count(served[0])
-    page.route("**/rate/*", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
     page.keyboard.press("2")
     expect(page.locator("#saving")).to_contain_text("Not saved yet")
     page.unroute("**/rate/*")
@@ -214,6 +218,7 @@ def test_a_cut_line_loses_nothing(joined, served):
     page, _ = joined()
     before = count(served[0])
     page.context.set_offline(True)
+    page.wait_for_function("!navigator.onLine")
     page.keyboard.press("1")
     expect(page.locator("#saving")).to_contain_text("Not saved yet")
     assert count(served[0]) == before
