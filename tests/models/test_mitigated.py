@@ -197,7 +197,7 @@ def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffus
 
 
 @pytest.mark.parametrize(("parity_at", "expected"), [(0.5, 0.5), (1.5, 1.5), (2.4, 2.4), (2.05, 2.05), (9.0, 3.0)])
-def test_a_lora_acts_so_strongly_that_shares_are_off_no_more(parity_at, expected, monkeypatch):
+def test_a_lora_acts_so_strongly_that_shares_meet_the_target(parity_at, expected, monkeypatch):
     """Shares that move in a line meet the target where the line does; nothing is tried beyond what is enough."""
     network = torch.nn.ParameterDict({"lora_B": torch.nn.Parameter(torch.ones(1))})
     off = {"a": np.array([0.4, -0.4]), "b": np.array([-0.2, 0.2])}

@@ -38,6 +38,8 @@ from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochbe
 METRIC = "comparison"
 FIRST, SECOND = "first", "second"
 """The runs of a comparison, as sides of a verdict."""
+RUNS = (f"{FIRST} run", f"{SECOND} run")
+"""The same, as the settings of rows about one of them alone."""
 
 MOST_NAMED = 3
 """Prompts, targets or stimuli that a reason names; more are counted."""

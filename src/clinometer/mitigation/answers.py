@@ -28,7 +28,7 @@ import numpy as np
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.mitigation.lora import NOT_FINITE, TARGETS, Sampler
+from clinometer.mitigation.lora import NOT_FINITE, Sampler, add_lora, frozen_sampler, lora_state
 
 NOISIEST: Final = 0.1
 """How often a time is the last one."""
@@ -37,7 +37,7 @@ NOISY: Final = 0.8
 HEAVIEST: Final = 1_000.0
 WARM_UP: Final = 20
 MEMORY: Final = 0.98
-"""Of the moving average of weights, which is what is kept."""
+"""Decay of the moving average of weights, which is what is kept."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,10 @@ def train_answers(
     ModelError
         A loss is not finite.
     """
-    from peft import LoraConfig
-    from peft.utils import get_peft_model_state_dict
+    from diffusers.training_utils import EMAModel
 
     rng, network, scheduler = np.random.default_rng(settings.seed), pipeline.unet, pipeline.scheduler
-    for part in (pipeline.vae, pipeline.text_encoder, network):
-        part.requires_grad_(False)
-    torch.manual_seed(settings.seed)
-    sampler = Sampler(pipeline, sampler_steps, torch.Generator().manual_seed(settings.seed))
+    sampler = frozen_sampler(pipeline, sampler_steps, settings.seed)
     groups = [group for group, share in shares.items() if share > 0]
     clean: dict[str, dict[str, torch.Tensor]] = {group: {} for group in groups}
     for group in groups:
@@ -95,9 +91,8 @@ def train_answers(
             many = [asked] * settings.images
             clean[group][concept] = sampler.draw(many, sampler.noise(len(many)), int(rng.integers(2**31)))[0]
         say(f"{group}: {settings.images} images under each of {len(prompts)} prompts that name it")
-    network.add_adapter(LoraConfig(r=settings.rank, lora_alpha=settings.rank, target_modules=list(TARGETS)))
-    weights = [each for each in network.parameters() if each.requires_grad]
-    averages = [each.detach().clone() for each in weights]
+    weights = add_lora(network, settings.rank)
+    average = EMAModel(weights, decay=MEMORY)
     optimizer = torch.optim.AdamW(weights, lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.99))
     share, losses = torch.tensor([shares[g] * len(groups) for g in groups]).repeat_interleave(settings.concepts), []
     for step in range(settings.steps):
@@ -124,18 +119,11 @@ def train_answers(
             raise ModelError(f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}")
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
-        with torch.no_grad():
-            memory = min(MEMORY, (step + 1) / (step + 10))
-            for average, weight_now in zip(averages, weights, strict=True):
-                average.lerp_(weight_now, 1 - memory)
+        average.step(weights)
         losses.append(round(total, 4))
         say(f"step {step + 1} of {settings.steps}: loss {total:.4f}")
-    with torch.no_grad():
-        for average, weight_now in zip(averages, weights, strict=True):
-            weight_now.copy_(average)
-    # copies: the network goes on to be drawn with at several scales
-    state = {f"unet.{name}": value.detach().clone() for name, value in get_peft_model_state_dict(network).items()}
-    return state, {"loss": "answers", "losses": losses, "concepts": list(prompts)}
+    average.copy_to(weights)
+    return lora_state(network), {"loss": "answers", "losses": losses, "concepts": list(prompts)}
 
 
 def _asked(

@@ -22,7 +22,7 @@ LOSSES: Final = ("answers", "score")
 SCALES: Final = (0.0, 1.0, 2.0, 3.0)
 """How strongly a LoRA of answers is tried; what is left of a leaning adds up over a sampler's steps."""
 ENOUGH: Final = 0.1
-"""Of what shares were off, what may be left for no further scale to be tried."""
+"""What share of the distance from the target may be left for no further scale to be tried."""
 CALIBRATED: Final = 12
 """Concepts that its scale is chosen by."""
 SAMPLED: Final = 8
@@ -204,10 +204,11 @@ def lora(job: Job) -> Made:
 
 
 def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
-    """Find how strongly a LoRA is to act: where its images, as an encoder reads them, are off the target no more.
+    """Find how strongly a LoRA is to act: where its images, as an encoder reads them, are no longer off the target.
 
-    Of a scale s, b(s) = Σ off(s) off(0) / Σ off(0)² over concepts and groups, from the same noise: what is left of
-    how far shares were off before, 1 at s = 0. By the last two scales b is taken for a line, and s for where it is 0.
+    At scale s, b(s) = Σ off(s) off(0) / Σ off(0)² over concepts and groups, from the same noise, is what is left of
+    how far shares were off before, 1 at s = 0. Through the last two scales b is taken for a line, and s is where it
+    meets 0.
     """
     weights = {name: value for name, value in network.named_parameters() if "lora_B" in name}
     trained = {name: value.detach().clone() for name, value in weights.items()}

@@ -234,6 +234,29 @@ class _Leaning:
         return torch.nn.functional.cosine_similarity(left, right)
 
 
+def frozen_sampler(pipeline: Any, steps: int, seed: int) -> Sampler:
+    """Freeze a pipeline's own weights, and return what draws by it."""
+    for part in (pipeline.vae, pipeline.text_encoder, pipeline.unet):
+        part.requires_grad_(False)
+    torch.manual_seed(seed)
+    return Sampler(pipeline, steps, torch.Generator().manual_seed(seed))
+
+
+def add_lora(network: Any, rank: int) -> list[torch.nn.Parameter]:
+    """Lay a LoRA beside a network's attention, and return its weights."""
+    from peft import LoraConfig
+
+    network.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(TARGETS)))
+    return [each for each in network.parameters() if each.requires_grad]
+
+
+def lora_state(network: Any) -> dict[str, torch.Tensor]:
+    """Copy a network's LoRA as a file holds it; the network may be changed afterwards."""
+    from peft.utils import get_peft_model_state_dict
+
+    return {f"unet.{name}": value.detach().clone() for name, value in get_peft_model_state_dict(network).items()}
+
+
 def train(
     pipeline: Any,
     reader: ImageReader,
@@ -266,19 +289,11 @@ def train(
     ModelError
         A loss is not finite; the pipeline has no UNet.
     """
-    from peft import LoraConfig
-    from peft.utils import get_peft_model_state_dict
-
-    (a, b), rng = shares, np.random.default_rng(settings.seed)
-    network = pipeline.unet
-    for part in (pipeline.vae, pipeline.text_encoder, network):
-        part.requires_grad_(False)
-    torch.manual_seed(settings.seed)
-    sampler = Sampler(pipeline, sampler_steps, torch.Generator().manual_seed(settings.seed))
+    (a, b), rng, network = shares, np.random.default_rng(settings.seed), pipeline.unet
+    sampler = frozen_sampler(pipeline, sampler_steps, settings.seed)
     groups, kept = _groups(sampler, reader, attributes, named, rng)
     leaning = _Leaning(groups[a], groups[b], *(reader.words(words[group]) for group in (a, b)))
-    network.add_adapter(LoraConfig(r=settings.rank, lora_alpha=settings.rank, target_modules=list(TARGETS)))
-    weights = [each for each in network.parameters() if each.requires_grad]
+    weights = add_lora(network, settings.rank)
     optimizer, losses = torch.optim.AdamW(weights, lr=settings.learning_rate, weight_decay=0.0), []
     names, n = list(prompts), settings.batch
     is_a, sure = (torch.tensor(each) for each in assigned(n, shares[a]))
@@ -319,8 +334,12 @@ def train(
         optimizer.step()
         losses.append(round(total, 4))
         say(f"step {step + 1} of {settings.steps}: loss {total:.3f}, {float((towards > 0).float().mean()):.0%} {a}")
-    state = {f"unet.{name}": value.contiguous() for name, value in get_peft_model_state_dict(network).items()}
-    return state, {"loss": "score", "losses": losses, "concepts": names, "leaning of the groups' images": leaning.ends}
+    return lora_state(network), {
+        "loss": "score",
+        "losses": losses,
+        "concepts": names,
+        "leaning of the groups' images": leaning.ends,
+    }
 
 
 def _groups(

@@ -16,7 +16,7 @@ import pandas as pd
 
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError, RunNotFoundError
-from clinometer.metrics.differences import judged_over_grid
+from clinometer.metrics.differences import RUNS, judged_over_grid
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison import split_runs
 from clinometer.report import wording
@@ -242,7 +242,7 @@ def _costs(rows: Scores, scales: Sequence[str]) -> dict[str, Any]:
     for component, name in COSTS.items():
         found = {row.setting: row for row in rows.select("split", component)}
         change = found.get("", Row())
-        numbers = [wording.estimate(found.get(run), 3, sign=False) for run in ("first run", "second run")]
+        numbers = [wording.estimate(found.get(run), 3, sign=False) for run in RUNS]
         limit = f"\N{PLUS-MINUS SIGN}{change.null:.2g}" if change.null > 0 else ""
         said = change.verdict or change.reason or "no number"
         cells.append((name, said, *numbers, wording.estimate(change, 3), limit))

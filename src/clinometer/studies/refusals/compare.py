@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import FIRST, METRIC, SECOND, Family, alone, judge_sides, not_measured
+from clinometer.metrics.differences import FIRST, METRIC, RUNS, SECOND, Family, alone, judge_sides, not_measured
 from clinometer.metrics.records import Score, permuted, storable
 from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
@@ -29,7 +29,6 @@ OWN_RATE = "own_refusal_rate"
 
 RATE = "refusal_rate"
 GAP = "refusal_difference"
-RUNS = ("first run", "second run")
 
 SWAPPED = "runs swapped prompt by prompt, prompts of one concept or pair together, two-sided"
 EXCHANGED = "runs swapped image by image, two-sided"

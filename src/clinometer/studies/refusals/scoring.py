@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from clinometer.metrics.differences import RUNS
 from clinometer.metrics.records import Score
 from clinometer.report import wording
 from clinometer.report.comparison import DifferenceTable, difference_table
@@ -148,7 +149,7 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     overall = rows[0]
     if not overall.defined:
         return [f"Refusals of {labels[1]} and {labels[0]} cannot be compared: {overall.reason}."]
-    rates = [_own(comparison, run)[0].value for run in ("first run", "second run")]
+    rates = [_own(comparison, run)[0].value for run in RUNS]
     verdict = _worded(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(overall):
@@ -172,7 +173,7 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
     rows = [row for row in _differences(comparison) if row.defined]
     if not rows:
         return None
-    own = [{_about(row): row for row in _own(comparison, run)} for run in ("first run", "second run")]
+    own = [{_about(row): row for row in _own(comparison, run)} for run in RUNS]
     tests = list(dict.fromkeys(row.test for row in rows if row.test))
 
     def rate(of: Mapping[tuple[str, str, str], Row]) -> Callable[[Row], str]:

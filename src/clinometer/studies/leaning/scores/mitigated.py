@@ -5,7 +5,7 @@
     x_i   image part of image i, by the attribute images and words of the run before
     s     mean of x_i over a concept's images, before and after;   Δ = s(after) − s(before)
     t     Student's, over pairs of images for the interval of Δ; over images for either s
-    p     of Δ: its share of before and after swapped in each pair at random, (1 + #|Δ*| ≥ |Δ|) / (1 + swaps)
+    p     of Δ: before and after swapped in each pair (decision 21), all swaps up to 34 pairs
 
 Swapping is exact where nothing changed; t is not, as a concept that leans far has images of two kinds, few of one.
 
@@ -21,7 +21,7 @@ What a concept's verdict says:
 Of xMCAS, with a third group N and by encoders that read text, ::
 
     c = (mean_i z_i + texts' part) / 4,   z_i: cosine of image i to N's images and words, of the run before
-    d = ‖(c, MCAS) − (1/3, 0)‖            p of its change as of Δ; the interval by d without each pair (jackknife)
+    d = ‖(c, MCAS) − (1/3, 0)‖            p of its change: by swaps drawn at random; interval: d without each pair
 
 the change of c is held to a quarter of the suite's margin, as MCAS is four times a difference of two c, and that of d
 to the margin; *better* is nearer to (1/3, 0), *harmed* further from it. The change of the individual typology angle of
@@ -33,7 +33,7 @@ therefore no ground for *better*: that would be regression towards the mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import nan, sqrt
 from typing import Any, Final
@@ -42,20 +42,22 @@ import numpy as np
 import scipy
 
 from clinometer.metrics.mcas import xmcas
-from clinometer.metrics.records import MEAN, Score, corrected
+from clinometer.metrics.records import MEAN, Score, corrected, permuted
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.counts import exact_share
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.permutation import sampled_p_value, sign_flip_test
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 
 METRIC: Final = "mitigation"
 SIMILARITY, DISTANCE = "xmcas_similarity", "xmcas_distance"
 BETTER, OVERSHOT, HARMED, SAME = "better", "overshot", "harmed", "no change"
 NOT_SHOWN, KEPT, DISTURBED, RISEN, FALLEN = "no change shown", "kept", "disturbed", "risen", "fallen"
+SWAPPED: Final = "before and after swapped in pairs, two-sided"
 SWAPS: Final = 9_999
-SWAPPED: Final = 256
+AT_ONCE: Final = 256
 """Pairs that are swapped together, for the sake of memory."""
 CHANGED: Final = "changed"
 """Of skin: a change is shown (q ≤ 5 %)."""
@@ -114,7 +116,8 @@ def mitigation_rows(
         replace(
             _mean_row("change", name, b - a),
             setting=setting,
-            **_swapped(np.stack([a, b])[..., None], np.ravel, len(names)),
+            test=SWAPPED,
+            **_p_of_swaps(b - a),
         )
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
@@ -278,19 +281,22 @@ def image_spread(first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmb
     return ImageSpread(tuple(values), tuple(errors), len(means))
 
 
-def _swapped(pairs: np.ndarray, place: Callable[[np.ndarray], np.ndarray], m: int) -> dict[str, Any]:
-    """Test the change of ``place`` of the mean of pairs (2 × n × d), one of m such tests, by swapping within pairs."""
+def _p_of_swaps(changes: np.ndarray) -> dict[str, Any]:
+    """Test a mean change of pairs by swapping before and after within them."""
+    return permuted(sign_flip_test(changes)) if len(changes) > 1 else {}
+
+
+def _p_of_distance(pairs: np.ndarray, m: int) -> dict[str, Any]:
+    """Test the change of a place's distance, one of m such tests, by swapping within pairs (2 × n × group)."""
     n, rng = pairs.shape[1], np.random.default_rng(n_swaps := max(SWAPS, 200 * m))
-    if n < 2:
-        return {}
     middle, half = pairs.mean(axis=(0, 1)), (pairs[1] - pairs[0]) / 2
     moved = np.tile(half.sum(axis=0), (n_swaps + 1, 1))  # the first as it is
-    for start in range(0, n, SWAPPED):
-        block = half[start : start + SWAPPED]
+    for start in range(0, n, AT_ONCE):
+        block = half[start : start + AT_ONCE]
         moved[1:] -= 2 * rng.integers(0, 2, (n_swaps, len(block)), np.int8).astype(np.float64) @ block
-    changes = np.abs(place(middle + moved / n) - place(middle - moved / n))
-    p = float((changes >= changes[0] - 1e-12).mean())  # it counts itself
-    return {"p": p, "test": "before and after swapped in pairs, two-sided", "n_splits": n_swaps, "p_method": "sampled"}
+    changes = np.abs(_distance(middle + moved / n) - _distance(middle - moved / n))
+    p, error, low, high = map(float, sampled_p_value(np.sum(changes[1:] >= changes[0] - 1e-12), n_swaps))
+    return {"p": p, "p_error": error, "p_low": low, "p_high": high, "n_splits": n_swaps, "p_method": "sampled"}
 
 
 def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
@@ -325,8 +331,9 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
             half = _quantile(n) * sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
             row, change = replace(about, component=name), float(own[1] - own[0])
             rows += [replace(row, setting=s, value=float(v)) for s, v in zip(("before", "after"), own, strict=True)]
-            swapped = _swapped(pairs, place, len(design.targets))
-            row = replace(row, setting="change", value=change, low=change - half, high=change + half, **swapped)
+            moved = pairs[1] - pairs[0]
+            p = _p_of_swaps(moved[:, 2]) if name == SIMILARITY else _p_of_distance(pairs, len(design.targets))
+            row = replace(row, setting="change", value=change, low=change - half, high=change + half, test=SWAPPED, **p)
             changes.setdefault(name, []).append(row)
     for name, of_name in changes.items():
         limit = None if design.margin is None else design.margin / (4 if name == SIMILARITY else 1)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import scipy
 
-from clinometer.metrics.differences import METRIC
+from clinometer.metrics.differences import METRIC, RUNS
 from clinometer.metrics.distribution import (
     DistributionScore,
     distribution_bias,
@@ -42,7 +42,6 @@ FIDELITY: Final = "fidelity"
 OWN_FIDELITY: Final = "own_fidelity"
 OWN_UNSHOWN: Final = "own_unshown"
 """Components of a comparison that are a run's own; ``setting`` says whose."""
-RUNS: Final = ("first run", "second run")
 NOT_SHOWN: Final = "not shown"
 """The flag of a target whose images do not show it better than chance, and of its shares."""
 HELD: Final = 2**20

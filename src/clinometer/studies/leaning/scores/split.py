@@ -26,6 +26,7 @@ from typing import Final
 
 import numpy as np
 
+from clinometer.metrics.differences import RUNS
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.studies.leaning.scores.contrasts import pair_weights
@@ -40,7 +41,7 @@ from clinometer.studies.leaning.scores.differences import (
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
-from clinometer.studies.leaning.scores.shares import OWN_FIDELITY, RUNS
+from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.views import EncoderView
 
 METRIC: Final = "split"
