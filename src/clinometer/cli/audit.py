@@ -190,10 +190,10 @@ def mitigate(
         list[str] | None, typer.Option(help="How a group is named in a prompt: man=male. Repeatable.")
     ] = None,
     intervention: Annotated[
-        str | None, typer.Option(help="Of prompt: the text, with {prompt} or {subject} in it. [default: ENTIGEN's]")
+        str | None, typer.Option(help="For prompt: the text, with {prompt} or {subject} in it. [default: ENTIGEN's]")
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of projection (1000), unconditional and steering (1). [default: those]")
+        float | None, typer.Option(help="For projection (1000), unconditional and steering (1). [default: those]")
     ] = None,
     images: Annotated[
         int | None, typer.Option(min=1, help="Images of each prompt that a method draws. [default: the method's]")
@@ -204,12 +204,14 @@ def mitigate(
     loss: Annotated[
         str | None,
         typer.Option(
-            help="Of lora: answers of the network to prompts that name a group, or score, the images' leaning. "
+            help="For lora: answers (the network's, to prompts that name a group) or score (the images' leaning). "
             "[default: answers]"
         ),
     ] = None,
-    training_steps: Annotated[int | None, typer.Option(min=1, help="Of lora. [default: 320; of score 60]")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of lora. [default: 0.004; of score 0.002]")] = None,
+    training_steps: Annotated[
+        int | None, typer.Option(min=1, help="For lora: steps of training. [default: 320; with score 60]")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="For lora. [default: 0.004; with score 0.002]")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
     guidance_scale: Annotated[
         float | None, typer.Option("--guidance", help="Guidance scale. [default: the model's]")

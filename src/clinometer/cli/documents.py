@@ -162,7 +162,7 @@ class RunDocument(Document):
     verdicts: list[Finding]
     remarks: list[str] = Field(description="What of its pictures a reader should know.")
     departures: list[str] | None = Field(description="From its paper's protocol; null where it was not put under it.")
-    answers: list[Row] = Field([], description="Of clinometer read: what each reader said, counted.")
+    answers: list[Row] = Field([], description="From clinometer read: what each reader said, counted.")
 
     @classmethod
     def of(cls, run: Run, answers: Sequence[Mapping[str, Any]] = ()) -> Self:
@@ -237,7 +237,7 @@ class GateDocument(Document):
     versions: dict[str, str]
     rules: list[dict[str, Any]] = Field(description="Each rule as requested, with its outcome and how many numbers.")
     rows: list[Row] = Field(description="A row a number that was held to a limit.")
-    explanations: list[str] = Field(description="Of each row, why it came out so.")
+    explanations: list[str] = Field(description="Why each row came out so.")
 
 
 class PlanDocument(Document):

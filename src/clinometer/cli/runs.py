@@ -94,7 +94,7 @@ def trace(
     ] = None,
     encoder: Annotated[
         list[str] | None,
-        typer.Option("--encoder", "-e", help="Of the run's encoders, who looks. Repeatable. [default: all]"),
+        typer.Option("--encoder", "-e", help="Which of the run's encoders look. Repeatable. [default: all]"),
     ] = None,
     steps: Annotated[
         str | None, typer.Option(help="So many steps, some by number as in 1,5,10, or all. [default: 6, evenly spread]")
@@ -383,15 +383,15 @@ def card(
         ),
     ] = "model-card",
     benchmark: Annotated[
-        str, typer.Option(metavar="OWNER/NAME", help="Of eval-results: the benchmark's data set on the Hub.")
+        str, typer.Option(metavar="OWNER/NAME", help="For eval-results: the benchmark's data set on the Hub.")
     ] = "",
-    source: Annotated[str, typer.Option(metavar="URL", help="Of eval-results: where the run can be seen.")] = "",
+    source: Annotated[str, typer.Option(metavar="URL", help="For eval-results: where the run can be seen.")] = "",
     by: Annotated[str, typer.Option(help="Who made the evaluation; of every-eval-ever and fairness.")] = "",
     in_scope: Annotated[
-        list[str] | None, typer.Option(help="Of fairness: a use that its conclusions are for. Repeatable.")
+        list[str] | None, typer.Option(help="For fairness: a use that its conclusions are for. Repeatable.")
     ] = None,
     out_of_scope: Annotated[
-        list[str] | None, typer.Option(help="Of fairness: a use that they are not for. Repeatable.")
+        list[str] | None, typer.Option(help="For fairness: a use that they are not for. Repeatable.")
     ] = None,
 ) -> None:
     """Write the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads."""
@@ -427,7 +427,8 @@ def export(
         ),
     ] = False,
     policy: Annotated[
-        Path | None, typer.Option("--policy", "-p", help="Of the record: a YAML file of rules; each becomes a finding.")
+        Path | None,
+        typer.Option("--policy", "-p", help="For the record: a YAML file of rules; each becomes a finding."),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
     dataset: Annotated[
@@ -437,7 +438,7 @@ def export(
             help="In place of a paper's parts, the images as a data set of the Hub: Parquet, a card, Croissant 1.1.",
         ),
     ] = False,
-    license: Annotated[str, typer.Option(help="Of a data set: its licence, by its SPDX identifier.")] = "",
+    license: Annotated[str, typer.Option(help="For a data set: its licence, by its SPDX identifier.")] = "",
     board: Annotated[
         str, typer.Option(metavar="PAPER", help="Paper of the two pages for a board: a4, letter, or none for no pages.")
     ] = "a4",
@@ -484,11 +485,11 @@ def push(
         str,
         typer.Option(
             metavar="OWNER/NAME",
-            help="Of a model: the data set that holds the suite. Results go to .eval_results, too.",
+            help="For a model: the data set that holds the suite. Results go to .eval_results, too.",
         ),
     ] = "",
-    source: Annotated[str, typer.Option(metavar="URL", help="Of a model: where the run can be seen.")] = "",
-    license: Annotated[str, typer.Option(help="Of a data set: its licence, by its SPDX identifier.")] = "",
+    source: Annotated[str, typer.Option(metavar="URL", help="For a model: where the run can be seen.")] = "",
+    license: Annotated[str, typer.Option(help="For a data set: its licence, by its SPDX identifier.")] = "",
     public: Annotated[
         bool, typer.Option("--public", help="Make a new data set public. [default: it is private]")
     ] = False,

@@ -159,7 +159,7 @@ class CellOptions(Strict):
     expression: Annotated[str, Flag(alike=True)] = Field(
         "N",
         min_length=1,
-        description="Of a face database, the expression that is taken: N, A, F, HC or HO.",
+        description="The expression that is taken from a face database: N, A, F, HC or HO.",
     )
     budget: Annotated[Scale | None, Flag(panel=SERVERS)] = Field(
         None,
@@ -187,13 +187,14 @@ class CellOptions(Strict):
         description="Keep what a diffusers model takes each image for on the way, and say from which step on it leans.",
     )
     trace_steps: Annotated[str | int | list[int] | None, Flag(panel=INSIDE, default="6, evenly spread")] = Field(
-        None, description="Of --trace, so many steps, some by number as in 1,5,10, or all."
+        None, description="With --trace, so many steps, some by number as in 1,5,10, or all."
     )
     trace_decoder: Annotated[str | None, Flag(panel=INSIDE, default="the model's own")] = Field(
-        None, description="Of --trace, a tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id."
+        None,
+        description="With --trace, a tiny decoder (diffusers' AutoencoderTiny): a directory or a hub id.",
     )
     trace_latents: Annotated[bool, Flag(name="--trace-latents", panel=INSIDE)] = Field(
-        False, description="Of --trace, store the latents of these steps, too."
+        False, description="With --trace, store the latents of these steps, too."
     )
 
     @property
@@ -236,7 +237,7 @@ class AuditOptions(CellOptions):
         None, description="Guidance scale."
     )
     wording: Annotated[str | None, Flag(several=str, of_suite=True, default="all")] = Field(
-        None, description="Of a suite that asks for its concepts in several wordings, one alone, by its name."
+        None, description="One wording alone, by its name, where a suite asks for its concepts in several."
     )
     model_options: Annotated[Mapping[str, Any] | None, Flag(typed=False)] = Field(
         None,
