@@ -18,7 +18,7 @@ from clinometer.errors import RunCorruptError
 from clinometer.pipeline.audits import _hash_asked
 from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.pipeline.request import AuditRequest
-from clinometer.runs import NoProgress, fingerprint
+from clinometer.runs import NoProgress, verification
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.samples import Samples
@@ -93,7 +93,7 @@ def test_a_finished_audit_that_is_repeated_computes_nothing(run):
     assert not listener.scored
     assert listener.notes[-1].startswith(NOTHING_TO_DO)
     after = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", fingerprint.STAMPS}
+    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", verification.STAMPS}
 
 
 def test_a_repeated_score_computes_nothing_and_returns_the_same(run):
@@ -141,7 +141,7 @@ def test_a_part_that_was_exchanged_is_refused_and_not_passed_over(run, tmp_path)
         cm.score_run(run)
 
 
-@pytest.mark.parametrize("name", fingerprint.SCORED)
+@pytest.mark.parametrize("name", verification.SCORED)
 def test_scores_that_are_damaged_or_gone_are_computed_again(run, name):
     whole = (run / name).read_bytes()
     (run / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -154,8 +154,8 @@ def test_scores_that_are_damaged_or_gone_are_computed_again(run, name):
 
 @pytest.mark.parametrize("package", ["numpy", "scipy", "pandas", "clinometer"])
 def test_another_version_of_what_computes_scores_anew(run, monkeypatch, package):
-    changed = fingerprint.versions() | {package: "another"}
-    monkeypatch.setattr(fingerprint, "versions", lambda: changed)
+    changed = verification.versions() | {package: "another"}
+    monkeypatch.setattr(verification, "versions", lambda: changed)
     assert rescored(run)
     assert not rescored(run)
 
@@ -204,8 +204,8 @@ def test_a_run_without_checksums_is_always_scored(run):
 
 
 def test_the_code_is_a_version_of_its_own():
-    assert fingerprint.versions()["clinometer"] == fingerprint._code()
-    assert len(fingerprint._code()) == 64
+    assert verification.versions()["clinometer"] == verification._code()
+    assert len(verification._code()) == 64
 
 
 def test_what_was_kept_verifies(run):
@@ -339,17 +339,17 @@ def test_the_default_place_of_a_run_is_found_without_its_model(folders, loads, m
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])
 def test_stamps_that_say_nothing_are_passed_over(run, content):
-    (run / fingerprint.STAMPS).write_bytes(content)
+    (run / verification.STAMPS).write_bytes(content)
     assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
 
 
 def test_a_run_that_lost_no_image_is_not_read_for_it_twice(run, monkeypatch):
-    assert len(fingerprint.lost_images(Run(run))) == 0
+    assert len(verification.lost_images(Run(run))) == 0
     monkeypatch.setattr(Samples, "part", None)
-    assert len(fingerprint.lost_images(Run(run))) == 0
+    assert len(verification.lost_images(Run(run))) == 0
 
 
 def test_images_that_are_lost_are_told_each_time(tmp_path):
     audit(tmp_path / "run", model=Painter(refuse="men"))
     for _ in range(2):
-        assert set(fingerprint.lost_images(Run(tmp_path / "run")).status) == {"refused"}
+        assert set(verification.lost_images(Run(tmp_path / "run")).status) == {"refused"}

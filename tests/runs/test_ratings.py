@@ -21,9 +21,8 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings
 from clinometer.runs.ratings.importing import import_ratings
-from clinometer.runs.ratings.sampling import draw_items, over_prompts
 from clinometer.runs.ratings.scoring import human_study, readings_of
-from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated
+from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
 from clinometer.studies import rated_of
 from clinometer.studies.reading import rescore
 from tests import quick, toy_editing

@@ -17,7 +17,7 @@ import clinometer as cm
 from clinometer.errors import RatingsError
 from clinometer.metrics.readers import rated_group_shares
 from clinometer.runs.ratings import ratings_of
-from clinometer.runs.ratings.scoring import readings_of
+from clinometer.runs.ratings.store import readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.answers import SKILLS, add_demo

@@ -38,9 +38,7 @@ from clinometer.pipeline.tracing import trace_run as trace_again
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.drawing import require_budget
-from clinometer.runs.encoding import require_drawn
-from clinometer.runs.protocol import refresh_protocol
-from clinometer.runs.reading import answers_to_come
+from clinometer.runs.encoding import answers_to_come, require_drawn
 from clinometer.runs.verification import verify
 from clinometer.studies.reading import clusters_of, distribute, require_reader
 from clinometer.suites import Suite, load_suite
@@ -146,7 +144,7 @@ def score_run(
                 executor.encode(run, added_encoder, progress)
             run.encoders.drop([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
             table = score(run, progress, pool=executor.pool(progress))
-        refresh_protocol(run)
+        run.refresh_protocol()
         refresh_report(run)
     return table
 

@@ -29,8 +29,8 @@ from rich.text import Text
 from clinometer.cli.tables import Console, plain_text, tell, text_table
 from clinometer.errors import MARK
 from clinometer.runs import Run
-from clinometer.runs.fingerprint import lost_images
-from clinometer.runs.protocol import recorded_departures
+from clinometer.runs.record import recorded_departures
+from clinometer.runs.verification import lost_images
 from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_names
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from clinometer.pipeline.planning import Plan
 from clinometer.report.comparison import pair_names
 from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
-from clinometer.runs.fingerprint import lost_images
-from clinometer.runs.protocol import recorded_departures
+from clinometer.runs.record import recorded_departures
 from clinometer.runs.together import Comparison
+from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep
 

@@ -23,7 +23,7 @@ from clinometer.pipeline.paper_tables import models_of
 from clinometer.pipeline.planning import plan_in_words
 from clinometer.report import wording
 from clinometer.report.comparison import all_runs, pair_names
-from clinometer.runs.protocol import recorded_departures
+from clinometer.runs.record import recorded_departures
 
 if TYPE_CHECKING:
     import pandas as pd

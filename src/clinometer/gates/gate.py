@@ -20,10 +20,9 @@ from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import LEVEL, Source, source_of
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
-from clinometer.runs.fingerprint import outdated
 from clinometer.runs.ratings import pooled
 from clinometer.runs.store import Run
-from clinometer.runs.verification import require_foundation
+from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.fit import unfit

@@ -38,14 +38,13 @@ from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.drawing import cost, price_of
-from clinometer.runs.failures import named
-from clinometer.runs.fingerprint import recalled, remember
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
-from clinometer.runs.protocol import portrait_departures, suite_under
-from clinometer.runs.record import card_record
+from clinometer.runs.progress import named
+from clinometer.runs.record import card_record, portrait_departures, suite_under
 from clinometer.runs.tracing import WatchedGenerator
+from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
 from clinometer.studies.fit import misfits
 from clinometer.studies.reading import require_counterfactuals

@@ -11,8 +11,21 @@ from clinometer.models.protocols import Encoder, Generator, Reader
 from clinometer.pipeline.rounds import Rounds
 from clinometer.pipeline.score import resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget
-from clinometer.runs.encoding import encode
-from clinometer.runs.fingerprint import (
+from clinometer.runs.encoding import answers_to_come, encode, read
+from clinometer.runs.ledger import RECORD
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.record import (
+    Departure,
+    new_record,
+    protocol_record,
+    question_of,
+    recorded_departures,
+)
+from clinometer.runs.storage import Directory
+from clinometer.runs.store import Run, create_run
+from clinometer.runs.tracing import WatchedGenerator, parts_without_trace
+from clinometer.runs.verification import (
     SCORES,
     fingerprint_of_scores,
     has_stamps,
@@ -21,15 +34,6 @@ from clinometer.runs.fingerprint import (
     recalled,
     remember,
 )
-from clinometer.runs.ledger import RECORD
-from clinometer.runs.plan import Sample
-from clinometer.runs.progress import Progress
-from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol
-from clinometer.runs.reading import answers_to_come, read
-from clinometer.runs.record import new_record, question_of
-from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, create_run
-from clinometer.runs.tracing import WatchedGenerator, parts_without_trace
 from clinometer.studies import study_of
 from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
@@ -55,7 +59,7 @@ class Executor(Protocol):
         ...
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
-        """Ask a reader what it has not answered; as :func:`clinometer.runs.reading.read`."""
+        """Ask a reader what it has not answered; as :func:`clinometer.runs.encoding.read`."""
         ...
 
     def pool(self, progress: Progress) -> Pool | None:
@@ -161,7 +165,7 @@ def execute(
         return run
     read_all(run, job.readers, job.questions, progress, executor)
     score(run, progress, pool=executor.pool(progress))
-    refresh_protocol(run)
+    run.refresh_protocol()
     _remember_finished(run, job.asked())
     return run
 

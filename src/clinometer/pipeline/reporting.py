@@ -12,7 +12,7 @@ from clinometer.report import wording
 from clinometer.report.html import notebook_html, render_page
 from clinometer.report.inputs import ReportInput, report_input
 from clinometer.runs import Run
-from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current
+from clinometer.runs.verification import REPORT, are_whole, fingerprint_of_report, is_current
 from clinometer.studies import study_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.pipeline.request import RESAMPLES
 from clinometer.report import wording
 from clinometer.runs.encoding import require_drawn
-from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.store import Run
+from clinometer.runs.verification import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
 from clinometer.studies import study_of
 from clinometer.studies.reading import with_readings
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats

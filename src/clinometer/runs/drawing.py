@@ -21,10 +21,9 @@ from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, Remem
 from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Reader, Status
 from clinometer.models.weights import in_one_line
-from clinometer.runs.encoding import PartEncoder, forgotten
-from clinometer.runs.failures import LONGEST_REASON, Failures, named
+from clinometer.runs.encoding import PartEncoder, forgotten, remaining_images
 from clinometer.runs.plan import Sample
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, named
 from clinometer.runs.store import Run
 from clinometer.runs.tracing import watch_of
 
@@ -243,11 +242,6 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 
 
 CENT: Final = Decimal("0.01")
-
-
-def remaining_images(run: Run) -> int:
-    """Images that are still to be drawn; those that are read from files cost nothing."""
-    return sum(not sample.file for part in run.parts for sample in run.drawn.missing(part))
 
 
 def price_of(model: Generator | Reader) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from clinometer.runs.ledger import (
 from clinometer.runs.plan import StoredPlan
 from clinometer.runs.record import card_record, difference_between
 from clinometer.runs.samples import Samples
+from clinometer.runs.scratch import VectorFile
 from clinometer.runs.storage import REDO
 
 STRIP_IMAGES: Final = 2
@@ -182,11 +184,11 @@ class Vectors:
     """The vectors of a run, of its images part by part and of its texts: ``run.vectors``."""
 
     def __init__(self, ledger: Ledger, planned: StoredPlan, drawn: Samples) -> None:
-        self._ledger, self._directory, self._planned, self._drawn = ledger, ledger.directory, planned, drawn
+        self._ledger, self.directory, self.planned, self.drawn = ledger, ledger.directory, planned, drawn
 
     def has(self, encoder: str, part: int) -> bool:
         """Whether a part's images are embedded."""
-        return self._directory.exists(vectors_name(encoder, part))
+        return self.directory.exists(vectors_name(encoder, part))
 
     def write(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
         """Write the vectors of a part's images."""
@@ -203,14 +205,14 @@ class Vectors:
 
         ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
         """
-        part_numbers = self._planned.parts if parts is None else parts
+        part_numbers = self.planned.parts if parts is None else parts
         self._ledger.require_there(vectors_name(encoder, part) for part in part_numbers)
         for part in self.parts_there(encoder, part_numbers):
             vectors = self.of_part(encoder, part)
             part_width = next(map(len, vectors.values()), width)
             width = width or part_width
             if part_width != width:
-                name = self._directory.path(vectors_name(encoder, part))
+                name = self.directory.path(vectors_name(encoder, part))
                 raise RunCorruptError(
                     f"{name}: its vectors have {part_width} numbers, those of other parts {width}. {REDO}"
                 )
@@ -218,8 +220,8 @@ class Vectors:
 
     def parts_there(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
         """The parts whose images are embedded; of ``parts``, where those are given."""
-        with self._directory.listed_once():
-            return [part for part in (self._planned.parts if parts is None else parts) if self.has(encoder, part)]
+        with self.directory.listed_once():
+            return [part for part in (self.planned.parts if parts is None else parts) if self.has(encoder, part)]
 
     def of_part(self, encoder: str, part: int) -> dict[str, np.ndarray]:
         """The image vectors of one part, by sample id."""
@@ -235,15 +237,51 @@ class Vectors:
         RunCorruptError
             The message names the file.
         """
-        for part in self._planned.parts if parts is None else parts:
-            for row in self._drawn.part(part, ["id", "status"]).to_pylist():
+        for part in self.planned.parts if parts is None else parts:
+            for row in self.drawn.part(part, ["id", "status"]).to_pylist():
                 if row["status"] == "ok" and row["id"] not in vectors:
-                    name = self._directory.path(vectors_name(encoder, part))
+                    name = self.directory.path(vectors_name(encoder, part))
                     raise RunCorruptError(f"{name}: it has no vector of image {row['id']}. {REDO}")
+
+    def require_finished(self, encoder: str) -> None:
+        """Refuse an encoder that has not embedded every part and the texts.
+
+        Raises
+        ------
+        RunNotFoundError
+            The message names the way out.
+        """
+        unfinished = len(self.planned.parts) - len(self.parts_there(encoder))
+        if unfinished or not self.has_texts(encoder):
+            url = self.directory.url
+            raise RunNotFoundError(
+                f"{url}: encoder {encoder} has not finished (parts to go: {unfinished}); give: clinometer score {url} "
+                f"--encoder {encoder}"
+            )
+
+    def rows(self, encoder: str, ids: Sequence[str], width: int) -> np.ndarray:
+        """The vectors of some images as the rows of one array; that of an image without one, or of an empty id, is NaN.
+
+        ``width`` : of the array where there is no image at all.
+
+        Raises
+        ------
+        RunCorruptError
+            A file is damaged, or lacks an image.
+        """
+        rows = {key: row for row, key in enumerate(ids) if key}
+        vectors = np.full((len(ids), width), np.nan, np.float32)
+        for part, by_id in self.each_part(encoder):
+            self.require(encoder, by_id, [part])
+            for key in by_id.keys() & rows.keys():
+                if vectors.shape[1] != len(by_id[key]):  # the first of all
+                    vectors = np.full((len(ids), len(by_id[key])), np.nan, np.float32)
+                vectors[rows[key]] = by_id[key]
+        return vectors
 
     def has_texts(self, encoder: str) -> bool:
         """Whether the suite's texts are embedded (or known to have no embedding)."""
-        return self._directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
+        return self.directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
 
     def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
         """Write the vectors of texts."""
@@ -258,7 +296,7 @@ class Vectors:
         vectors = self._read(name, "text")
         lost = [text for text in asked if text.strip() and text not in vectors]
         if vectors and lost:
-            raise RunCorruptError(f"{self._directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
+            raise RunCorruptError(f"{self.directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
         return vectors
 
     def _read(self, name: str, key: str) -> dict[str, np.ndarray]:
@@ -270,9 +308,7 @@ class Vectors:
             if len(vectors) == len(table) and np.isfinite(vectors).all():
                 return dict(zip(table[key].to_pylist(), vectors, strict=True))
             fault = "NaN or infinity"
-        raise RunCorruptError(
-            f"{self._directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}"
-        )
+        raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}")
 
 
 class StoredTraces:
@@ -386,3 +422,79 @@ def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Tabl
     width = vectors.shape[1]
     values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
     return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
+
+
+# --- The vectors of a run's images by what these were drawn for, outside memory --------------------------------------
+
+
+Owner = tuple[str, str]
+"""The concept and the group of an image, as the plan has them."""
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class ImageVectors:
+    """The vectors of one encoder, of images by concept and group. Those that were read wait in a temporary file.
+
+    Parameters
+    ----------
+    keep : seeds of the images that are looked at; all by default. Then an image that is, byte for byte, another one of
+        its owner again is left out, and counted in ``repeats``.
+    """
+
+    def __init__(self, vectors: Vectors, encoder: str, keep: Collection[int] | None = None) -> None:
+        vectors.require_finished(encoder)
+        self._vectors, self._encoder, self._keep = vectors, encoder, keep
+        self._repeats = vectors.drawn.repeats() if keep is None else {}
+        self.repeats = Counter[Owner]()
+        self._file, self._were_read = VectorFile(), set[int]()
+        self._parts: dict[Owner, dict[int, None]] = {}
+        for identifier, part, concept, group in vectors.planned.plan.rows("id", "part", "concept", "group"):
+            self._parts.setdefault((concept, group), {})[part] = None
+            self.repeats[concept, group] += identifier in self._repeats
+
+    def read(self, owners: Collection[Owner] | None = None) -> None:
+        """Read the parts that hold images of some owners, or all parts, once.
+
+        Raises
+        ------
+        RunCorruptError
+            A file is damaged, or lacks an image.
+        """
+        wanted = {part for owner in (self._parts if owners is None else owners) for part in self._parts.get(owner, ())}
+        parts = self._vectors.planned.parts
+        missing = [part for part in parts if part in wanted - self._were_read]
+        if not missing:
+            return
+        with self._vectors.directory.listed_once():
+            for part, vectors in self._vectors.each_part(self._encoder, missing, self._file.width):
+                self._vectors.require(self._encoder, vectors, [part])
+                rows = [
+                    (((concept, group), part), vectors[key])
+                    for key, seed, concept, group in parts[part].rows("id", "seed", "concept", "group")
+                    if key in vectors and key not in self._repeats and (self._keep is None or seed in self._keep)
+                ]
+                if rows:
+                    keys, own = zip(*rows, strict=True)
+                    self._file.add(keys, np.stack(own))
+        self._were_read.update(missing)
+
+    def of(self, owner: Owner) -> np.ndarray:
+        """Those of an owner whose parts were read, (n × dim) in the plan's order; n may be 0."""
+        return self._file.rows([(owner, part) for part in self._parts.get(owner, ())], max(self._file.width, 1))
+
+
+class NamedVectors(Mapping[Name, np.ndarray]):
+    """Vectors of owners by other names, each read from the file whenever it is asked for."""
+
+    def __init__(self, vectors: ImageVectors, owners: Mapping[Name, Owner]) -> None:
+        self._vectors, self._owners = vectors, owners
+
+    def __getitem__(self, name: Name) -> np.ndarray:
+        return self._vectors.of(self._owners[name])
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)

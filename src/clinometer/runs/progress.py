@@ -1,12 +1,22 @@
-"""How a long stage tells its listener how far it is."""
+"""How a long stage goes: its listener is told how far it is, and a model that only fails is stopped."""
 
 from __future__ import annotations
 
 import html
 import logging
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from clinometer.errors import ClinometerError, ModelError
+from clinometer.models.protocols import GenerationResult
+from clinometer.models.weights import describe, in_one_line
+
+if TYPE_CHECKING:
+    from clinometer.runs.plan import Sample
+    from clinometer.runs.store import Run
 
 LOG: Final = logging.getLogger("clinometer.progress")
 
@@ -126,3 +136,100 @@ def listening(progress: Progress | None) -> Progress:
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         progress = NotebookProgress() if hasattr(shell, "kernel") else NoProgress()
     return _Logged(progress)
+
+
+# --- A model that fails: its errors become one line, and a model that only fails is stopped --------------------------
+
+
+HOPELESS: Final = (32, 3)
+"""A model is stopped that fails so many images in a row, of so many prompts: one prompt may be at fault itself."""
+
+LONGEST_REASON: Final = 4000
+"""Characters; the prompt that a server drew instead may be long."""
+
+
+@contextmanager
+def named(kind: str, name: str, note: str = "; what is finished is kept") -> Iterator[None]:
+    """Whatever a model's own code raises, in one line with its name; what is finished is on disk, but for tests."""
+    try:
+        yield
+    except ClinometerError:
+        raise
+    except (Exception, SystemExit) as error:  # whose status would else be the program's own
+        raise ModelError(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{note}") from error
+
+
+class Failures:
+    """Stops a model that fails image after image, such as on a device that is lost or with weights that overflow.
+
+    One image that fails is a gap in the scores. A model that fails them all would leave nothing else. Images that are
+    read from files fail each by itself, but not all.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._in_a_row: list[Sample] = []
+        self._first_reason: str | None = None
+        self._any_lived = False
+
+    def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
+        """Pass results on.
+
+        Raises
+        ------
+        ModelError
+            As many in a row have failed as `HOPELESS` says.
+        """
+        by_id = {sample.id: sample for sample in samples}
+        images, prompts = HOPELESS
+        for result in results:
+            if result.status != "failed":
+                self._in_a_row.clear()
+                self._any_lived = True
+                yield result
+                continue
+            if self._first_reason is None:
+                self._first_reason = in_one_line(result.reason or "it gave no reason", LONGEST_REASON)
+            if result.id in by_id and not by_id[result.id].file:
+                self._in_a_row.append(by_id[result.id])
+                failed_prompts = {sample.prompt for sample in self._in_a_row}
+                if len(self._in_a_row) >= images and len(failed_prompts) >= prompts:
+                    raise ModelError(
+                        f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
+                        f"{len(failed_prompts)} prompts: {result.reason}; mend it and give the same command again"
+                    )
+            yield result
+
+    def require_one(self, samples: Iterable[Sample]) -> None:
+        """Refuse a stage of failures alone: of fewer images or prompts than `HOPELESS` says, or of files.
+
+        Raises
+        ------
+        ModelError
+            All images failed.
+        """
+        if self._first_reason is None or self._any_lived or not self._run.is_whole:
+            return
+        stage, of_files = dict[str, int](), False
+        for sample in samples:
+            stage[sample.id] = sample.part
+            of_files = of_files or bool(sample.file)
+        rows = self._run.drawn.each(["id", "status"])
+        if any(status != "failed" for identifier, status in rows if identifier in stage):
+            return
+        self._run.drawn.forget_failed_parts(set(stage.values()))
+        # a file that was mended is another one, and the directory that of a run of the files as they were
+        then = f"mend the files, delete {self._run.url}" if of_files else "mend it"
+        raise ModelError(
+            f"{self._run.model_card['name']}: all {len(stage)} images failed, the first because: "
+            f"{self._first_reason}; {then} and give the same command again"
+        )
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """Where the model is stopped in here, keep no part that holds nothing but failures: it is drawn anew."""
+        try:
+            yield
+        except ModelError:
+            self._run.drawn.forget_failed_parts({sample.part for sample in self._in_a_row})
+            raise

@@ -39,8 +39,10 @@ from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
 from clinometer.runs.record import (
     COUNTED,
+    Departure,
     difference_between,
     is_checked,
+    protocol_record,
     question_of,
     suite_changes,
     suite_with_changes,
@@ -161,6 +163,13 @@ class Run:
         if self.record.get("protocol") != protocol:
             self.ledger.update(lambda record: {"protocol": dict(protocol)})
 
+    def refresh_protocol(self) -> None:
+        """Find the departures from the protocol anew, for a run that may have gained encoders."""
+        protocol = self.record.get("protocol")
+        if protocol is not None:
+            typed = [Departure(**fields) for fields in protocol["typed"]]
+            self.record_protocol(protocol_record(self.record, list(self.encoder_cards), typed))
+
     def change_suite(self, options: Sequence[str]) -> None:
         """Change settings of the suite that scoring alone reads from now on, and note what they were.
 
@@ -209,6 +218,22 @@ class Run:
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
         return self.vectors.by_id(encoder)
+
+    def embedded(self, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The vectors of an encoder that has finished: of images by sample id, and of texts by text.
+
+        Raises
+        ------
+        RunNotFoundError
+            It has not finished.
+        RunCorruptError
+            A file is damaged, or lacks an image or a text.
+        """
+        with self.directory.listed_once():
+            self.vectors.require_finished(encoder)
+            vectors = self.embeddings(encoder)
+            self.vectors.require(encoder, vectors)
+            return vectors, self.texts(encoder)
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Every text vector of an encoder, by text; none of one that reads no text."""

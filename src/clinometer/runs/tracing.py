@@ -24,9 +24,8 @@ from clinometer.models.abilities import Traces, offers
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Encoder, Estimate, GenerationRequest, GenerationResult, Generator
 from clinometer.runs.encoding import NO_VECTORS, require_vectors
-from clinometer.runs.failures import named
 from clinometer.runs.plan import Sample
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import Progress, named
 
 if TYPE_CHECKING:
     from clinometer.runs.store import Run

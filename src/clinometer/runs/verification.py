@@ -1,21 +1,242 @@
-"""A whole run, read from end to end: which files are missing, and which are not as they were written."""
+"""Whether a run's files are as they were written, and whether what was made of them is of what they are now.
+
+What scores and a report are made of is one hash each: what has not changed is not computed again.
+
+A fingerprint holds what a run was asked, the checksums of the files that are read, and the code that reads them. It
+stands in run.json beside the checksum of the file that was made of it, so neither is taken for that of another. See
+decision 32.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
 
 from clinometer._messages import first_and_more
-from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
 from clinometer.runs.answers import READ_AGAIN, question_of
+from clinometer.runs.files import MOST_JSON
 from clinometer.runs.ledger import COUNTS, RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
+from clinometer.runs.samples import WITHOUT_PIXELS
 from clinometer.runs.scores import SCORE_AGAIN
-from clinometer.runs.storage import REDO, REDO_MISSING
+from clinometer.runs.storage import REDO, REDO_MISSING, Directory
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import require_finished
+
+SCORES: Final = "scores.parquet"
+REPORT: Final = "report.html"
+SCORED: Final = (SCORES, "curves.parquet", "scores.csv")
+DERIVED: Final = (*SCORED, REPORT)
+
+_QUESTION: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
+_CARDS: Final = ("encoders", "own_encoders")
+_CODE: Final = (".py", ".html", ".css", ".js", ".yaml")
+_PACKAGES: Final = ("numpy", "scipy", "pandas")
+_BESIDE: Final = ("files", "checksum", "made_of")
+"""What run.json says of its files; a fingerprint names those it rests on by itself."""
+
+
+def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
+    """What the scores of a run would be made of now; None where that cannot be said, so they are to be computed.
+
+    It cannot be said of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
+    checksum is read that it carries; the file itself is not (``clinometer verify`` reads all of it).
+
+    What precedes the hyphen is the hash of what is measured, what follows it of all by which the scores are made of it.
+    """
+    files = _checked_files(run)
+    if files is None:
+        return None
+    ratings = {name: checksum for name, checksum in files.items() if _is_rating(name)}
+    decider = run.record.get("options", {}).get("verdict_reader")
+    made_by = _hash(ratings=ratings, resamples=resamples, verdict_reader=decider, versions=versions())
+    return f"{_measured(run, files)}-{made_by}"
+
+
+def _measured(run: Run, files: Mapping[str, str]) -> str:
+    """The hash of what was asked and of what, by its images and vectors. Ratings may be added at any time."""
+    record = run.record
+    readers = {name: [card["fingerprint"], card["questions"]] for name, card in record.get("readers", {}).items()}
+    return _hash(
+        **({"readers": readers} if readers else {}),
+        asked={name: record.get(name) for name in _QUESTION},
+        model=record["model"]["fingerprint"],
+        encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},
+        files={name: checksum for name, checksum in files.items() if not _is_rating(name)},
+    )
+
+
+def _is_rating(name: str) -> bool:
+    return name.startswith(f"{RATINGS}/")
+
+
+def outdated(run: Run) -> str:
+    """What is to be said of scores that were made before the run changed; empty where they were not.
+
+    Nothing is read but run.json. It cannot be said where that does not tell what they were made of, nor of scores of
+    an earlier version.
+    """
+    listed, note = run.ledger.files, _noted(run, SCORES)
+    measured, hyphen, _ = note.get("of", "").partition("-")
+    files = {name: checksum for name, checksum in listed.items() if name not in DERIVED}
+    if not hyphen or note.get("file") != listed.get(SCORES) or measured == _measured(run, files):
+        return ""
+    return "images, vectors or settings have changed since the scores were made; give: clinometer score RUN"
+
+
+def fingerprint_of_report(run: Run) -> str | None:
+    """What the report of a run would be made of now: run.json, and every file but the report itself, as listed there.
+
+    None of a run without checksums.
+    """
+    files = {name: checksum for name, checksum in run.ledger.files.items() if name != REPORT}
+    if not files:
+        return None
+    record = {name: content for name, content in run.record.items() if name not in _BESIDE}
+    return _hash(record=record, files=files, versions=versions())
+
+
+def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
+    """Whether a file is the one that was made of what has this fingerprint."""
+    listed = run.ledger.files.get(name)
+    return fingerprint is not None and listed is not None and _noted(run, name) == {"of": fingerprint, "file": listed}
+
+
+def _noted(run: Run, name: str) -> Mapping[str, Any]:
+    return (run.record.get("made_of") or {}).get(name) or {}
+
+
+def are_whole(run: Run, names: tuple[str, ...]) -> bool:
+    """Whether derived files are there, and are what run.json lists."""
+    try:
+        return all(_is_listed(run, name) for name in names)
+    except (RunNotFoundError, RunCorruptError):
+        return False
+
+
+def _is_listed(run: Run, name: str) -> bool:
+    if name.endswith(".parquet"):
+        run.ledger.read_table(name)
+        return True
+    return run.directory.sha256(name) == run.ledger.files.get(name)
+
+
+def _checked_files(run: Run) -> dict[str, str] | None:
+    """The checksum that each file carries; None where one carries none, or another than is listed, or is missing.
+
+    Of files that were not touched since their checksums were last read, those that are listed.
+    """
+    listed = {name: checksum for name, checksum in run.ledger.files.items() if name not in DERIVED}
+    stamps = stamps_of(run, beside=DERIVED)
+    if stamps is not None and recalled(run).get("checked") == [stamps, _hash(files=listed)]:
+        return listed
+    seals = {name: _seal(run, name) for name in run.ledger.present() if name not in DERIVED}
+    as_listed = listed and all(seals.get(name) == checksum for name, checksum in listed.items())
+    checked = {name: seal for name, seal in seals.items() if seal} if as_listed and all(seals.values()) else None
+    if checked == listed and stamps is not None:
+        remember(run, checked=[stamps, _hash(files=listed)])
+    return checked
+
+
+def _seal(run: Run, name: str) -> str | None:
+    """The checksum that a file carries; a store is not asked for it that was given the file by this process."""
+    own = run.ledger.written_here(name) if run.directory.is_store else None
+    return own or run.directory.seal(name)
+
+
+def lost_images(run: Run) -> pd.DataFrame:
+    """The samples without an image; of a run that lost none, and was not touched since, no part is read."""
+    stamps = stamps_of(run, beside=DERIVED)
+    if stamps is not None and recalled(run).get("none lost") == stamps:
+        return pd.DataFrame(columns=WITHOUT_PIXELS)
+    lost = run.drawn.lost
+    if not len(lost):
+        remember(run, **{"none lost": stamps})
+    return lost
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The packages that compute, and this one's own code: in a checkout its version stays while its code changes."""
+    return {name: metadata.version(name) for name in _PACKAGES} | {"clinometer": _code()}
+
+
+def _code() -> str:
+    root = Path(__file__).parents[1]
+    hasher = hashlib.sha256()
+    for path in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
+        hasher.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()
+
+
+def _hash(**content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+# --- The stamps of a run's files when its last command ended ---------------------------------------------------------
+#
+# So that the same command need not read them all, a hidden file holds what the scores were made of, and a hash of the
+# stamps of all files: sizes and times, as the operating system tells them; of an object store what its listings say,
+# among it the hash that it keeps of each file. While the hash is the same, no file was written since. The file is no
+# part of the run: without it, or on another kind of filesystem, every file's own checksum is read.
+
+
+STAMPS: Final = ".file-stamps.json"
+
+
+def has_stamps(directory: Directory) -> bool:
+    """Whether the place of a run tells stamps of its files."""
+    return directory.is_local or directory.is_store
+
+
+def stamps_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
+    """The stamps of a run's files as one hash, but for some; None where they cannot be told."""
+    if not has_stamps(run.directory):
+        return None
+    names = [name for name in run.ledger.present() if name not in beside]
+    stamps = run.directory.stamps(names)
+    if stamps is None:
+        return None
+    hasher = hashlib.sha256()
+    for name, stamp in zip(names, stamps, strict=True):
+        hasher.update(f"{name}\0{stamp}\n".encode())
+    return hasher.hexdigest()
+
+
+def remember(run: Run, **facts: Any) -> None:
+    """Add facts to the hidden file; a place that cannot be written, or has no stamps, is left as it is."""
+    if not has_stamps(run.directory):
+        return
+    memory = recalled(run)
+    try:
+        if memory != {**memory, **facts}:
+            run.directory.write_bytes(STAMPS, json.dumps({**memory, **facts}).encode())
+    except RunError:
+        return
+
+
+def recalled(run: Run) -> Mapping[str, Any]:
+    """What was kept; nothing where it cannot be read."""
+    if not has_stamps(run.directory):
+        return {}
+    try:
+        content = json.loads(run.directory.read_bytes(STAMPS, MOST_JSON))
+    except (RunError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+# --- A whole run, read from end to end: which files are missing, or not as they were written -------------------------
+
 
 WRITE_AGAIN = "Write it again: clinometer report RUN"
 RATE_AGAIN = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
@@ -65,7 +286,7 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
         besides = [name for name in {*present, *run.ledger.files} if name.rpartition("/")[0] in unused]
         damage = missing_files(run, besides=("scores.csv", "report.html", *besides))
         for encoder in run.encoder_cards if run.unchecked else ():  # of which run.json lists no files
-            require_finished(run, encoder)
+            run.vectors.require_finished(encoder)
         for name in present:
             if name in besides or not name.endswith(".parquet"):
                 continue

@@ -18,10 +18,10 @@ from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAns
 from clinometer.metrics.records import READING, Score
 from clinometer.models.protocols import Encoder
 from clinometer.runs.answers import KNOWN_SCHEMA, Clusters
-from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
+from clinometer.runs.verification import lost_images
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.study import scores_table
 from clinometer.suites.question import QuestionSpec

@@ -30,8 +30,8 @@ from clinometer.pipeline.request import ALIKE
 from clinometer.pipeline.score import resamples_of
 from clinometer.report.rows import Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
-from clinometer.runs.fingerprint import fingerprint_of_scores
 from clinometer.runs.together import Comparison, pooled
+from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.studies.study import scores_table

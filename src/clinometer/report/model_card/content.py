@@ -23,7 +23,7 @@ from clinometer.report.page import Page, PairView, Told, Verdicts, View, unmeasu
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
-from clinometer.runs.protocol import Departure
+from clinometer.runs.record import Departure
 
 ROWS: Final = 20
 """Verdicts of a run that a card lists; the others are counted."""

@@ -11,25 +11,9 @@ import pandas as pd
 
 from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, MachineScores, RatedConcept, human_rows
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.store import OF_CONCEPT, Rated, has_ratings, ratings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, Rated, Readings, has_ratings, ratings_of, readings_of
 from clinometer.runs.store import Run
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
-
-Readings = Mapping[str, Mapping[str, float]]
-"""Encoder → sample id → 1 where it reads the image as a, else 0."""
-
-
-def readings_of(run: Run, rated: Rated) -> Readings:
-    """Readings of the rated images by the rule of the study's own numbers; none of a study that has no such rule.
-
-    ``"mean"`` averages over the encoders.
-    """
-    margins = {name: margins for name in run.encoder_cards if (margins := rated.read(run, name))}
-    if not margins:
-        return {}
-    ids = list(next(iter(margins.values())))
-    mean = {i: float(np.mean([by_id[i] for by_id in margins.values()])) for i in ids}
-    return {name: {i: float(m > 0) for i, m in by_id.items()} for name, by_id in ({MEAN: mean} | margins).items()}
 
 
 def machine_scores(scores: pd.DataFrame, rated: Rated) -> tuple[MachineScores, ...]:

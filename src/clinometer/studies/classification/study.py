@@ -28,9 +28,8 @@ from clinometer.models.images import DecodedImage, decode_in_batches
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
-from clinometer.runs.failures import named
 from clinometer.runs.ledger import classifications_name
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import Progress, named
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run
 from clinometer.stats.sequential import Elimination

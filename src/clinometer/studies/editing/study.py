@@ -18,12 +18,10 @@ from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
 from clinometer.runs.drawing import draw_parts, price_of, remind
-from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample, noise_seed, sample_id
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import Failures, Progress
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import embedded, embedded_rows
 from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
@@ -215,7 +213,10 @@ def gender_readings(
 ) -> GenderReadings:
     """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
     n, ids = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
-    vectors, texts = embedded_rows(run, encoder, ids)
+    with run.directory.listed_once():
+        run.vectors.require_finished(encoder)
+        texts = run.texts(encoder)
+        vectors = run.vectors.rows(encoder, ids, next(map(len, texts.values()), 1))
     for row in range(len(vectors)):
         vectors[row] /= np.linalg.norm(vectors[row])
     words = {text: vector / np.linalg.norm(vector) for text, vector in texts.items()}
@@ -346,7 +347,7 @@ def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
 
     That is the mean over the wordings, where the study's own reader abstains if they disagree.
     """
-    vectors, texts = embedded(run, encoder)
+    vectors, texts = run.embedded(encoder)
     ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
     if not texts or not ids:
         return {}

@@ -12,8 +12,7 @@ from clinometer.models.abilities import DrawsInTwoStages, ShowsPipeline, offers
 from clinometer.models.protocols import Generator
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.encoding import require_vectors
-from clinometer.runs.failures import named
-from clinometer.runs.progress import Progress
+from clinometer.runs.progress import Progress, named
 from clinometer.runs.store import Run
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.embeddings import stacked_images

@@ -14,7 +14,6 @@ import numpy as np
 from clinometer.runs.plan import Plan
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import require_finished
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
@@ -259,7 +258,7 @@ def encoder_embeddings(
     run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
 ) -> EncoderEmbeddings:
     """Read one encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
-    require_finished(run, encoder)
+    run.vectors.require_finished(encoder)
     repeats = run.drawn.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
     targets, groups = read_images(run, suite, encoder, keep, repeats)
     names = [target.name for target in suite.targets]

@@ -22,7 +22,6 @@ from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
 from clinometer.runs.together import PooledRun
 from clinometer.runs.tracing import parts_without_trace, trace_parts
-from clinometer.runs.vectors import embedded, require_finished
 from clinometer.stats.association import association_scores
 from clinometer.stats.skin import skin_tone
 from clinometer.studies.leaning import (
@@ -335,7 +334,7 @@ def measured_by(
     """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
     for encoder in encoders:
-        require_finished(run, encoder)
+        run.vectors.require_finished(encoder)
     found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), study_design(suite))
     work = Measuring(run.directory.place, encoders, sizes, found, resamples)
     of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
@@ -383,7 +382,7 @@ def rated(suite: Suite) -> Rated:
 
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
     """By how much each image of a target is nearer to the words of a than to those of b, by its id."""
-    vectors, texts = embedded(run, encoder)
+    vectors, texts = run.embedded(encoder)
     words = list(reading_words(run.suite).values())
     ids = [sample.id for sample in run.plan if sample.role == "target" and sample.id in vectors]
     if not texts or not all(words) or not ids:

@@ -14,9 +14,9 @@ import pandas as pd
 from clinometer.metrics import Score
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.rows import Row
+from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import ImageVectors, embedded, require_finished
 from clinometer.stats.association import association_scores
 from clinometer.studies.study import (
     ComparedGroups,
@@ -53,7 +53,7 @@ def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
     encoders = tuple(run.encoder_cards)
     for encoder in encoders:
-        require_finished(run, encoder)
+        run.vectors.require_finished(encoder)
     most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
     of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
     work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
@@ -92,7 +92,7 @@ class Measuring(RunWork):
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
         """See :class:`~clinometer.studies.study.RunWork`."""
         suite = suite_of(run, T2iatSuite)
-        vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
+        vectors = [ImageVectors(run.vectors, encoder) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
         design = with_missing(t2iat_design(suite), run)
         measure = ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
@@ -155,7 +155,7 @@ def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection
 
     They are read once and wait in a temporary file.
     """
-    vectors = ImageVectors(run, encoder, keep)
+    vectors = ImageVectors(run.vectors, encoder, keep)
     vectors.read()
     return _embeddings(run, suite, encoder, vectors)
 
@@ -165,8 +165,8 @@ def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors
     read = bool(texts)  # an encoder without a text tower has none
     return T2iatEmbeddings(
         encoder=encoder,
-        neutral=vectors.named({name: (name, "") for name in neutral_texts}),
-        attribute=vectors.named({key: key for key in attribute_texts}),
+        neutral=NamedVectors(vectors, {name: (name, "") for name in neutral_texts}),
+        attribute=NamedVectors(vectors, {key: key for key in attribute_texts}),
         neutral_texts={name: texts[text] for name, text in neutral_texts.items() if read},
         attribute_texts={
             key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read
@@ -229,7 +229,7 @@ def rated(suite: Suite) -> Rated:
 
 def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     """By how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
-    vectors, _ = embedded(run, encoder)
+    vectors, _ = run.embedded(encoder)
     margins: dict[str, float] = {}
     drawn: dict[tuple[str, str], list[str]] = {}
     for sample in run.plan:

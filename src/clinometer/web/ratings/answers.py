@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from clinometer.errors import RatingsError
 from clinometer.runs import Run
-from clinometer.runs.ratings.scoring import readings_of
+from clinometer.runs.ratings.store import readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn

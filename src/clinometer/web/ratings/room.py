@@ -29,8 +29,7 @@ from clinometer.report.sections import people as section
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings import pooled
-from clinometer.runs.ratings.sampling import drawn_before
-from clinometer.runs.ratings.store import OF_CONCEPT, has_ratings, ratings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
 from clinometer.web.pages import render

@@ -22,7 +22,7 @@ from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings
-from clinometer.runs.ratings.sampling import DrawnItem, draw_items
+from clinometer.runs.ratings.store import DrawnItem, draw_items
 from clinometer.studies import rated_of
 from clinometer.studies.reading import rescore
 from clinometer.web.database import reading, writing
