@@ -68,7 +68,13 @@ def kendall_tau_b(
     """
     if method not in get_args(Method):
         raise InvalidInputError(f"method: expected one of {', '.join(get_args(Method))}, found {method!r}")
-    first, second = _known_pairs(np.asarray(x, np.float64), np.asarray(y, np.float64))
+    first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise InvalidInputError(
+            f"x and y: expected two lists of one length, found shapes {first.shape} and {second.shape}"
+        )
+    known = np.isfinite(first) & np.isfinite(second)
+    first, second = first[known], second[known]
     n = len(first)
     if n < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         reason = "fewer than two pairs" if n < 2 else "all scores of one list are tied"
@@ -84,7 +90,11 @@ def kendall_tau_b(
     if method == "bootstrap":
         low, high = _tau_bootstrap(first, second, tau, confidence, n_resamples, generator(rng))
     else:
-        error = sqrt(0.437 / (n - 4)) if method == "fisher" else _tau_jackknife_error(first, second) / (1 - tau * tau)
+        if method == "fisher":
+            error = sqrt(0.437 / (n - 4))
+        else:
+            left_out = _tau_without_each(first, second)
+            error = sqrt((n - 1) / n * float(np.sum((left_out - left_out.mean()) ** 2))) / (1 - tau * tau)
         reach = float(scipy.stats.norm.ppf((1 + confidence) / 2)) * error
         low, high = tanh(atanh(tau) - reach), tanh(atanh(tau) + reach)
     return Agreement(tau, low, high, n, p, "" if isfinite(low) else "no interval: too many ties")
@@ -176,21 +186,8 @@ def _expected_disagreement(coincidences: np.ndarray) -> float:
     return float((n * n - np.square(totals).sum()) / (n * (n - 1)))
 
 
-def _known_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if x.ndim != 1 or x.shape != y.shape:
-        raise InvalidInputError(f"x and y: expected two lists of one length, found shapes {x.shape} and {y.shape}")
-    is_finite = np.isfinite(x) & np.isfinite(y)
-    return x[is_finite], y[is_finite]
-
-
 def _signs(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.sign(values[:, None] - values[None, :]))
-
-
-def _tau_jackknife_error(x: np.ndarray, y: np.ndarray) -> float:
-    left_out = _tau_without_each(x, y)
-    n = len(left_out)
-    return sqrt((n - 1) / n * float(np.sum((left_out - left_out.mean()) ** 2)))
 
 
 def _tau_without_each(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -61,18 +61,14 @@ def rao_wu_chunks(sizes: Sequence[int], n_resamples: int, rng: np.random.Generat
             if size == 1:
                 weights[:, columns] = np.nan
             elif size > 1:
-                for rows in _row_slices(len(weights), size):
-                    counts = child.multinomial(size - 1, np.full(size, 1 / size), size=rows.stop - rows.start)
-                    weights[rows, columns] = counts * (size / (total * (size - 1)))
+                # some rows at a time: counts take twice what weights do, and each row is drawn by itself
+                at_once = max(_COUNTS // size, 1)
+                for row in range(0, len(weights), at_once):
+                    part = weights[row : row + at_once, columns]
+                    counts = child.multinomial(size - 1, np.full(size, 1 / size), size=len(part))
+                    part[:] = counts * (size / (total * (size - 1)))
             start += size
         yield weights
-
-
-def _row_slices(rows: int, size: int) -> Iterator[slice]:
-    """Rows of so many counts, some at a time: counts take twice what weights do, and each row is drawn by itself."""
-    at_once = max(_COUNTS // size, 1)
-    for first in range(0, rows, at_once):
-        yield slice(first, min(first + at_once, rows))
 
 
 def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:

@@ -140,9 +140,10 @@ def share_difference(
         high = d + √( (u₂ − p₂)² + (p₁ − l₁)² − 2 r (u₂ − p₂)(p₁ − l₁) )
 
     ``paired``: the i-th of both belong together; r is the correlation of their shares, its covariance made smaller by
-    1/(2n) where it is positive: Newcombe's interval for pairs (1998, *Improved confidence intervals for the difference
-    between binomial proportions based on paired data*, method 10) with other inner intervals. Unlike Student's of the
-    differences it leaves some doubt where all pairs agree. Otherwise r = 0.
+    1/(2n), down to 0, where it is positive: Newcombe's interval for pairs (1998, *Improved confidence intervals for the
+    difference between binomial proportions based on paired data*, method 10) with other inner intervals. Unlike
+    Student's of the differences it leaves some doubt where all pairs agree. r is 0 where either does not vary, and
+    without pairs.
 
     Raises
     ------
@@ -154,24 +155,16 @@ def share_difference(
     if paired:
         both = np.isfinite(one) & np.isfinite(two)
         one, two = one[both], two[both]
-        correlation = _cautious_correlation(one, two)
+        spread = float(one.std() * two.std()) if len(one) else 0.0
+        if spread:
+            covariance = float(((one - one.mean()) * (two - two.mean())).mean())
+            p, q = float(one.mean()), float(two.mean())
+            # 1/(2n) is meant for single answers; of shares of many, which vary less, less is taken off in proportion
+            less = 0.5 / len(one) * spread / sqrt(p * (1 - p) * q * (1 - q))
+            correlation = (max(0.0, covariance - less) if covariance > 0 else covariance) / spread
     parts = [cluster_share(two, per_cluster, confidence), cluster_share(one, per_cluster, confidence)]
     difference = contrast(parts, (1, -1), correlation)
     return replace(difference, n=len(one)) if paired else difference
-
-
-def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:
-    """Newcombe's: a positive covariance is taken to be smaller by 1/(2n), down to 0; 0 where either does not vary.
-
-    That is meant for single answers. Shares of many answers vary less, and what is taken off is smaller in proportion.
-    """
-    n, spread = len(one), float(one.std() * two.std()) if len(one) else 0.0
-    if spread == 0:
-        return 0.0
-    covariance = float(((one - one.mean()) * (two - two.mean())).mean())
-    p, q = float(one.mean()), float(two.mean())
-    less = 0.5 / n * spread / sqrt(p * (1 - p) * q * (1 - q))
-    return (max(0.0, covariance - less) if covariance > 0 else covariance) / spread
 
 
 def _finite(values: ArrayLike) -> np.ndarray:
@@ -208,7 +201,12 @@ def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
     excess = float(e.var(ddof=1) - scipy.special.polygamma(1, d / 2).mean())
     if excess <= 0:
         return Prior(float(np.average(s2, weights=d)), inf)
-    half = _inverse_trigamma(excess)
+    # the x at which trigamma is the excess: it falls from infinity, as 1/x² at first, to 0
+    half = excess**-0.5
+    if excess <= 1e6:
+        half = float(
+            scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - excess, 1e-4, 2 / excess + 2)
+        )
     return Prior(float(np.exp(e.mean() + scipy.special.digamma(half) - np.log(half))), 2 * half)
 
 
@@ -223,10 +221,3 @@ def moderated(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple
     both = prior.freedom + d
     posterior = np.divide(prior.freedom * prior.variance + d * s2, both, out=np.full(s2.shape, np.nan), where=both > 0)
     return posterior, np.where(has_variance, np.minimum(both, total), np.nan)
-
-
-def _inverse_trigamma(value: float) -> float:
-    """Return the x at which trigamma is ``value``; trigamma falls from infinity to 0."""
-    if value > 1e6:
-        return float(value**-0.5)
-    return float(scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - value, 1e-4, 2 / value + 2))

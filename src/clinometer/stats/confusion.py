@@ -297,17 +297,6 @@ def _fit(
     return state[:, :, 0], state[:, :, 1:], likelihood
 
 
-def _quantile_at_corner(others: int, confidence: float) -> float:
-    """Find the quantile of χ̄², of which so many shares that are 0 each take a degree of freedom by even chance.
-
-    ``Σ_j C(others, j) / 2^others · P(χ²_j > c) = 1 − confidence`` (Self & Liang 1987).
-    """
-    degrees = np.arange(1, others + 1)
-    weights = scipy.stats.binom.pmf(degrees, others, 0.5)
-    most = scipy.stats.chi2.ppf(confidence, others)
-    return float(scipy.optimize.brentq(lambda c: weights @ scipy.stats.chi2.sf(c, degrees) - (1 - confidence), 0, most))
-
-
 def _profile_interval(
     y: np.ndarray, table: np.ndarray, share: np.ndarray, best: float, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -325,8 +314,16 @@ def _profile_interval(
     group = np.tile(np.arange(groups), 2)
     found = ends.copy()
     beyond = excess(ends, group)
-    # A share of 1 leaves none to all the others, each of which chance may lift off 0: half a degree of freedom each.
-    beyond[groups:] -= max(_WIDER * _quantile_at_corner(groups - 1, confidence) - most, 0.0)
+    # A share of 1 leaves none to all the others, each of which chance may lift off 0: a degree of freedom each by even
+    # chance. The quantile c of this χ̄²: Σ_j C(others, j) / 2^others · P(χ²_j > c) = 1 − confidence (Self & Liang 1987)
+    degrees = np.arange(1, groups)
+    weights = scipy.stats.binom.pmf(degrees, groups - 1, 0.5)
+    at_corner = scipy.optimize.brentq(
+        lambda c: weights @ scipy.stats.chi2.sf(c, degrees) - (1 - confidence),
+        0,
+        scipy.stats.chi2.ppf(confidence, groups - 1),
+    )
+    beyond[groups:] -= max(_WIDER * float(at_corner) - most, 0.0)
     inner = np.flatnonzero((beyond > 0) & (ends != np.tile(share, 2)))
     if inner.size:
         estimate, end = np.tile(share, 2)[inner], ends[inner]

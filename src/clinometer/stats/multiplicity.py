@@ -9,7 +9,6 @@ from math import ceil, isfinite, nan
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from clinometer.errors import InvalidInputError
 
@@ -150,18 +149,12 @@ def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -
     normal = images_to_detect(share - 0.5, 0.5, power=power, alpha=alpha)
     if normal > LARGEST_SHARE_DESIGN:
         return normal
-    top = int(1.5 * normal) + 30
-    n = np.arange(1, top + 1)
-    return float(n[_share_power(n, share, alpha) < power].max(initial=0) + 1)
-
-
-def _share_power(n: NDArray[np.int64], share: float, alpha: float) -> NDArray[np.float64]:
-    """Probability that each n of images of this share is significant, two-sided, against ½."""
-    binom = scipy.stats.binom
+    n, binom = np.arange(1, int(1.5 * normal) + 31), scipy.stats.binom
+    # how often so many images of this share are significant, two-sided, against ½
     most = binom.ppf(alpha / 2, n, 0.5)
     bound = np.where(2 * binom.cdf(most, n, 0.5) <= alpha, most, most - 1)
-    power: NDArray[np.float64] = binom.cdf(bound, n, share) + binom.sf(n - bound - 1, n, share)
-    return power
+    reached = binom.cdf(bound, n, share) + binom.sf(n - bound - 1, n, share)
+    return float(n[reached < power].max(initial=0) + 1)
 
 
 def _check(power: float, alpha: float) -> None:

@@ -337,8 +337,10 @@ def rank_sum_p(sample: np.ndarray, others: np.ndarray) -> float:
     """
     n, m = len(sample), len(others)
     ordered = np.sort(np.concatenate([sample, others]))
-    ties = _ties(ordered)
-    if min(n, m) <= _EXACT_RANKS or not ties < _WHOLE:
+    t = np.diff(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, prepend=0, append=n + m).astype(np.float64)
+    t = t[t > 1]
+    ties = float((t**3 - t).sum())
+    if min(n, m) <= _EXACT_RANKS or np.isnan(ordered[-1]) or not ties < _WHOLE:
         return float(scipy.stats.mannwhitneyu(sample, others, alternative="greater").pvalue)
     below, through = (int(np.searchsorted(ordered, sample, side).sum()) for side in ("left", "right"))
     u = (below + through + n) / 2 - n * (n + 1) / 2
@@ -346,14 +348,3 @@ def rank_sum_p(sample: np.ndarray, others: np.ndarray) -> float:
     s = np.sqrt(n * m / 12 * ((total + 1) - ties / (total * (total - 1))))
     with np.errstate(divide="ignore"):  # all numbers are equal
         return float(np.clip(scipy.special.ndtr(-np.float64(u - n * m / 2 - 0.5) / s), 0, 1))
-
-
-def _ties(ordered: np.ndarray) -> float:
-    """Σ (t³ − t) over the numbers that are equal; NaN where one is no number."""
-    if np.isnan(ordered[-1]):
-        return np.nan
-    ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    if len(ends) == len(ordered) - 1:
-        return 0.0
-    t = np.diff(ends, prepend=0, append=len(ordered)).astype(np.float64)
-    return float((t**3 - t).sum())

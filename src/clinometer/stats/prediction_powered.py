@@ -196,8 +196,10 @@ def rated_share(
     if len(stratum_sizes) < len(drawn):
         raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}")
     stratum_sizes = np.maximum(stratum_sizes, np.bincount(labels[rated], minlength=len(stratum_sizes)))
-    f = _known_readings(readings, len(rated))[rated]
-    sample = _Sample(table[:, rated], neither[:, rated], f, labels[rated], stratum_sizes)
+    f = np.zeros(len(rated)) if readings is None else np.asarray(readings, np.float64).ravel()
+    if len(f) != len(rated):
+        raise InvalidInputError(f"readings: expected one for each of {len(rated)} items, found {len(f)}")
+    sample = _Sample(table[:, rated], neither[:, rated], f[rated], labels[rated], stratum_sizes)
     reason = _reason(sample)
     if reason:
         return RatedShare(nan, nan, nan, n, total or 0, reason=reason)
@@ -254,10 +256,16 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
     share = min(max(yes / among, 0.0), 1.0)
     linear = (sample.yes - share * sample.inside) / among
     slope = _slope(sample, linear)
-    growing, fixed = _variance(sample, share, linear, total)
+    # of 1/n_eff, what the rated items add and what all items do, with the corners added to each stratum
+    shares, scale = sample.shares, _smoothed_scale(sample)
+    mean, square, residual = np.array([_moments(sample, h, share, linear) for h in range(len(sample.sizes))]).T
+    growing, fixed = float(np.sum(shares**2 / sample.counts * residual)) / scale, 0.0
+    if total is not None:
+        spread = float(shares @ square - (shares @ mean) ** 2)
+        fixed = (spread / total - float(np.sum(shares**2 / sample.sizes * residual))) / scale
     net, noise, freedom = _rater_variance(sample, share, linear, slope, among)
     level = (1 + confidence) / 2
-    wider = (float(scipy.stats.t.ppf(level, freedom)) / _quantile(confidence)) ** 2 / _smoothed_scale(sample)
+    wider = (float(scipy.stats.t.ppf(level, freedom)) / _quantile(confidence)) ** 2 / scale
     growing, fixed = growing + wider * noise, fixed + wider * net
     effective = 1 / (growing + fixed)
     low, high = wilson_at(share, effective, _quantile(confidence))
@@ -271,18 +279,6 @@ def _slope(sample: _Sample, values: np.ndarray) -> float:
     per_item = (sample.shares**2 * factor / np.maximum(counts - 1, 1))[sample.strata]
     varying = float(per_item @ within**2)
     return float(per_item @ (within * values)) / varying if varying > 1e-12 else 0.0
-
-
-def _variance(sample: _Sample, share: float, linear: np.ndarray, total: int | None) -> tuple[float, float]:
-    """Of 1/n_eff, what the rated items add and what all items do, with the corners added to each stratum."""
-    shares, scale = sample.shares, _smoothed_scale(sample)
-    moments = np.array([_moments(sample, h, share, linear) for h in range(len(sample.sizes))])
-    mean, square, residual = moments.T
-    growing = float(np.sum(shares**2 / sample.counts * residual)) / scale
-    if total is None:
-        return growing, 0.0
-    spread = float(shares @ square - (shares @ mean) ** 2)
-    return growing, (spread / total - float(np.sum(shares**2 / sample.sizes * residual))) / scale
 
 
 def _smoothed_scale(sample: _Sample) -> float:
@@ -338,14 +334,6 @@ def _rater_variance(
     terms = np.where(is_rated, single - centre, 0.0) * weights
     scatter, noise = float(np.square(terms.sum(axis=1)).sum()), float(np.square(terms).sum())
     return factor * max(scatter - noise, 0.0), factor * noise / (active - 1), float(active - 1)
-
-
-def _known_readings(readings: ArrayLike | None, n: int) -> np.ndarray:
-    """Readings of the rated items, zeros without a reader."""
-    f = np.zeros(n) if readings is None else np.asarray(readings, np.float64).ravel()
-    if len(f) != n:
-        raise InvalidInputError(f"readings: expected one for each of {n} items, found {len(f)}")
-    return f
 
 
 def _require_unit(name: str, values: np.ndarray) -> None:

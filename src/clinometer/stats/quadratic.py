@@ -104,7 +104,8 @@ def quadratic_permutation_test(
         nothing = np.array([np.nan])
         return PermutationTest(nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing)
     rounding = max(rounding, _ROUNDING * float(np.abs(gram).max()))
-    gram = _centred(gram, rounding)
+    symmetric = (gram + gram.T) / 2
+    gram = _unless_rounding(symmetric - symmetric.mean(), rounding)  # which changes no S and leaves less to cancel
     observed = quadratic_statistic(gram, observed_split[None])
     if method != "sampled" and x == y and x + y <= MEET_IN_THE_MIDDLE_LIMIT:
         # S(m) = (2/x²) r·m − const is a difference of means of r / x: mean_X r − mean_Y r = (2 r·m − Σr) / x
@@ -133,12 +134,6 @@ def quadratic_permutation_test(
         return PermutationTest(observed, p, True, n_splits, error, alternative, "", p, p)
     p_value, error, low, high = sampled_p_value(np.array([extreme]), permutations)
     return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
-
-
-def _centred(gram: np.ndarray, rounding: float) -> np.ndarray:
-    """Return the symmetric part of gram less its mean, which changes no S and leaves less to cancel."""
-    symmetric = (gram + gram.T) / 2
-    return _unless_rounding(symmetric - symmetric.mean(), rounding)
 
 
 def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:
