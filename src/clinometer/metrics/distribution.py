@@ -34,8 +34,6 @@ from clinometer.stats.proportion import parity_gap_null, range_over_shares, rang
 MOST_LISTED = 100_000
 """Outcomes of a multinomial that are listed; beyond it, the null is the mean of as many draws."""
 
-N_TONES = 10
-
 
 @dataclass(frozen=True)
 class DistributionScore:

@@ -282,18 +282,14 @@ def _interval(table: np.ndarray, confidence: float, salt: int, draws: int = 999)
 
     low = of(edge(too_little, 0.0, _STRONGEST)) if too_little(0.0) else 0.0
     if not_too_much(_STRONGEST):
-        high = float(_information(np.stack([_sorted_apart(layer) for layer in table])))
+        # the same concepts, with answers that tell as much of them as can be
+        apart = np.zeros_like(table)
+        for index in range(table.shape[-2]):
+            apart[:, index, index % table.shape[-1]] += sizes[:, index, 0]
+        high = float(_information(apart))
     else:
         high = of(edge(not_too_much, 0.0, _STRONGEST)) if not_too_much(0.0) else of(0.0)
     return min(low, observed), max(high, observed)
-
-
-def _sorted_apart(table: np.ndarray) -> np.ndarray:
-    """A table of the same concepts whose answers tell as much of them as can be."""
-    most = np.zeros_like(table)
-    for index, n in enumerate(table.sum(axis=1)):
-        most[index, index % table.shape[1]] += n
-    return most
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from clinometer.metrics.verdict import (
     bears_out,
     judge_family,
 )
-from clinometer.stats.confusion import CorrectedShares, corrected_shares, share_p_values
+from clinometer.stats.confusion import corrected_shares, share_p_values
 from clinometer.stats.proportion import wilson_interval
 
 BEST: Final = "it tells the groups apart best of the readers, by the smallest singular value of its errors"
@@ -112,7 +112,16 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
         asked = [each for each in answered if each.question == question]
         judged = {each.reader: _shares(each, confidence) for each in asked}
         separations = {each.reader: _separation(each, confidence) for each in asked}
-        chosen, why = _decides([row for row in separations.values()], decider)
+        # the verdicts of who was named stand, or of who tells the groups apart best; else of the first
+        able = [row for row in separations.values() if row.p <= 0.05]
+        if decider in judged:
+            chosen, why = decider, NAMED
+        elif len(judged) == 1:
+            chosen, why = asked[0].reader, NO_OTHER
+        elif able:
+            chosen, why = max(able, key=lambda row: row.value).encoder, BEST
+        else:
+            chosen, why = asked[0].reader, "the first reader: none is known to tell the groups apart"
         for each in asked:
             own = judged[each.reader]
             if each.reader == chosen:
@@ -124,19 +133,6 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
     return rows
 
 
-def _decides(separations: Sequence[Score], decider: str) -> tuple[str, str]:
-    """Choose whose verdicts stand, and say why: who was named, or who tells the groups apart best; else the first."""
-    readers = [row.encoder for row in separations]
-    if decider in readers:
-        return decider, NAMED
-    if len(readers) == 1:
-        return readers[0], NO_OTHER
-    able = [row for row in separations if row.p <= 0.05]
-    if not able:
-        return readers[0], "the first reader: none is known to tell the groups apart"
-    return max(able, key=lambda row: row.value).encoder, BEST
-
-
 def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
     """Make the rows of every concept: raw and corrected shares, with verdicts, and what could not be told."""
     rows, corrected_rows = list[Score](), list[Score]()
@@ -146,28 +142,25 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
             setting=each.question, n_target=int(concept.counts.sum()), n_repeated=concept.repeated,
             n_missing=concept.missing,
         )  # fmt: skip
-        rows += _raw(about, each, concept, confidence)
+        n, unread = about.n_target, int(concept.counts[-1])
+        nobody = unread + concept.missing
+        for group, count in zip(each.groups, concept.counts[:-1].tolist(), strict=True):
+            share = wilson_interval(count, n, confidence)
+            row = replace(
+                about, group=group, value=share.value, low=share.low, high=share.high, null=1 / len(each.groups),
+                reason=share.reason,
+            )  # fmt: skip
+            if nobody and n:
+                least, most = (wilson_interval(count + more, n + concept.missing, confidence) for more in (0, nobody))
+                row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
+            rows.append(row)
+        none = wilson_interval(unread, n, confidence)
+        rows.append(replace(
+            about, component="unread", value=none.value, low=none.low, high=none.high,
+            reason=none.reason or concept.unread,
+        ))  # fmt: skip
         corrected_rows += _corrected(about, each, concept, confidence)
     return rows + _judged(corrected_rows, each)
-
-
-def _raw(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
-    n, unread = about.n_target, int(concept.counts[-1])
-    nobody = unread + concept.missing
-    for group, count in zip(each.groups, concept.counts[:-1].tolist(), strict=True):
-        share = wilson_interval(count, n, confidence)
-        row = replace(
-            about, group=group, value=share.value, low=share.low, high=share.high, null=1 / len(each.groups),
-            reason=share.reason or "",
-        )  # fmt: skip
-        if nobody and n:
-            least, most = (wilson_interval(count + more, n + concept.missing, confidence) for more in (0, nobody))
-            row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
-        yield row
-    none = wilson_interval(unread, n, confidence)
-    yield replace(
-        about, component="unread", value=none.value, low=none.low, high=none.high, reason=none.reason or concept.unread
-    )
 
 
 def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
@@ -188,7 +181,8 @@ def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, co
         return
     p = share_p_values(y, known, 1 / len(groups))
     n, unread, missing = about.n_target, int(y[-1]), concept.missing
-    readable = _of_readable(y, known, confidence) if unread else None
+    answered = np.append(np.ones(len(groups), int), 0)  # the pictures that have an answer, alone
+    readable = corrected_shares(y * answered, known * answered, confidence=confidence) if unread else None
     for k, group in enumerate(groups):
         row = replace(
             about, group=group, value=float(found.share[k]), low=float(found.low[k]), high=float(found.high[k]),
@@ -205,23 +199,14 @@ def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, co
             row = replace(row, bound_low=min(low for low, _ in ends), bound_high=max(high for _, high in ends))
             beyond = {UNREAD: ends[1]} if readable is not None else {}
             beyond |= {MISSING: ends[1 if readable is None else 2]} if missing else {}
-            row = replace(row, depends_on=" ".join(kind for kind, own in beyond.items() if _covers(own, row.null)))
+            depends = [kind for kind, (low, high) in beyond.items() if low <= row.null <= high]
+            row = replace(row, depends_on=" ".join(depends))
         yield row
 
 
 def _filled(low: float, high: float, share: float) -> tuple[float, float]:
     """Return the ends with this share of pictures of another group, and of this one."""
     return (1 - share) * low, (1 - share) * high + share
-
-
-def _covers(ends: tuple[float, float], null: float) -> bool:
-    return ends[0] <= null <= ends[1]
-
-
-def _of_readable(y: np.ndarray, known: np.ndarray, confidence: float) -> CorrectedShares:
-    """Correct the shares among the pictures that have an answer alone."""
-    nothing = np.array([*[1] * (len(y) - 1), 0])
-    return corrected_shares(y * nothing, known * nothing, confidence=confidence)
 
 
 def _judged(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:

@@ -172,9 +172,12 @@ def verdict(
     >>> print(verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05).verdict)
     balanced
     """
-    missing = _obstacle(value, low, high, q, enough)
-    if missing is not None:
-        return missing
+    if isnan(value):
+        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
+    if not enough:
+        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
+    if any(map(isnan, (low, high, q))):
+        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_TEST)
     if margin is not None:
         inside = -margin < low and high < margin
         if inside if isnan(q_equivalence) else q_equivalence <= LEVEL:
@@ -184,17 +187,6 @@ def verdict(
         return Judgement(Verdict.UNDECIDED, reason_code=code)
     slightly = margin is not None and abs(value) < margin
     return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=a if value > 0 else b)
-
-
-def _obstacle(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
-    """Return what prevents any verdict; None where nothing does."""
-    if isnan(value):
-        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
-    if not enough:
-        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
-    if any(map(isnan, (low, high, q))):
-        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_TEST)
-    return None
 
 
 def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
@@ -225,7 +217,12 @@ def judge_rows(
     standard error. ``a`` and ``b`` name the sides of all rows, or of each. The images that would decide an undecided
     row are those of :func:`images_that_decide`.
     """
-    p = np.array([_p_of_equivalence(row, margin, ends) for row in rows])
+    p = np.array([row.p_equivalence for row in rows], np.float64)
+    for at, row in enumerate(rows):
+        if margin is None:
+            p[at] = nan
+        elif not isfinite(row.p_equivalence):
+            p[at] = equivalence_p_value(row.value, standard_error_of(*ends(row)), margin)
     decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []
@@ -242,14 +239,6 @@ def judge_rows(
             )
         )
     return judged
-
-
-def _p_of_equivalence(row: Score, margin: float | None, ends: Ends) -> float:
-    if margin is None:
-        return nan
-    return row.p_equivalence if isfinite(row.p_equivalence) else equivalence_p_value(
-        row.value, standard_error_of(*ends(row)), margin
-    )  # fmt: skip
 
 
 def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
@@ -312,7 +301,8 @@ def with_bounds(
     """
     held = list(rows)
     for place, row in enumerate(rows):
-        apart = {kind: [filled[place] for filled in some] for kind, some in fillings.items() if _concerns(row, kind)}
+        concerned = {MISSING: row.n_missing + row.n_missing_attributes, REPEATS: row.n_repeated}
+        apart = {kind: [filled[place] for filled in some] for kind, some in fillings.items() if concerned[kind]}
         others = [other for some in apart.values() for other in some]
         low, high = ends(row)
         if not others or not isfinite(low):
@@ -331,10 +321,6 @@ def with_bounds(
 def without_bounds(row: Score) -> Score:
     """Return the row without what was said of fillings."""
     return replace(row, bound_low=nan, bound_high=nan, depends_on="")
-
-
-def _concerns(row: Score, kind: str) -> bool:
-    return (row.n_missing + row.n_missing_attributes if kind == MISSING else row.n_repeated) > 0
 
 
 def bears_out(row: Score, other: Score) -> bool:

@@ -165,7 +165,10 @@ def stimulus_weat(
     require_count("resamples", resamples)
     stimulus_sets = [_stimuli(name, stimuli) for name, stimuli in (("x", x), ("y", y), ("a", a), ("b", b))]
     rounding = rounding_of(items for stimuli in stimulus_sets for items in stimuli)
-    sets = [_stimulus_means(name, stimuli) for name, stimuli in zip("xyab", stimulus_sets, strict=True)]
+    sets = [  # the mean unit vector of each stimulus
+        np.stack([unit_vectors(as_numpy(items), name=f"{name}[{i}]").mean(axis=0) for i, items in enumerate(stimuli)])
+        for name, stimuli in zip("xyab", stimulus_sets, strict=True)
+    ]
     u_x, u_y, u_a, u_b = sets
     if len({means.shape[1] for means in sets}) > 1:
         raise InvalidInputError("x, y, a, b: embeddings of different dimensions; use one encoder for all")
@@ -209,13 +212,6 @@ def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
     if len({items.shape[1] for items in vectors}) > 1:
         raise InvalidInputError("embeddings of different dimensions; use one encoder for all", field=name)
     return vectors
-
-
-def _stimulus_means(name: str, stimuli: Sequence[Array]) -> np.ndarray:
-    """Mean unit vector of each stimulus: (stimuli × dim)."""
-    return np.stack(
-        [unit_vectors(as_numpy(items), name=f"{name}[{i}]").mean(axis=0) for i, items in enumerate(stimuli)]
-    )
 
 
 _Formula = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]

@@ -139,14 +139,14 @@ def permute_labels(
     exact = n_splits <= exact_limit
     halves = None if exact or not exact_limit else halves_of_strata(labels, strata)
     if halves is not None:
-        return _test_record(
+        return counted_test(
             observed, count_within_strata(statistic, labels, strata, halves, observed, alternative), n_splits, True,
             alternative,
         )  # fmt: skip
     extreme, total = _count_relabellings(
         statistic, labels, strata, observed, statistic.tolerance, alternative, exact, n_permutations, rng
     )
-    return _test_record(observed, extreme, total, exact, alternative)
+    return counted_test(observed, extreme, total, exact, alternative)
 
 
 def permute_statistic(
@@ -176,7 +176,7 @@ def permute_statistic(
         lambda members: statistic(members)[:, None], labels, strata, observed, np.array([tolerance]), alternative,
         exact, n_permutations, rng,
     )  # fmt: skip
-    return _test_record(observed, extreme, total, exact, alternative)
+    return counted_test(observed, extreme, total, exact, alternative)
 
 
 def _count_relabellings(
@@ -225,12 +225,13 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
 
     with ThreadPoolExecutor(min(_ROWS_AT_ONCE, available_cores())) as pool:
         extreme = np.array(list(pool.map(count, statistic.y, observed, statistic.tolerance)))
-    return _test_record(observed, extreme, n_splits, True, alternative)
+    return counted_test(observed, extreme, n_splits, True, alternative)
 
 
-def _test_record(
+def counted_test(
     observed: np.ndarray, extreme: np.ndarray, n_splits: int, exact: bool, alternative: Alternative
 ) -> PermutationTest:
+    """Make the record of a test from how many of ``n_splits``, counted or drawn, were as extreme as observed: (m,)."""
     is_finite = np.isfinite(observed)
     if exact:
         p = np.where(is_finite, extreme / n_splits, np.nan)

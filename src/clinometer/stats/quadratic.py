@@ -34,8 +34,8 @@ from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
     PermutationTest,
+    counted_test,
     require_permutations,
-    sampled_p_value,
     split_test,
 )
 from clinometer.stats.splits import Alternative, at_least_as_extreme
@@ -129,11 +129,7 @@ def quadratic_permutation_test(
     scale = float(np.abs(gram).max()) or 1.0
     blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, generator(rng))
     extreme = _count_extreme(gram / scale, (x, y), float(observed[0] / scale), blocks, alternative)
-    if exact:
-        p, error = np.array([extreme / n_splits]), np.zeros(1)
-        return PermutationTest(observed, p, True, n_splits, error, alternative, "", p, p)
-    p_value, error, low, high = sampled_p_value(np.array([extreme]), permutations)
-    return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
+    return counted_test(observed, np.array([extreme]), n_splits if exact else permutations, exact, alternative)
 
 
 def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:

@@ -254,46 +254,27 @@ def _permutation(
     if association.unit == "prompt" and association.n_prompts_x == association.n_prompts_y == 1:
         return replace(association, reason=_joined(association.reason, f"p: {ONE_PROMPT}"))
     if association.unit == "image":
-        return _image_permutation(association, pair, method, permutations, rng)
-    test = quadratic_permutation_test(
-        pair.gram,
-        sizes=(association.n_prompts_x, association.n_prompts_y),
-        alternative=association.alternative,
-        method=method,
-        permutations=permutations,
-        rounding=pair.rounding,
-        rng=rng,
-    )
-    return replace(
-        association,
-        p_value=float(np.squeeze(test.p_value)),
-        exact=bool(test.exact),
-        n_splits=int(test.n_splits),
-        p_error=float(np.squeeze(test.standard_error)),
-        p_low=float(np.squeeze(test.p_low)),
-        p_high=float(np.squeeze(test.p_high)),
-        p_method=test.method,
-    )
-
-
-def _image_permutation(
-    association: DifferentialAssociation,
-    pair: SetPair,
-    method: Literal["auto", "exact", "sampled"],
-    permutations: int,
-    rng: np.random.Generator,
-) -> DifferentialAssociation:
-    values = np.concatenate([pair.x.image_associations, pair.y.image_associations])
-    test = fixed_values_test(
-        values,
-        np.arange(len(values)) < association.n_x,
-        alternative=association.alternative,
-        method=method,
-        permutations=permutations,
-        rounding=pair.rounding,
-        rng=rng,
-        items="images",
-    )
+        values = np.concatenate([pair.x.image_associations, pair.y.image_associations])
+        test = fixed_values_test(
+            values,
+            np.arange(len(values)) < association.n_x,
+            alternative=association.alternative,
+            method=method,
+            permutations=permutations,
+            rounding=pair.rounding,
+            rng=rng,
+            items="images",
+        )
+    else:
+        test = quadratic_permutation_test(
+            pair.gram,
+            sizes=(association.n_prompts_x, association.n_prompts_y),
+            alternative=association.alternative,
+            method=method,
+            permutations=permutations,
+            rounding=pair.rounding,
+            rng=rng,
+        )
     return replace(
         association,
         p_value=float(test.p_value[0]),

@@ -21,7 +21,7 @@ to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
@@ -30,7 +30,7 @@ import scipy
 
 from clinometer.metrics.t2iat.sets import AnySet, PromptSet, squared_deviations
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_chunks, welch_satterthwaite
-from clinometer.stats.permutation import SAMPLED_FLIPS, PermutationTest, sampled_p_value
+from clinometer.stats.permutation import SAMPLED_FLIPS, PermutationTest, counted_test
 
 _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory than a small one
 
@@ -95,8 +95,17 @@ def set_draws(prompt_set: PromptSet, resamples: int, rng: np.random.Generator, *
             for drawn in rao_wu_chunks([prompt_set.n_prompts], resamples, rng, _CHUNK)
         )
     else:
-        kinds = [_image_weights(counts, resamples, child) for counts, child in zip(sizes, rng.spawn(3), strict=True)]
-        weights = zip(*kinds, strict=True)
+        drawn_images = [
+            rao_wu_chunks(counts, resamples, child, _CHUNK) for counts, child in zip(sizes, rng.spawn(3), strict=True)
+        ]
+        # within prompts that weigh equally, however many images each has
+        scales = [
+            np.repeat([sum(counts) / (len(counts) * n) for n in counts], counts).astype(np.float32) for counts in sizes
+        ]
+        weights = (
+            [drawn * scale for drawn, scale in zip(part, scales, strict=True)]
+            for part in zip(*drawn_images, strict=True)
+        )
     chunks = [_chunk(prompt_set, *part) for part in weights]
     return SetDraws(*(np.concatenate(part) for part in zip(*chunks, strict=True)))
 
@@ -161,12 +170,6 @@ def _by_prompt(values: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
     return np.split(values, np.cumsum(sizes)[:-1])
 
 
-def _image_weights(sizes: Sequence[int], resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """(replicates × images) weights within prompts that weigh equally, a chunk after the other."""
-    scale = np.repeat([sum(sizes) / (len(sizes) * n) for n in sizes], sizes).astype(np.float32)
-    return (weights * scale for weights in rao_wu_chunks(sizes, resamples, rng, _CHUNK))
-
-
 def _chunk(prompt_set: PromptSet, w: np.ndarray, v_a: np.ndarray, v_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean association and sum of squares under each row of weights."""
     associations = v_a @ prompt_set.cosines_a.T - v_b @ prompt_set.cosines_b.T
@@ -204,20 +207,15 @@ class SetSwaps:
 
 def set_swaps(first: Sequence[PromptSet], second: Sequence[PromptSet]) -> SetSwaps:
     """Swaps of one set, from its two runs as each encoder sees them; both runs have the same prompts, in order."""
-    parts = [_one_encoder(*pair) for pair in zip(first, second, strict=True)]
-    return SetSwaps(
-        np.mean([part.contributions for part in parts], axis=0),
-        float(np.mean([part.constant for part in parts])),
-        np.mean([part.quadratic for part in parts], axis=0),
-    )
-
-
-def _one_encoder(first: PromptSet, second: PromptSet) -> SetSwaps:
-    n = first.n_prompts
-    neutral, direction = (first.means + second.means) / 2, (first.directions + second.directions) / 2
-    moved, turned = second.means - first.means, second.directions - first.directions
-    middle, axis = neutral.mean(axis=0), direction.mean(axis=0)
-    return SetSwaps((moved @ axis + turned @ middle) / n, float(middle @ axis), moved @ turned.T / (4 * n * n))
+    contributions, constants, quadratics = [], [], []
+    for one, two in zip(first, second, strict=True):
+        n, moved, turned = one.n_prompts, two.means - one.means, two.directions - one.directions
+        middle = ((one.means + two.means) / 2).mean(axis=0)
+        axis = ((one.directions + two.directions) / 2).mean(axis=0)
+        contributions.append((moved @ axis + turned @ middle) / n)
+        constants.append(middle @ axis)
+        quadratics.append(moved @ turned.T / (4 * n * n))
+    return SetSwaps(np.mean(contributions, axis=0), float(np.mean(constants)), np.mean(quadratics, axis=0))
 
 
 @dataclass(frozen=True)
@@ -251,35 +249,23 @@ def magnitude_test(tests: Sequence[PairSwaps], rng: np.random.Generator) -> Perm
     n = 1 + max(int(place) for test in tests for place in (*test.places_x, *test.places_y))
     used = np.unique(np.concatenate([np.r_[test.places_x, test.places_y] for test in tests]))
     exact = len(used) <= COUNTED_PROMPTS
-    chunks = _all_signs(len(used)) if exact else _random_signs(len(used), rng)
+    if exact:
+        flips = (np.arange(2 ** len(used))[:, None] >> np.arange(len(used)) & 1).astype(np.int8)
+    else:
+        flips = 1 - rng.integers(0, 2, size=(SAMPLED_FLIPS, len(used)), dtype=np.int8)
     observed = float(_mean_magnitude(tests, np.ones((1, n)))[0])
     tolerance = 1e-10 * max(abs(observed), *(float(np.abs(test.contributions).sum()) for test in tests))
-    extreme = total = 0
-    for chunk in chunks:
+    extreme = 0
+    for start in range(0, len(flips), _SIGNS_AT_A_TIME):
+        chunk = flips[start : start + _SIGNS_AT_A_TIME]
         signs = np.ones((len(chunk), n))
-        signs[:, used] = chunk
+        signs[:, used] = 1 - 2 * chunk
         extreme += int((np.abs(_mean_magnitude(tests, signs)) >= abs(observed) - tolerance).sum())
-        total += len(chunk)
-    if exact:
-        p = np.array([extreme / total])
-        return PermutationTest(np.array([observed]), p, True, total, np.zeros(1), "two-sided", "", p, p)
-    estimate = sampled_p_value(np.array([extreme]), total)
-    return PermutationTest(np.array([observed]), estimate[0], False, total, estimate[1], "two-sided", "", *estimate[2:])
+    return counted_test(np.array([observed]), np.array([extreme]), len(flips), exact, "two-sided")
 
 
 def _mean_magnitude(tests: Sequence[PairSwaps], signs: np.ndarray) -> np.ndarray:
     return np.asarray(np.mean([test.magnitudes(signs) for test in tests], axis=0))
-
-
-def _all_signs(n: int) -> list[np.ndarray]:
-    numbers = np.arange(2**n)
-    signs = 1.0 - 2.0 * (numbers[:, None] >> np.arange(n) & 1)
-    return [signs[start : start + _SIGNS_AT_A_TIME] for start in range(0, len(signs), _SIGNS_AT_A_TIME)]
-
-
-def _random_signs(n: int, rng: np.random.Generator) -> list[np.ndarray]:
-    drawn = (rng.integers(0, 2, size=(SAMPLED_FLIPS, n), dtype=np.int8) * 2 - 1).astype(np.int8)
-    return [drawn[start : start + _SIGNS_AT_A_TIME] for start in range(0, len(drawn), _SIGNS_AT_A_TIME)]
 
 
 def places_of(concepts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
@@ -317,10 +303,6 @@ class WelchEstimate:
 
     def __neg__(self) -> WelchEstimate:
         return WelchEstimate(-self.value, self.variances, self.freedoms, self.reason)
-
-    def without_error(self) -> WelchEstimate:
-        """Return the same value, held fixed."""
-        return WelchEstimate(self.value, (), (), self.reason if np.isnan(self.value) else "")
 
     @property
     def standard_error(self) -> float:
