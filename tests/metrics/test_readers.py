@@ -104,6 +104,8 @@ def test_more_ratings_are_those_that_decide():
     found = rated_group_shares(truth[:30], groups=2, n_all=2_000)
     assert not found.decided.any()
     assert 0 < found.more < 1_970
+    without_bound = rated_group_shares(truth[:30], groups=2)
+    assert 0 < without_bound.more <= rated_group_shares(truth[:30], groups=2, n_all=10**6).more
     even = rated_group_shares([0, 1] * 20, [0, 1] * 20, [0, 1] * 100, groups=2)
     assert np.isnan(even.more)
     assert rated_group_shares([0] * 30 + [1], groups=2, n_all=100).more == 0

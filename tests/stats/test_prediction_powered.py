@@ -10,7 +10,8 @@ from scipy.stats import binomtest
 
 from clinometer.errors import InvalidInputError
 from clinometer.models.reference import readings
-from clinometer.stats.prediction_powered import more_items_to_reach, rated_share, wilson_at
+from clinometer.stats.prediction_powered import more_items_to_reach, rated_share
+from clinometer.stats.proportion import wilson_at
 
 
 def seen_and_read(n: int, share: float, wrong: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +143,7 @@ def test_the_planner_names_ratings_that_do():
     found = rated_share(y[:50], f[:50], f[50:])
     more = int(more_items_to_reach(0.05, found))
     assert more > 0
-    reach = lambda n: wilson_at(found.value, 1 / (found.growing * 50 / n + found.fixed), 1.959964)  # noqa: E731
+    reach = lambda n: wilson_at(found.value, 1 / (found.growing * 50 / n + found.fixed), 0.95)  # noqa: E731
     assert found.value - reach(50 + more)[0] <= 0.05 >= reach(50 + more)[1] - found.value
     assert max(reach(49 + more)[1] - found.value, found.value - reach(49 + more)[0]) > 0.05
     assert np.isnan(more_items_to_reach(0.01, rated_share(y[:50], f[:50], f[50:100])))

@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Final
 
 import numpy as np
-import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import ReasonCode
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
-from clinometer.stats.prediction_powered import more_items_to_reach, rated_share, wilson_at
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.prediction_powered import more_items_to_reach, rated_share
+from clinometer.stats.proportion import wilson_at, wilson_interval
 
 __all__ = ["HUMAN", "SIMULATED", "HumanStudy", "MachineScores", "RatedConcept", "human_rows"]
 
@@ -137,7 +136,19 @@ def correlation_rows(study: HumanStudy, shares: Mapping[str, float]) -> list[Sco
 
     Interval by the jackknife over concepts; the scores' and the shares' own sampling error is part of what scatters.
     """
-    return [_tau(machine, shares, study) for machine in study.machine]
+    rows = []
+    for machine in study.machine:
+        # fractions and scores of the concepts that have both
+        pairs = [(value, machine.values.get(name, nan)) for name, value in shares.items()]
+        both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
+        people, scores = np.array(both).reshape(-1, 2).T
+        tau = kendall_tau_b(people, scores, confidence=study.confidence)
+        rows.append(Score(
+            metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
+            high=tau.high, p=tau.p, test="τ = 0, two-sided", n_target=tau.n, reason=tau.reason,
+            family="human: a test by itself", q=tau.p, p_holm=tau.p,
+        ))  # fmt: skip
+    return rows
 
 
 def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -> Score:
@@ -148,66 +159,40 @@ def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -
     )  # fmt: skip
 
 
-def _tau(machine: MachineScores, shares: Mapping[str, float], study: HumanStudy) -> Score:
-    # fractions and scores of the concepts that have both
-    pairs = [(value, machine.values.get(name, nan)) for name, value in shares.items()]
-    both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
-    people, scores = np.array(both).reshape(-1, 2).T
-    tau = kendall_tau_b(np.asarray(people), np.asarray(scores), confidence=study.confidence)
-    return Score(
-        metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
-        high=tau.high, p=tau.p, test="τ = 0, two-sided", n_target=tau.n, reason=tau.reason,
-        family="human: a test by itself", q=tau.p, p_holm=tau.p,
-    )  # fmt: skip
-
-
 def encoder_rows(study: HumanStudy) -> list[Score]:
     """``confusion`` of every answer and reading, and with it ``sensitivity`` (a read as a), ``specificity`` (b as b).
 
     An item counts for the answer that most of its raters gave; ties count for none. Items drawn within strata are
     weighed by what they stand for; the interval is Wilson's at the effective number of items, (Σw)²/Σw² (Kish 1965).
     """
-    encoders = dict.fromkeys(name for concept in study.concepts for name in concept.readings)
-    return [row for encoder in encoders for row in _encoder_rows(study, encoder)]
-
-
-def _encoder_rows(study: HumanStudy, encoder: str) -> list[Score]:
-    concepts = [concept for concept in study.concepts if encoder in concept.readings and not concept.whole]
-    majorities = np.concatenate([majority(concept.answers, len(study.answers)) for concept in concepts])
-    read = np.concatenate([concept.readings[encoder] for concept in concepts])
-    weights = np.concatenate([item_weights(concept) for concept in concepts])
-    named = (study.answers[study.a], study.answers[study.b])
     rows = []
-    for number, answer in enumerate(study.answers):
-        of = majorities == number
-        for reading, as_read in zip(named, (read, 1 - read), strict=True):
-            rows.append(
-                _encoder_row(study, encoder, "confusion", answer, f"read as {reading}", as_read[of], weights[of])
-            )
-    right = (("sensitivity", study.a, read), ("specificity", study.b, 1 - read))
-    for component, number, as_read in right:
-        of = majorities == number
-        rows.append(_encoder_row(study, encoder, component, study.answers[number], "", as_read[of], weights[of]))
+    for encoder in dict.fromkeys(name for concept in study.concepts for name in concept.readings):
+        concepts = [concept for concept in study.concepts if encoder in concept.readings and not concept.whole]
+        majorities = np.concatenate([majority(concept.answers, len(study.answers)) for concept in concepts])
+        read = np.concatenate([concept.readings[encoder] for concept in concepts])
+        weights = np.concatenate([item_weights(concept) for concept in concepts])
+        sides = ((study.a, read), (study.b, 1 - read))
+        asked = [
+            ("confusion", number, f"read as {study.answers[side]}", as_read)
+            for number in range(len(study.answers))
+            for side, as_read in sides
+        ]
+        asked += [
+            (component, side, "", as_read)
+            for component, (side, as_read) in zip(("sensitivity", "specificity"), sides, strict=True)
+        ]
+        for component, number, setting, as_read in asked:
+            yes, w, group = as_read[majorities == number], weights[majorities == number], study.answers[number]
+            row = Score(
+                metric=HUMAN, component=component, group=group, setting=setting, encoder=encoder, n_target=len(yes),
+                reason="" if len(yes) else f"people saw no image as {group}",
+            )  # fmt: skip
+            if len(yes):
+                share = float(w @ yes / w.sum())
+                low, high = wilson_at(share, float(w.sum() ** 2 / (w @ w)), study.confidence)
+                row = replace(row, value=share, low=low, high=high)
+            rows.append(row)
     return rows
-
-
-def _encoder_row(
-    study: HumanStudy, encoder: str, component: str, group: str, setting: str, read: np.ndarray, weights: np.ndarray
-) -> Score:
-    value, low, high = weighted_share(read, weights, study.confidence)
-    return Score(
-        metric=HUMAN, component=component, group=group, setting=setting, encoder=encoder, value=value, low=low,
-        high=high, n_target=len(read), reason="" if isfinite(value) else f"people saw no image as {group}",
-    )  # fmt: skip
-
-
-def weighted_share(yes: np.ndarray, weights: np.ndarray, confidence: float) -> tuple[float, float, float]:
-    """Σ w y / Σ w with Wilson's interval at (Σ w)² / Σ w² answers; NaN of nothing."""
-    if not len(yes):
-        return np.nan, np.nan, np.nan
-    share = float(weights @ yes / weights.sum())
-    effective = float(weights.sum() ** 2 / (weights @ weights))
-    return share, *wilson_at(share, effective, float(scipy.stats.norm.ppf((1 + confidence) / 2)))
 
 
 def majority(answers: np.ndarray, number: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil, inf, isfinite, nan
+from math import ceil, isfinite, nan
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from clinometer.metrics.records import READING, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
-from clinometer.stats.prediction_powered import RatedShare, rated_share, wilson_at
+from clinometer.stats.prediction_powered import RatedShare, more_items_until, rated_share
 from clinometer.stats.proportion import wilson_interval
 
 PEOPLE: Final = "people"
@@ -127,27 +127,15 @@ def rated_group_shares(
 
     shares = tuple(share_of(k, table == groups, each) for k in range(groups))
     decided = np.array([int(share.low > 1 / groups) - int(share.high < 1 / groups) for share in shares])
-    more = 0.0 if decided.any() else min((_more_to_tell(share, 1 / groups, each) for share in shares), default=inf)
-    return GroupShares(shares, share_of(groups, None, confidence), decided, more if isfinite(more) else nan)
 
+    def leaves_parity_out(low: float, high: float) -> bool:
+        return low > 1 / groups or high < 1 / groups
 
-def _more_to_tell(share: RatedShare, parity: float, confidence: float) -> float:
-    """Count the rated images beyond those of a share at which its interval leaves parity out; infinite for none."""
-    if not isfinite(share.effective):
-        return inf
-    quantile, most = float(scipy.stats.norm.ppf((1 + confidence) / 2)), max(share.n_all, share.n) or 10**9
-
-    def tells(n: int) -> bool:
-        low, high = wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), quantile)
-        return low > parity or high < parity
-
-    if not tells(most):
-        return inf
-    few, enough = share.n, most
-    while few < enough:
-        middle = (few + enough) // 2
-        few, enough = (few, middle) if tells(middle) else (middle + 1, enough)
-    return float(few - share.n)
+    needed = (
+        [0.0] if decided.any() else [more_items_until(share, leaves_parity_out, confidence=each) for share in shares]
+    )
+    more = min(filter(isfinite, needed), default=nan)
+    return GroupShares(shares, share_of(groups, None, confidence), decided, more)
 
 
 def ratings_to_decide(

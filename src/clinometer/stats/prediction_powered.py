@@ -33,10 +33,11 @@ decision 11.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, nan
 
 import numpy as np
 import scipy
@@ -44,6 +45,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
+from clinometer.stats.proportion import wilson_at
 
 GUARD = 15.0
 LEAST_ADDED, MOST_ADDED = 0.1, 1.0
@@ -221,22 +223,26 @@ def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float =
     """
     if not 0 < margin < 0.5:
         raise InvalidInputError(f"expected a number between 0 and 0.5, found {margin}", field="margin")
+    return more_items_until(
+        share, lambda low, high: max(share.value - low, high - share.value) <= margin, confidence=confidence
+    )
+
+
+def more_items_until(share: RatedShare, enough: Callable[[float, float], bool], *, confidence: float = 0.95) -> float:
+    """Rated items beyond those of ``share`` from which on its interval, low and high, is ``enough``.
+
+    If the share and the reader's error stay what they are; NaN where a rating of every item does not do.
+    """
     if not isfinite(share.effective):
         return nan
-    quantile = _quantile(confidence)
+
+    def does(n: int) -> bool:
+        return enough(*wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), confidence))
+
     most = max(share.n_all, share.n) if share.n_all else 10**9
-    least = next((n for n in (share.n, most) if _reach(share, n, quantile) <= margin), None)
-    if least is None:
+    if not (does(share.n) or does(most)):
         return nan
-    return float(_first(lambda n: _reach(share, n, quantile) <= margin, share.n, least) - share.n)
-
-
-def wilson_at(share: float, effective: float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
-    z2 = quantile * quantile / effective
-    middle = (share + z2 / 2) / (1 + z2)
-    reach = sqrt(max(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
-    return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)
+    return float(bisect_left(range(share.n, most), True, key=does))
 
 
 def _reason(sample: _Sample) -> str:
@@ -265,10 +271,10 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
         fixed = (spread / total - float(np.sum(shares**2 / sample.sizes * residual))) / scale
     net, noise, freedom = _rater_variance(sample, share, linear, slope, among)
     level = (1 + confidence) / 2
-    wider = (float(scipy.stats.t.ppf(level, freedom)) / _quantile(confidence)) ** 2 / scale
+    wider = (float(scipy.stats.t.ppf(level, freedom)) / float(scipy.special.ndtri(level))) ** 2 / scale
     growing, fixed = growing + wider * noise, fixed + wider * net
     effective = 1 / (growing + fixed)
-    low, high = wilson_at(share, effective, _quantile(confidence))
+    low, high = wilson_at(share, effective, confidence)
     return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed, freedom)
 
 
@@ -339,21 +345,3 @@ def _rater_variance(
 def _require_unit(name: str, values: np.ndarray) -> None:
     if not ((values >= 0) & (values <= 1)).all():
         raise InvalidInputError(f"{name}: expected numbers in [0, 1]")
-
-
-def _quantile(confidence: float) -> float:
-    return float(scipy.stats.norm.ppf((1 + confidence) / 2))
-
-
-def _reach(share: RatedShare, n: int, quantile: float) -> float:
-    """Return the longer arm of the interval with n rated items."""
-    low, high = wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), quantile)
-    return max(share.value - low, high - share.value)
-
-
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the least whole number of [low, high] at which a condition holds that stays true."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low

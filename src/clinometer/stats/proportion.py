@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb, isfinite, nan, sqrt
 from typing import Literal
 
@@ -46,14 +45,17 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
         raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
     if n == 0:
         return Proportion(nan, nan, nan, 0, "no image")
-    return Proportion(count / n, *_wilson_ends(int(count), int(n), float(confidence)), n)
+    share = int(count) / int(n)
+    return Proportion(share, *wilson_at(share, n, confidence), n)
 
 
-@lru_cache(maxsize=4096)
-def _wilson_ends(count: int, n: int, confidence: float) -> tuple[float, float]:
-    """Kept, because a study asks for few different ones very often, and scipy computes a p-value each time."""
-    interval = scipy.stats.binomtest(count, n).proportion_ci(confidence, method="wilson")
-    return float(interval.low), float(interval.high)
+def wilson_at(share: float, effective: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
+    z = float(scipy.special.ndtri((1 + confidence) / 2))
+    z2 = z * z / effective
+    middle = (share + z2 / 2) / (1 + z2)
+    reach = sqrt(max(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
+    return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)
 
 
 @dataclass(frozen=True)
