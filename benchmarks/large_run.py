@@ -23,8 +23,7 @@ import numpy as np
 
 import clinometer as cm
 from benchmarks.browse import ENCODER, GENERATOR, make_run, peak, suite_of
-from clinometer.pipeline.reporting import write_report
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score, write_report
 from clinometer.runs import NoProgress
 
 STEPS = ("first", "again", "score again", "report anew")

@@ -25,7 +25,7 @@ from benchmarks.study_runs import STUDIES, make_study_run
 from clinometer.models.protocols import Card
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.pipeline.parallel import Parallel
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress
 from clinometer.runs.store import Run
 

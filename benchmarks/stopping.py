@@ -25,7 +25,7 @@ import pandas as pd
 
 import clinometer as cm
 from clinometer.models import reference
-from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
+from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, evidence_of, mcas_study, rows_when_stopped
 from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
 from clinometer.studies.study import scores_table

@@ -2,7 +2,7 @@
 
 A baseline and several settings are drawn as partners, in the two ways of comparison_simulations.py. They are looked at
 after ten images of a concept and after every five more; a concept of a setting that is decided draws no more, and all
-differences of the grid are one family: as :mod:`clinometer.sweeps.running` has it.
+differences of the grid are one family: as :mod:`clinometer.sweeps.outcome` has it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.comparison_simulations import COMMON_NOISE, WAYS, _mixed, _pertu
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies
 from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
-from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
+from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.studies.leaning import EncoderEmbeddings, paired_evidence
 
 SETTINGS = 4

@@ -27,7 +27,7 @@ sys.meta_path[:] = map(Without, sys.meta_path)
 """
 LIGHT = """
 from clinometer import api, stats, metrics
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 import clinometer as cm
 first, second, out = sys.argv[1:]
 before = cm.open_run(first).scores

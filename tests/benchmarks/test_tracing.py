@@ -7,7 +7,7 @@ import clinometer as cm
 from benchmarks.tracing import suite, tilt
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationRequest
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 
 pytestmark = pytest.mark.thorough
 

@@ -29,7 +29,7 @@ def run(tmp_path, finished):
 
 
 def test_an_error_of_its_own_is_two_lines_and_a_file(cli, run, monkeypatch):
-    monkeypatch.setattr(sys.modules["clinometer.pipeline.score"], "with_refusals", lambda *_: {}["no such\nkey"])
+    monkeypatch.setattr(sys.modules["clinometer.pipeline.results"], "with_refusals", lambda *_: {}["no such\nkey"])
     (run / "scores.parquet").unlink()  # scores that are there would be kept
     status, said = cli("score", run)
     told = said[said.index("clinometer: ") :]

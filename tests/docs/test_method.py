@@ -9,7 +9,7 @@ import pytest
 
 from clinometer.metrics import UNBIASED_ANGLE, xmcas
 from clinometer.metrics.verdict import FEWEST_IMAGES, Verdict, verdict
-from clinometer.pipeline.score import RESAMPLES
+from clinometer.pipeline.results import RESAMPLES
 from clinometer.stats.permutation import EXACT_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
 from clinometer.studies.leaning import mcas_study

@@ -41,8 +41,7 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import ClinometerError
 from clinometer.pipeline.comparison import compare_runs
-from clinometer.pipeline.reporting import write_report
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score, write_report
 from clinometer.runs import NoProgress, Run
 from tests.toys import Eye, Painter, toy_suite
 

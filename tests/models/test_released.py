@@ -10,8 +10,8 @@ from clinometer.models import load_generator
 from clinometer.models.encoders.transformers_clip import load as load_encoder
 from clinometer.pipeline import recipes
 from clinometer.pipeline.engines import Done, open_engine
-from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.parallel import StageWork
+from clinometer.pipeline.recipes import Models
 from clinometer.studies import study_of
 from tests import quick
 from tests.toys import Eye, toy_suite

@@ -45,7 +45,7 @@ def seen(monkeypatch):
         study = study_of(suite)
         return replace(study, **{name: watched(name, getattr(study, name)) for name in COMPUTES})
 
-    for module in ("pipeline.score", "pipeline.comparison", "pipeline.rounds", "sweeps.outcome"):
+    for module in ("pipeline.results", "pipeline.comparison", "pipeline.execution", "sweeps.outcome"):
         monkeypatch.setattr(import_module(f"clinometer.{module}"), "study_of", watched_study)
     return found
 

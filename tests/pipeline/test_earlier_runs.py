@@ -7,7 +7,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics.verdict import FEWEST_IMAGES
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.pages

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clinometer.pipeline.engines import local
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from tests.pipeline.reference_audits import audit, audit_until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("kept_workers")]

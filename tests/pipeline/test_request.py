@@ -13,7 +13,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import ALIKE, KEPT, OF_SUITE, AuditRequest, CellOptions, ask, fields_in_order, flag_of
 from clinometer.suites import LeaningSuite
 from clinometer.sweeps import SweepFile, sweep_from_mapping
-from clinometer.sweeps.outcome import COMMON
+from clinometer.sweeps.grid import COMMON
 from tests.docs.pages import page
 
 FIELDS = AuditRequest.model_fields

@@ -4,7 +4,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from tests import quick
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from benchmarks.study_runs import make_study_run
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress, scratch
 from clinometer.studies.editing.study import edits_of, gender_readings
 from clinometer.studies.t2iat.scores import ConceptMeasurer

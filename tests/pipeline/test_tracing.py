@@ -9,7 +9,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
 from clinometer.pipeline.comparison_page import comparison_tables, write_comparison
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from clinometer.runs.together import pooled
 from clinometer.studies import study_of
 from tests import quick

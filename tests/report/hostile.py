@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import Curve, ReportInput
 from clinometer.suites import suite_from_mapping
 from tests.report.synthetic import report_input

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report.html import render_page
 from clinometer.report.inputs import ReportInput
 from clinometer.studies import study_of

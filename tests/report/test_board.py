@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline import board
+from clinometer.pipeline import export
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
 from tests.report.browsing import CHROMIUM
@@ -38,7 +38,7 @@ INPUTS = {
 
 def html_of(report, paper="a4"):
     page = study_of(report.suite).page(report.suite)
-    return board.board_html(cm.open_run(SMALL), page.view.of(report), page, paper)
+    return export.board_html(cm.open_run(SMALL), page.view.of(report), page, paper)
 
 
 def sizes(pdf: bytes) -> list[tuple[int, ...]]:
@@ -82,7 +82,7 @@ def test_a_side_is_named_of_what_leans_and_of_nothing_else():
     report = large_input()
     page = study_of(report.suite).page(report.suite)
     (judged,) = page.verdicts(page.view.of(report))
-    lines = board.in_practice([judged])
+    lines = export.in_practice([judged])
     for row in judged.rows:
         naming = [line for line in lines if row.concept in line]
         assert all(line.startswith(judged.verdict(row).capitalize()) for line in naming), row.concept
@@ -109,14 +109,14 @@ def test_the_same_run_prints_alike_by_what_is_there(tmp_path, monkeypatch, print
     run = cm.open_run(SMALL)
     report = report_input(run)
     page = study_of(report.suite).page(report.suite)
-    printed = dict(board.board_files(run, page.view.of(report), page, "letter"))
+    printed = dict(export.board_files(run, page.view.of(report), page, "letter"))
     assert sizes(printed["board.pdf"]) == [SIZES["letter"]] * 2
     if printer == "chromium":
         assert {"board.html", "board.pdf"} <= set(cm.export(SMALL, tmp_path / "paper", board="letter"))
         again = {name: (tmp_path / "paper" / name).read_bytes() for name in printed}
         assert again == printed | {"board.html": printed["board.html"].encode()}
     else:
-        assert dict(board.board_files(run, page.view.of(report), page, "letter")) == printed
+        assert dict(export.board_files(run, page.view.of(report), page, "letter")) == printed
 
 
 def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
@@ -124,8 +124,8 @@ def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
         b"/CreationDate (D:2026112422081%d+00'00')/ID (node00000%d)/Ref (node00000%d)" % (n, 148 + n, 153 + n)
         for n in (0, 1)
     )
-    alike = board._printed_alike(first, "2026-11-24T20:00:00+00:00")
-    assert alike == board._printed_alike(second, "2026-11-24T20:00:00+00:00")
+    alike = export._printed_alike(first, "2026-11-24T20:00:00+00:00")
+    assert alike == export._printed_alike(second, "2026-11-24T20:00:00+00:00")
     assert alike == b"/CreationDate (D:20261124200000+00'00')/ID (node00000001)/Ref (node00000002)"
 
 

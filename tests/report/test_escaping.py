@@ -2,7 +2,7 @@
 
 import pytest
 
-from clinometer.pipeline.reporting import render_html, run_repr_html
+from clinometer.pipeline.results import render_html, run_repr_html
 from tests.report.hostile import HOSTILE, hostile_html, hostile_input
 from tests.report.page import Page, with_only, write_html
 from tests.report.synthetic import small_input

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from tests.report.page import Page, with_only, write_html
 from tests.report.synthetic import ENCODERS, report_input, small_input

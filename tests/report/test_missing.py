@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import Curve, wording
 from clinometer.report.gallery import all_there
 from clinometer.report.sections import image_counts

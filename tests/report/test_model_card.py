@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.model_card import BEGIN, END, CardInput, eval_results, is_ours, merged, section_of
 from clinometer.report.model_card.content import escaped, fenced, limits_of, listed_first, one_line

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import clinometer as cm
 from clinometer.cli.documents import document_of, json_schema
-from clinometer.pipeline.reporting import run_repr_html
+from clinometer.pipeline.results import run_repr_html
 from clinometer.report.figures import Ink
 from clinometer.suites import suite_from_mapping
 from tests import quick

@@ -16,8 +16,8 @@ import clinometer as cm
 from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline.audits import _hash_asked
-from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.pipeline.request import AuditRequest
+from clinometer.pipeline.results import refresh_report, write_report
 from clinometer.runs import NoProgress, verification
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum

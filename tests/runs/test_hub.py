@@ -7,7 +7,7 @@ import pytest
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import ImportManifestError, RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from tests import quick
 from tests.runs.hub_server import REPOSITORY, hub
 from tests.toys import Eye, Painter, toy_suite

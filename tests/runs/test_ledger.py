@@ -28,7 +28,7 @@ from clinometer.errors import (
     SuiteError,
     UncheckedRunWarning,
 )
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.samples import SAMPLE_SCHEMA

@@ -12,7 +12,7 @@ import clinometer as cm
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison_page import comparison_html
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report.inputs import report_input
 from clinometer.runs.scores import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
 from clinometer.studies.study import scores_table

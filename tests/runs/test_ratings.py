@@ -17,7 +17,7 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import _require_scores_of_now
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings
 from clinometer.runs.ratings.importing import import_ratings

@@ -18,7 +18,7 @@ import pytest
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import RunLockedError, RunStorageError
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from clinometer.runs.leases import Lease
 from clinometer.runs.storage import Directory
 from clinometer.web.runs_index import RunsIndex

@@ -15,7 +15,7 @@ from clinometer.errors import EngineError, ModelError
 from clinometer.pipeline import engines
 from clinometer.pipeline.engines import Death, Done
 from clinometer.pipeline.parallel import EnginePool
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress
 from clinometer.studies.editing.faces import Landmarks
 from clinometer.studies.leaning.embeddings import encoder_embeddings, lazy_embeddings, target_sizes

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from clinometer.errors import SweepError
 from clinometer.report.rows import Row
 from clinometer.sweeps import AXES, Cell, Grid, load_sweep, sweep_from_mapping
-from clinometer.sweeps.page import written
-from clinometer.sweeps.tables import COLUMNS
+from clinometer.sweeps.page import COLUMNS, written
 
 GUIDANCE = st.lists(st.floats(0, 30).map(lambda x: round(x, 2)), min_size=1, max_size=4, unique=True)
 SEEDS = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)

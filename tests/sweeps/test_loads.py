@@ -5,7 +5,7 @@ import os
 import pytest
 
 from clinometer.pipeline.audits import Workers
-from clinometer.sweeps.running import SharedWorkers
+from clinometer.sweeps.sweep import SharedWorkers
 from tests import quick
 from tests.sweeps.loaded_toys import LOG, installed, loads
 from tests.sweeps.toy_sweeps import record

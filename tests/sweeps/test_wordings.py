@@ -10,7 +10,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.sweeps.grid import LATER, Cell, sweep_from_mapping
-from clinometer.sweeps.running import LoadedObjects, request_of
+from clinometer.sweeps.sweep import LoadedObjects, request_of
 from tests.models.openai.image_server import ImageServer, png
 from tests.toys import Eye, Painter, toy_suite, two_wordings
 

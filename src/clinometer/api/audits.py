@@ -20,9 +20,7 @@ from clinometer.pipeline.audits import Workers, audited, default_out, finish
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
-from clinometer.pipeline.loaded_models import Models
-from clinometer.pipeline.recipes import Given
-from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.recipes import Given, Models
 from clinometer.pipeline.request import (
     RESAMPLES,
     AskedSuite,
@@ -34,7 +32,7 @@ from clinometer.pipeline.request import (
     plain_seed,
     told_default,
 )
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import refresh_report, score
 from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.manifest import manifest_prompt_specs, rows_named_by_prompts
 from clinometer.runs.plan import build_plan
@@ -43,7 +41,7 @@ from clinometer.studies import study_of
 from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
-from clinometer.sweeps.running import LoadedObjects as GivenObjects
+from clinometer.sweeps.sweep import LoadedObjects as GivenObjects
 from clinometer.sweeps.sweep import Sweep
 from clinometer.sweeps.sweep import sweep as run_sweep
 

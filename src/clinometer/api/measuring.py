@@ -12,11 +12,11 @@ from clinometer.errors import InvalidInputError
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
-from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.pipeline.questions import WrittenQuestions, propose_questions, require_writer
 from clinometer.pipeline.questions import write_questions as write_file
 from clinometer.pipeline.reading import FolderReadings, read_folder
+from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.runs import Progress, listening

@@ -17,23 +17,21 @@ from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
-from clinometer.pipeline.board import Paper
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import read_all
-from clinometer.pipeline.export import Figures, export_run, metric_latex
+from clinometer.pipeline.export import Figures, Paper, export_run, metric_latex
 from clinometer.pipeline.formats import MODEL_CARD, write_as
 from clinometer.pipeline.formats import write_benchmark as benchmark_into
 from clinometer.pipeline.hub import Pushed, write_dataset
 from clinometer.pipeline.hub import push as send
-from clinometer.pipeline.loaded_models import Models, require_texts
 from clinometer.pipeline.model_cards import Said, write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reading import keep_clusters, read_known
-from clinometer.pipeline.reporting import refresh_report, run_repr_html
+from clinometer.pipeline.recipes import Models, require_texts
 from clinometer.pipeline.request import ask
-from clinometer.pipeline.score import require_same_scores, score
+from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
 from clinometer.pipeline.tracing import trace_run as trace_again
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, Progress, listening, store

@@ -46,7 +46,7 @@ def import_(
 ) -> None:
     """Take ratings made elsewhere into a run, and score and report it with them."""
     from clinometer.cli.console import print_report_place
-    from clinometer.pipeline.reporting import write_report
+    from clinometer.pipeline.results import write_report
     from clinometer.runs import Run
     from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of

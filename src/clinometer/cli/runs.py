@@ -35,7 +35,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import RESAMPLES
 
 if TYPE_CHECKING:
-    from clinometer.pipeline.board import Paper
+    from clinometer.pipeline.export import Paper
 
 
 def score(
@@ -149,7 +149,7 @@ def report(
     from clinometer import api
     from clinometer.cli.console import print_report_place
     from clinometer.cli.results import hold_against_paper
-    from clinometer.pipeline.reporting import write_report
+    from clinometer.pipeline.results import write_report
 
     opened = api.open_run(run)
     if paper is not None:

@@ -28,21 +28,38 @@ from clinometer.models.files.source import (
 from clinometer.models.protocols import EditRequest, Encoder, GenerationRequest, Generator
 from clinometer.models.registry import stamps_of
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
-from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
-from clinometer.pipeline.loaded_models import Models, named_encoders, require_texts
+from clinometer.pipeline.execution import (
+    Executor,
+    Job,
+    Rounds,
+    Serial,
+    SteeredRounds,
+    execute,
+    is_as_it_ended,
+    is_finished,
+    part_size_of,
+    rounds_of,
+)
 from clinometer.pipeline.parallel import Parallel
-from clinometer.pipeline.recipes import Given, Recipe, Watched, WithEncoders, WithPortraits
-from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.recipes import (
+    Given,
+    Models,
+    Recipe,
+    Watched,
+    WithEncoders,
+    WithPortraits,
+    named_encoders,
+    require_texts,
+)
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
-from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import refresh_report, score
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import named
-from clinometer.runs.record import card_record, portrait_departures, suite_under
+from clinometer.runs.record import Departure, card_record, portrait_departures, suite_under
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
@@ -161,32 +178,26 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         As :func:`clinometer.audit`.
     """
-    seed = request.seed
-    suite, rounds = _suite_and_rounds(request)
+    suite, rounds = _suite_and_rounds(request, steering)
     questions_asked = questions_of(suite, request.reader)
     ask = partial(_hash_asked, request, suite) if steering is None else lambda: None
     asked = ask()
     if asked is not None and (place := _kept(request.out, suite, asked, progress)):
         return place
-    if steering is not None and rounds is not None:
-        rounds = SteeredRounds(rounds.rule, rounds.suite, steering.targets)
     prescribed = None if request.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
     generator, recipe = models.generator(request.model, request.adapter_options, request.device, prefer=prefer)
     out = request.out or default_out(generator, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
-    questions, source = (suite if rounds is None else rounds).prompt_specs(), None
-    if request.portraits is None and request.expression != "N":
+    questions, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
+    if request.portraits is not None:
+        suite, questions, source, typed = _portraits(request, suite)
+        generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
+    elif request.expression != "N":
         raise InvalidInputError(
             f"found {request.expression!r}, and no portraits to take it of; give --portraits", field="expression"
         )
-    typed = []
-    if request.portraits is not None:
-        typed = portrait_departures(prescribed, request.images, request.expression)
-        whole = prescribed is not None and prescribed.portraits == "all" and request.images is None
-        suite, questions, source = _portraits(suite, request.portraits, request.expression, seed, whole=whole)
-        generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     study, card = study_of(suite), generator.card
     if request.watches is not None:
         require_traced(suite)
@@ -194,26 +205,25 @@ def audit(
         study.check(generator, suite)
 
     def planned() -> Sequence[Sample]:
-        plan = build_plan(questions, seed=seed, model_fingerprint=card.fingerprint, part_size=part_size)
+        plan = build_plan(questions, seed=request.seed, model_fingerprint=card.fingerprint, part_size=part_size)
         if source is not None:
             source.assign({sample.id: sample.file for sample in plan})
         return plan if study.extend_plan is None else study.extend_plan(suite, plan, part_size)
 
     plan = planned() if source is not None else None  # portraits: their source is to know them before workers do
-    job = Job(
-        suite, generator, planned if plan is None else lambda: plan, seed,
-        rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
-        protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
-        asked=ask if asked is None else lambda: asked, questions=questions_asked, options=request.kept,
-    )  # fmt: skip
-    encoder = request.encoder
-    if encoder is None:
-        encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
     readers, reader_recipes = models.readers(
         request.reader, request.device, questions_asked, {"price": request.answer_price, "base_url": request.reader_url}
     )
-    job = replace(job, readers=readers, watches=request.watches)
-    return finish(job, out, encoder, request.device, models, workers, recipe, progress, reader_recipes)
+    job = Job(
+        suite, generator, planned if plan is None else lambda: plan, request.seed,
+        rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
+        protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
+        asked=ask if asked is None else lambda: asked, readers=readers, questions=questions_asked,
+        watches=request.watches, options=request.kept,
+    )  # fmt: skip
+    usual = (() if prescribed is None else prescribed.encoders) or "reference"
+    encoders = usual if request.encoder is None else request.encoder
+    return finish(job, out, encoders, request.device, models, workers, recipe, progress, reader_recipes)
 
 
 @dataclass(frozen=True)
@@ -288,7 +298,12 @@ def finish(
     reader_recipes: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> str:
     """Do all that is missing of a job in its run directory. Returns the run's place."""
-    encoders, recipes = _encoders_of(job.suite, encoder_specs, device, models, until=job.rounds is not None)
+    encoders, recipes = list[Encoder](), dict[str, Recipe]()
+    if study_of(job.suite).encoders_needed:
+        encoders, recipes = models.encoders(encoder_specs, device)
+        if not encoders:
+            raise ModelError("found none, expected one at least, such as reference", field="encoder")
+        require_texts(encoders, job.suite, until=job.rounds is not None)
     for encoder in encoders:
         if warning := misfits(card_record(encoder.card), card_record(job.generator.card), job.suite):
             progress.note(warning)
@@ -348,7 +363,7 @@ def audited(suite: str | Path | Suite) -> Suite:
     return loaded_suite
 
 
-def _suite_and_rounds(request: AuditRequest) -> tuple[Suite, Rounds | None]:
+def _suite_and_rounds(request: AuditRequest, steering: Steering | None = None) -> tuple[Suite, Rounds | None]:
     """Load the suite with its options, and the rounds that it is drawn in where it may stop early.
 
     Raises
@@ -361,7 +376,7 @@ def _suite_and_rounds(request: AuditRequest) -> tuple[Suite, Rounds | None]:
     if request.until is None:
         return suite, None
     rounds = rounds_of(suite, request.until, request.images)
-    return rounds.suite, rounds
+    return rounds.suite, rounds if steering is None else SteeredRounds(rounds.rule, rounds.suite, steering.targets)
 
 
 def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
@@ -404,40 +419,33 @@ def default_out(generator: Generator, suite: Suite) -> Path:
     return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
 
 
-def _encoders_of(
-    suite: Suite, encoder: Encoders, device: str, models: Models, *, until: bool
-) -> tuple[list[Encoder], dict[str, Recipe]]:
-    """The encoders of an audit, and their recipes; none where its study needs none."""
-    if not study_of(suite).encoders_needed:
-        return [], {}
-    encoders, recipes = models.encoders(encoder, device)
-    if not encoders:
-        raise ModelError("found none, expected one at least, such as reference", field="encoder")
-    require_texts(encoders, suite, until=until)
-    return encoders, recipes
-
-
 def _portraits(
-    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int, *, whole: bool
-) -> tuple[Suite, Iterator[PromptSpec], FolderSource]:
-    """Portraits that are there already: the suite with their number, the questions they answer, and their source.
+    request: AuditRequest, suite: Suite
+) -> tuple[Suite, Iterator[PromptSpec], FolderSource, list[Departure]]:
+    """Portraits that are there already: the suite with their number, the questions that they answer, and their source.
 
-    ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
+    At most as many of a group as the suite asks for are taken, or all of them where its protocol says so; last come the
+    departures from that protocol.
     """
+    assert request.portraits is not None
     needed = suite.portraits()
     if needed is None:
         raise SuiteError(
             f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
             "portraits"
         )
-    folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
     codes, most = needed
-    all_rows = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
-    rows = choose_portraits(all_rows, None if whole else most, seed)
-    if whole:
+    prescribed = None if request.protocol is None else suite.protocol
+    departures = portrait_departures(prescribed, request.images, request.expression)
+    is_whole = prescribed is not None and prescribed.portraits == "all" and request.images is None
+    is_ours = str(request.portraits) == "reference"
+    folder = reference.portraits_path() if is_ours else Path(request.portraits)
+    all_rows = read_portraits(folder, codes, expression=request.expression, prompts=groups_by_prompt(suite))
+    rows = choose_portraits(all_rows, None if is_whole else most, request.seed)
+    if is_whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
-    name = REFERENCE_PORTRAITS if str(portraits) == "reference" else folder.resolve().name
-    return suite, manifest_prompt_specs(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
+    source = FolderSource(folder, rows, name=REFERENCE_PORTRAITS if is_ours else folder.resolve().name)
+    return suite, manifest_prompt_specs(rows, suite, str(request.portraits)), source, departures
 
 
 def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: Suite, progress: Progress) -> None:
@@ -448,13 +456,10 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
     if not offers(generator, DrawsAtOnce):
         return
     begun = generator.batch_size
-    recorded_size = _recorded(Directory(out))
+    directory = Directory(out)
+    recorded_size = Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None
     with named("generator", generator.card.name, note=""):
         longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=recorded_size)
     if recorded_size is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
-
-
-def _recorded(directory: Directory) -> int | None:
-    return Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None

@@ -11,7 +11,7 @@ import pandas as pd
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
-from clinometer.pipeline.score import resamples_of
+from clinometer.pipeline.results import resamples_of
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.record import COUNTED
@@ -143,15 +143,14 @@ def _unpaired(first: Run, second: Run) -> str:
     if any(imported):
         which = "both runs were" if all(imported) else f"the {'first' if imported[0] else 'second'} run was"
         return f"{which} imported, so no image shares its noise with another"
-    portraits = [_portraits(run) for run in runs]
+    portraits = [run.model_card["settings"].get("portraits", {}).get("sha256", "") for run in runs]
     if portraits[0] != portraits[1]:
         return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"
     starts = [Counter(map(_start, run.plan)) for run in runs]
+    alike = starts[0] == starts[1] and starts[0].total() == len(starts[0])
     if _is_until_decided(*runs):
-        return "" if _begin_alike(*starts) else _other_plans(first, second)
-    if starts[0] == starts[1] and starts[0].total() == len(starts[0]):
-        return ""
-    return _other_plans(first, second)
+        alike = _begin_alike(*starts)
+    return "" if alike else _other_plans(first, second)
 
 
 def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
@@ -180,21 +179,13 @@ def _start(sample: Sample) -> Start:
     return sample.seed, sample.concept or sample.prompt, sample.strength  # in whichever wording
 
 
-def _portraits(run: Run) -> str:
-    """Given portraits by their content; empty where the run drew its own, or needs none."""
-    return str(run.model_card["settings"].get("portraits", {}).get("sha256", ""))
-
-
-def _drawn(run: Run) -> dict[Start, str]:
-    """The images that are there to be scored, as hashes, by what they start from."""
-    samples = run.samples[run.samples.status == "ok"]
-    there = dict(zip(samples.id, samples.sha256, strict=True))
-    return {_start(sample): there[sample.id] for sample in run.plan if sample.id in there}
-
-
 def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
-    """What is there of each run; of runs drawn until decided, of what both have come to."""
-    drawn = [_drawn(run) for run in (first, second)]
+    """Hash each run's images that are there, by what they start from; until decided, those that both have come to."""
+    drawn = []
+    for run in (first, second):
+        scored = run.samples[run.samples.status == "ok"]
+        images = dict(zip(scored.id, scored.sha256, strict=True))
+        drawn.append({_start(sample): images[sample.id] for sample in run.plan if sample.id in images})
     if not _is_until_decided(first, second):
         return drawn
     planned = set(map(_start, first.plan)) & set(map(_start, second.plan))

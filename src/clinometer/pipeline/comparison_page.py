@@ -25,7 +25,7 @@ from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, notebook_html, policy
 from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
-from clinometer.report.page import View, digits_of
+from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs.storage import Directory
@@ -43,6 +43,12 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
     page = study.page(runs[0].suite)
     labels = run_names(runs)
     reports = {name: report_input(run) for name, run in zip(labels, runs, strict=True)}
+    sizes, component = dict[str, float](), _quantities(comparisons[0])[0].component
+    for comparison in comparisons:
+        for row in Scores.from_frame(comparison.scores).select("comparison", component, encoder="*"):
+            if row.defined and row.concept:
+                sizes[row.concept] = max(abs(row.value), sizes.get(row.concept, 0.0))
+    furthest = sorted(sizes, key=lambda name: -sizes[name])  # by their difference in any of the comparisons
     return (
         environment(page.package)
         .get_template("comparison_page.html")
@@ -53,7 +59,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             unchecked=[(name, run.unchecked) for name, run in zip(labels, runs, strict=True) if run.unchecked],
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
             compared=compared(reports),
-            s=side_by_side(reports, shared_encoders(runs), _furthest(comparisons)),
+            s=side_by_side(reports, shared_encoders(runs), furthest),
             style=Markup(style),
             script=Markup(script),
             policy=policy(style, script),
@@ -81,17 +87,6 @@ class Comparisons(list[Comparison]):
             said = (*comparison_caution(each, names), comparison_refusals(each, names), pairing_in_words(each))
             html.append(notebook_html(f"{names[1]} beside {names[0]}", [comparison_verdict(each, names)], said, tables))
         return "\n".join(html)
-
-
-def _furthest(comparisons: Sequence[Comparison]) -> list[str]:
-    """Sort concepts by the size of their difference in any of the comparisons, the largest first."""
-    component = _quantities(comparisons[0])[0].component
-    sizes: dict[str, float] = {}
-    for comparison in comparisons:
-        for row in Scores.from_frame(comparison.scores).select("comparison", component, encoder="*"):
-            if row.defined and row.concept:
-                sizes[row.concept] = max(abs(row.value), sizes.get(row.concept, 0.0))
-    return sorted(sizes, key=lambda name: -sizes[name])
 
 
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
@@ -259,7 +254,9 @@ def _common_reason(rows: Sequence[Row]) -> str:
 
 def pairing_in_words(comparison: Comparison) -> str:
     """Say how many pairs of images were compared, or what keeps the runs from being paired, and what repeats."""
-    repeats = _repeats_in_words(comparison)
+    runs = zip(pair_names([comparison])[0], (comparison.first, comparison.second), strict=True)
+    each = [(name, one) for name, run in runs for one in (run.runs if isinstance(run, PooledRun) else (run,))]
+    repeats = "".join(f" {name}: {said}" for name, run in each for said in repeats_in_words(run))
     if not comparison.paired:
         return f"Not paired: {comparison.unpaired}.{repeats}"
     sentence = wording.count(comparison.pairs, "pair of images", "pairs of images")
@@ -268,23 +265,12 @@ def pairing_in_words(comparison: Comparison) -> str:
         alone = wording.count(comparison.dropped, "image without a partner is", "images without a partner are")
         sentence += f"; {alone} left out"
     once = " A pair counts where both its pictures are new in their runs." if repeats else ""
-    return f"{sentence}.{_sameness(comparison)}{repeats}{once}"
-
-
-def _repeats_in_words(comparison: Comparison) -> str:
-    """Say of either run which of its pictures are another one again, as its own report does."""
-    runs = zip(pair_names([comparison])[0], (comparison.first, comparison.second), strict=True)
-    each = [(name, one) for name, run in runs for one in (run.runs if isinstance(run, PooledRun) else (run,))]
-    return "".join(f" {name}: {said}" for name, run in each for said in repeats_in_words(run))
-
-
-def _sameness(comparison: Comparison) -> str:
-    """Say that both runs hold the same images, and why, where it is known."""
-    if not _same_images(comparison):
-        return ""
-    cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
-    why = ": model, settings and seed are the same" if cards[0] == cards[1] else ""
-    return f" Both images of every pair are one and the same{why}. So every difference is 0."
+    same = ""
+    if _same_images(comparison):
+        cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
+        why = ": model, settings and seed are the same" if cards[0] == cards[1] else ""
+        same = f" Both images of every pair are one and the same{why}. So every difference is 0."
+    return f"{sentence}.{same}{repeats}{once}"
 
 
 def _same_images(comparison: Comparison) -> bool:
@@ -311,14 +297,20 @@ def side_by_side(
                 "pictures": []}  # fmt: skip
     alike = all(set(report.encoder_cards) == set(encoders) for report in reports.values())
     encoder = MEAN if alike else encoders[0]
-    views = {
-        name: _of_one_encoder(shown_as.view, report, encoder) if shown_as.averaged else shown_as.view.of(report)
-        for name, report in reports.items()
-    }
+    views = {}
+    for name, report in reports.items():
+        views[name] = shown_as.view.of(report)
+        if shown_as.averaged and encoder != MEAN:  # its rows as if it were the only one, without curves of the average
+            rows = [replace(row, encoder=MEAN) for row in views[name].scores if row.encoder == encoder]
+            alone = replace(report, curves=None, curve=Curve(reason="curves are of the average"))
+            views[name] = shown_as.view(alone, Scores(rows))
     context = {
         "study": study.key,
         "encoder": "" if alike else encoders[0],
-        "marks": _marks(list(reports)),
+        "marks": [
+            (COLOURS[order % len(COLOURS)][0], SHAPE_CHARACTERS[SHAPES[order % len(SHAPES)]], model)
+            for order, model in enumerate(reports)
+        ],
         "bars": shown_as.bars,
         "models": list(reports),
         "contents": [],
@@ -326,20 +318,3 @@ def side_by_side(
         "view": next(iter(views.values())),
     }
     return context | shown_as.side_by_side(views, encoders[0] if encoders else "")
-
-
-def _of_one_encoder(shape: type[View], report: ReportInput, encoder: str) -> View:
-    """A run's rows of one encoder as if it were the only one; curves are of the average and left out then."""
-    view = shape.of(report)
-    if encoder == MEAN:
-        return view
-    rows = [replace(row, encoder=MEAN) for row in view.scores if row.encoder == encoder]
-    return shape(replace(report, curves=None, curve=Curve(reason="curves are of the average")), Scores(rows))
-
-
-def _marks(models: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Class, shape and name of every model, as the figures draw them."""
-    return [
-        (COLOURS[order % len(COLOURS)][0], SHAPE_CHARACTERS[SHAPES[order % len(SHAPES)]], model)
-        for order, model in enumerate(models)
-    ]

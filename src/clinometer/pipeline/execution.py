@@ -1,19 +1,28 @@
-"""A run from the first image to the scores: what is finished is not done again."""
+"""A run from the first image to the scores: what is finished is not done again.
+
+A run may be drawn in rounds: a few images of every concept at a time, and no more of one that has enough of them. The
+plan grows by a round when the one before it is embedded. Which concepts go on follows from the run directory alone, so
+a run that was stopped goes on as it would have; and because an image follows from its prompt and how often that came
+before, the images are the first ones of a run that draws them all.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
+from clinometer._cores import one_blas_thread
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.metrics.stopping import StoppingRule
 from clinometer.models.protocols import Encoder, Generator, Reader
-from clinometer.pipeline.rounds import Rounds
-from clinometer.pipeline.score import resamples_of, score
+from clinometer.pipeline.results import resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget
 from clinometer.runs.encoding import answers_to_come, encode, read
 from clinometer.runs.ledger import RECORD
-from clinometer.runs.plan import Sample
+from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.record import (
     Departure,
@@ -34,13 +43,19 @@ from clinometer.runs.verification import (
     recalled,
     remember,
 )
-from clinometer.studies import study_of
+from clinometer.studies import study_named, study_names, study_of
 from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
-from clinometer.suites import Suite
+from clinometer.suites import PromptSpec, Suite
 from clinometer.suites.question import QuestionSpec
 
 SMALLEST_PART = 8
+
+FIRST_ROUND = 10
+"""Hardly anything is decided by fewer."""
+LATER_ROUND = 5
+DEFAULT_MOST = 10
+"""Times the suite's images a target, drawn at most where the user does not say."""
 
 
 class Executor(Protocol):
@@ -88,6 +103,120 @@ class Serial:
 
     def pool(self, progress: Progress) -> None:
         """See :class:`Executor`."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How a run is drawn that may stop early: what decides, and the suite with as many images as there may be."""
+
+    rule: StoppingRule
+    suite: Suite
+
+    def __post_init__(self) -> None:
+        if study_of(self.suite).open_concepts is None:
+            able = ", ".join(name for name in study_names() if study_named(name).open_concepts is not None)
+            raise SuiteError(
+                f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
+                f"studies that do: {able}"
+            )
+        check = study_of(self.suite).check_rounds
+        if check is not None:
+            check(self.suite)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What run.json keeps of it."""
+        return asdict(self.rule)
+
+    def prompt_specs(self) -> Iterator[PromptSpec]:
+        """The suite's questions, with the first round's images of each concept."""
+        for question in self.suite.prompt_specs():
+            first = min(FIRST_ROUND, question.images)
+            yield replace(question, images=first) if question.concept else question
+
+    def extend(self, run: Run, generator: Generator, encoders: Sequence[str], progress: Progress) -> bool:
+        """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
+        open_concepts = study_of(self.suite).open_concepts
+        assert open_concepts is not None  # __post_init__
+        with one_blas_thread():
+            still_open = set(open_concepts(run, self.rule, encoders))
+        planned = Counter(sample.concept for sample in run.plan if sample.concept)
+        more = [
+            replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))
+            for question in self.suite.prompt_specs()
+            if question.concept in still_open and planned[question.concept] < question.images
+        ]
+        enough = len(planned) - len(still_open)
+        progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
+        return self._planned(more, run, generator)
+
+    @staticmethod
+    def _planned(more: Sequence[PromptSpec], run: Run, generator: Generator) -> bool:
+        if more:
+            run.extend_plan(build_plan(
+                more, seed=run.record["seed"], model_fingerprint=generator.card.fingerprint,
+                part_size=part_size_of(generator), after=run.plan,
+            ))  # fmt: skip
+        return bool(more)
+
+
+@dataclass(frozen=True)
+class SteeredRounds(Rounds):
+    """Rounds of a run that is one of several: what decides is how it differs from another.
+
+    ``targets`` : how many images each concept is to have by now; the first round's where it names none.
+    """
+
+    targets: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if study_of(self.suite).paired_evidence_of is None:
+            raise SuiteError(
+                f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
+                "sweep without until"
+            )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What run.json keeps of it."""
+        return super().record | {"of": "differences"}
+
+    def extend(self, run: Run, generator: Generator, encoders: Sequence[str], progress: Progress) -> bool:
+        """Plan a round's images of each concept that has fewer than its target; False where none has."""
+        planned = Counter(sample.concept for sample in run.plan if sample.concept)
+        more = [
+            replace(question, images=min(LATER_ROUND, most - planned[question.concept]))
+            for question in self.suite.prompt_specs()
+            if question.concept
+            and planned[question.concept] < (most := min(self.targets.get(question.concept, 0), question.images))
+        ]
+        return self._planned(more, run, generator)
+
+
+def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
+    """Read the rule as a user gives it: ``"decided"``, or a precision; ``images`` is the most a concept gets.
+
+    Raises
+    ------
+    SuiteError
+        The suite's study is drawn in one go.
+    InvalidInputError
+        Not a stopping rule.
+    """
+    try:
+        if isinstance(until, bool):
+            raise ValueError("it would pass for the number 1")
+        rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
+    except (ValueError, InvalidInputError) as error:
+        raise InvalidInputError(
+            f"expected 'decided' or a positive precision, found {until!r}", field="until"
+        ) from error
+    rounds = Rounds(rule, suite)
+    if images is not None:
+        return rounds
+    most = max((question.images for question in suite.prompt_specs() if question.concept), default=1)
+    return replace(rounds, suite=suite.with_options(images=DEFAULT_MOST * most))
 
 
 @dataclass(frozen=True)
@@ -139,18 +268,9 @@ def execute(
     executor: Executor | None = None,
 ) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
-    run, executor = _created(job, out), executor or Serial()
-    run.record_options(job.options)
-    for cards, models in ((run.encoders, encoders), (run.readers, job.readers)):
-        for model in models:
-            cards.require(model.card)
-    decider = str(job.options.get("verdict_reader") or "")
-    require_reader(run, decider, [reader.card.name for reader in job.readers])
-    if job.protocol is not None:
-        _put_under_protocol(run, job.protocol, encoders, progress)
-    if job.retry_failed:
-        progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
-    _require_budget(job, run, progress)
+    executor = executor or Serial()
+    run = _begun(job, out, encoders, progress)
+    names = [encoder.card.name for encoder in encoders]
     while True:
         executor.generate(run, job.generator, progress)
         run.end_stage()
@@ -159,14 +279,40 @@ def execute(
             run.end_stage()
         for encoder in encoders:
             executor.encode(run, encoder, progress)
-        if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
+        if job.rounds is None or not job.rounds.extend(run, job.generator, names, progress):
             break
     if job.unscored:
         return run
     read_all(run, job.readers, job.questions, progress, executor)
     score(run, progress, pool=executor.pool(progress))
     run.refresh_protocol()
-    _remember_finished(run, job.asked())
+    remember(run, finished=fingerprint_of_scores(run, resamples_of(run)), asked=job.asked())
+    if run.directory.is_store:
+        lost_images(run)  # the samples are at hand now, and who asks later need not fetch them
+    return run
+
+
+def _begun(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
+    """Begin a run, or go on with one of the same models; say where it departs from its protocol."""
+    run = create_run(out, _record(job), job.plan())
+    if isinstance(job.generator, WatchedGenerator):
+        run.traces.begin(job.generator.watches)
+    run.record_options(job.options)
+    for cards, models in ((run.encoders, encoders), (run.readers, job.readers)):
+        for model in models:
+            cards.require(model.card)
+    decider = str(job.options.get("verdict_reader") or "")
+    require_reader(run, decider, [reader.card.name for reader in job.readers])
+    if job.protocol is not None:
+        names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
+        run.record_protocol(protocol_record(run.record, names, job.protocol))
+        departures = recorded_departures(run.record) or []
+        progress.note(f"Protocol of the paper, departures: {len(departures) or 'none'}")
+        for departure in departures:
+            progress.note(f"  {departure.sentence}")
+    if job.retry_failed:
+        progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
+    _require_budget(job, run, progress)
     return run
 
 
@@ -188,12 +334,6 @@ def read_all(
     for reader in readers:
         run.readers.begin_reading(reader.card, asked)
         executor.read(run, reader, progress)
-
-
-def _remember_finished(run: Run, asked: str | None) -> None:
-    remember(run, finished=fingerprint_of_scores(run, resamples_of(run)), asked=asked)
-    if run.directory.is_store:
-        lost_images(run)  # the samples are at hand now, and who asks later need not fetch them
 
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
@@ -225,13 +365,6 @@ def is_as_it_ended(run: Run) -> bool:
     return is_current(run, SCORES, made_of) and recalled(run).get("finished") == made_of
 
 
-def _created(job: Job, out: str | os.PathLike[str]) -> Run:
-    run = create_run(out, _record(job), job.plan())
-    if isinstance(job.generator, WatchedGenerator):
-        run.traces.begin(job.generator.watches)
-    return run
-
-
 def _record(job: Job) -> dict[str, Any]:
     return new_record(
         job.suite,
@@ -242,18 +375,3 @@ def _record(job: Job) -> dict[str, Any]:
         batch_size=job.generator.batch_size,
         options=job.options,
     )
-
-
-def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress) -> None:
-    """Record the protocol and say, before anything is drawn, where the run departs from it."""
-    names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
-    run.record_protocol(protocol_record(run.record, names, typed))
-    departures = recorded_departures(run.record) or []
-    progress.note(f"Protocol of the paper, departures: {len(departures) or 'none'}")
-    for departure in departures:
-        progress.note(f"  {departure.sentence}")
-
-
-def _extended(job: Job, rounds: Rounds, run: Run, encoders: Sequence[Encoder], progress: Progress) -> bool:
-    names = [encoder.card.name for encoder in encoders]
-    return rounds.extend(run, job.generator, names, part_size_of(job.generator), progress)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -190,19 +191,14 @@ def _croissant(run: Run, parts: Mapping[str, str], license: str) -> dict[str, An
         "version": "1.0.0",
         "keywords": ["text-to-image", "social bias", "audit", run.suite.name],
         "isLiveDataset": False,
-        "distribution": [
-            *files,
-            {
-                "@type": "cr:FileSet", "@id": "parts", "name": "parts", "includes": "data/*.parquet",
-                "encodingFormat": "application/x-parquet", "description": "All images, in parts.",
-            },
-        ],
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet", "@id": "images", "name": "images", "key": {"@id": "images/id"},
-                "description": "An image each, with what was asked and what became of it.", "field": fields,
-            }
-        ],
+        "distribution": [*files, {
+            "@type": "cr:FileSet", "@id": "parts", "name": "parts", "includes": "data/*.parquet",
+            "encodingFormat": "application/x-parquet", "description": "All images, in parts.",
+        }],
+        "recordSet": [{
+            "@type": "cr:RecordSet", "@id": "images", "name": "images", "key": {"@id": "images/id"},
+            "description": "An image each, with what was asked and what became of it.", "field": fields,
+        }],
         **_responsible(run),
     }  # fmt: skip
 
@@ -290,38 +286,35 @@ def push(run: Run, target: str, *, dry_run: bool, said: Said, license: str, publ
         raise InvalidInputError("it goes with a model's repository alone; leave it out", field="benchmark")
     if not is_dataset and (license or public):
         raise InvalidInputError("it goes with a data set alone; leave it out", field="license" if license else "public")
-    kind, hub_module = "dataset" if is_dataset else "model", hub()
-    if is_dataset:
-        files = dataset_of(run, license=license)
-    else:
-        require_to_be_passed_on(run)
-        files = _results(run, said)
+    hub_module = hub()
+    files = dataset_of(run, license=license) if is_dataset else _results(run, said)
     _require_no_home(run, files)
     sizes = {
         name: len(content) if isinstance(content, bytes) else run.directory.size(content)
         for name, content in files.items()
     }
     if dry_run:
-        notes = () if is_dataset else ("README.md is put into the card that is there, which stays.",)
-        return Pushed(target, sizes, notes=notes)
+        card_stays = ("README.md is put into the card that is there, which stays.",)
+        return Pushed(target, sizes, notes=() if is_dataset else card_stays)
     api = hub_module.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     remember(*filter(None, [hub_module.get_token()]))
     try:
         if is_dataset and not pull_request:
-            api.create_repo(found["name"], repo_type=kind, private=not public, exist_ok=True)
-        if not is_dataset:
-            files[CARD] = _merged_card(run, api, found["name"], index=not said.benchmark)
+            api.create_repo(found["name"], repo_type="dataset", private=not public, exist_ok=True)
+        if not is_dataset and api.file_exists(found["name"], CARD):
+            there = Path(api.hf_hub_download(found["name"], CARD)).read_text("utf-8")
+            files[CARD] = _with_section(run, there, index=not said.benchmark).encode("utf-8")
+        elif not is_dataset:
+            api.repo_info(found["name"])  # says so where there is no such repository
+        adds = [
+            hub_module.CommitOperationAdd(name, content if isinstance(content, bytes) else _bytes_of(run, content))
+            for name, content in files.items()
+        ]
         commit = api.create_commit(
-            found["name"],
-            [
-                hub_module.CommitOperationAdd(name, content if isinstance(content, bytes) else _bytes_of(run, content))
-                for name, content in files.items()
-            ],
+            found["name"], adds, repo_type="dataset" if is_dataset else "model", create_pr=pull_request,
             commit_message=f"Add the audit {run.suite.name} of {run.model_card['name']}",
             commit_description=f"By clinometer {metadata.version('clinometer')}, run {run.record['checksum']}.",
-            repo_type=kind,
-            create_pr=pull_request,
-        )
+        )  # fmt: skip
     except Exception as error:  # of requests, of its own, of the disk: the package has no base for them
         words = one_line(masked(str(error)))[:300]
         raise RunStorageError(
@@ -332,6 +325,7 @@ def push(run: Run, target: str, *, dry_run: bool, said: Said, license: str, publ
 
 def _results(run: Run, said: Said) -> dict[str, bytes | str]:
     """Gather what goes to a model's repository: its card, and evaluation results where a benchmark is named."""
+    require_to_be_passed_on(run)
     files: dict[str, bytes | str] = {CARD: _with_section(run, "", index=not said.benchmark).encode("utf-8")}
     if said.benchmark:
         entries = eval_results(run, said)
@@ -351,15 +345,6 @@ def _with_section(run: Run, before: str, *, index: bool) -> str:
         model_name=str(run.model_card["name"]),
         source=CARD,
     )
-
-
-def _merged_card(run: Run, api: Any, name: str, *, index: bool) -> bytes:
-    """Put the section into the card that the repository has, which must be there."""
-    if not api.file_exists(name, CARD):
-        api.repo_info(name)  # says so where there is no such repository
-        return _with_section(run, "", index=index).encode("utf-8")
-    with open(api.hf_hub_download(name, CARD), encoding="utf-8") as file:
-        return _with_section(run, file.read(), index=index).encode("utf-8")
 
 
 def _require_no_home(run: Run, files: Mapping[str, bytes | str]) -> None:

@@ -22,7 +22,7 @@ from clinometer.report.rows import Row
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import COUNTED
 from clinometer.studies import study_of
-from clinometer.suites import Suite, load_suite, suite_names
+from clinometer.suites import load_suite, suite_names
 
 _OPTIONS: Final = {
     "steps": "--steps",
@@ -189,14 +189,21 @@ def _read(folder: Directory, name: str) -> str:
 
 def command_words(run: Run) -> Iterator[str]:
     """The command that draws and measures a run again; capitals stand for what the run does not name."""
-    if run.record["origin"] == "generated":
-        yield from ("clinometer", "audit", *_model_words(run.model_card), *_suite_words(run), *_drawing_words(run))
+    card = run.model_card
+    if run.record["origin"] == "generated" and str(card.get("family", "")).startswith("openai-images/"):
+        yield from ("clinometer", "audit", "--model", f"openai:{card['settings']['model']}")
+        yield from ("--price", _typed(card["notes"]["price_per_image"]))
+        if card["settings"].get("server", OPENAI) != OPENAI:
+            yield from ("--base-url", SERVER)
+        yield from (*_suite_words(run), *_drawing_words(run))
+    elif run.record["origin"] == "generated":
+        yield from ("clinometer", "audit", "--model", _with_revision(card), *_suite_words(run), *_drawing_words(run))
     elif run.record["origin"] == COUNTED:
-        yield from ("clinometer", "import", "--counts", TABLE, "--name", str(run.model_card["name"]))
+        yield from ("clinometer", "import", "--counts", TABLE, "--name", str(card["name"]))
         return
     else:
-        yield from ("clinometer", "import", FOLDER, "--name", str(run.model_card["name"]), *_suite_words(run))
-        most = run.model_card["settings"].get("max_pixels", MAX_PIXELS)
+        yield from ("clinometer", "import", FOLDER, "--name", str(card["name"]), *_suite_words(run))
+        most = card["settings"].get("max_pixels", MAX_PIXELS)
         if most != MAX_PIXELS:
             yield from ("--max-pixels", str(most))
     for name in run.encoder_cards:
@@ -215,15 +222,6 @@ def in_a_shell(words: Sequence[str]) -> str:
 
 _SWITCHES: Final = {"compiled": "--compile", "vae_tiling": "--vae-tiling"}
 """Settings that are recorded where they are on."""
-
-
-def _model_words(card: Mapping[str, Any]) -> Iterator[str]:
-    by_server = str(card.get("family", "")).startswith("openai-images/")
-    yield from ("--model", f"openai:{card['settings']['model']}" if by_server else _with_revision(card))
-    if by_server:
-        yield from ("--price", _typed(card["notes"]["price_per_image"]))
-        if card["settings"].get("server", OPENAI) != OPENAI:
-            yield from ("--base-url", SERVER)
 
 
 def _with_revision(source: Mapping[str, Any]) -> str:
@@ -262,19 +260,14 @@ def _typed(value: Any) -> str:
 
 
 def _suite_words(run: Run) -> Iterator[str]:
-    """A built-in suite by its name, with the options by which it becomes the run's; of any other, its file."""
+    """A built-in suite by its name, with the fewest options by which it becomes the run's; of any other, its file."""
     suite = run.suite
     protocol = ["--protocol", "paper"] if run.record.get("protocol") else []
-    if suite.name in suite_names():
-        for options in _options(load_suite(suite.name), run, protocol):
-            yield from ("--suite", suite.name, *protocol, *options)
-            return
-    yield from ("--suite", FILE, *protocol)
-
-
-def _options(built_in: Suite, run: Run, protocol: Sequence[str]) -> Iterator[list[str]]:
-    """Find the options that make the built-in suite the run's, the fewest first."""
-    base, suite = built_in.as_in_the_paper() if protocol else built_in, run.suite
+    if suite.name not in suite_names():
+        yield from ("--suite", FILE, *protocol)
+        return
+    base = load_suite(suite.name)
+    base = base.as_in_the_paper() if protocol else base
     kept = {name: value for name, value in run.record.get("options", {}).items() if name in OF_SUITE}
     held = suite.model_dump()["images"]
     numbers = held.values() if isinstance(held, Mapping) else [held]
@@ -282,9 +275,8 @@ def _options(built_in: Suite, run: Run, protocol: Sequence[str]) -> Iterator[lis
         for text_targets in (None, getattr(suite, "text_targets", None)):
             given = {**kept, "images": images, "text_targets": text_targets}
             if base.with_options(**given).fingerprint == suite.fingerprint:
-                yield [
-                    word
-                    for name, value in given.items()
-                    if value
-                    for word in (f"--{name.replace('_', '-')}", _typed(value))
-                ]
+                yield from ("--suite", suite.name, *protocol)
+                for name, value in given.items():
+                    yield from (f"--{name.replace('_', '-')}", _typed(value)) if value else ()
+                return
+    yield from ("--suite", FILE, *protocol)

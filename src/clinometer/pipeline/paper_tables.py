@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import isfinite, nan
@@ -146,8 +147,16 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
     """
     publication = published(paper)
     answered = _require_answered(run.suite, publication, paper)
-    chosen = _models_of(models, publication)
-    cells = CELLS[paper](publication, _source_of(run, paper), answered)
+    for name in models:
+        if name not in publication.models:
+            way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
+            raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
+    source = _Source(run.scores, run.suite)
+    if paper == "downstream":  # editing has no average over encoders
+        readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]
+        source = replace(source, encoder=readers.iloc[0] if len(readers) else "")
+    cells = CELLS[paper](publication, source, answered)
+    chosen = models or publication.models
     finished_cells = [_finished(cell, publication, run) for cell in cells if cell.model in chosen]
     return pd.DataFrame([asdict(cell) for cell in finished_cells], columns=list(PrintedCell.__dataclass_fields__))
 
@@ -178,22 +187,6 @@ def _concepts_and_groups(suite: Suite) -> set[tuple[str, str]]:
     return {(question.concept, question.group) for question in suite.every_prompt_spec()}
 
 
-def _models_of(models: Sequence[str], publication: Published) -> list[str]:
-    for name in models:
-        if name not in publication.models:
-            way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
-            raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
-    return list(models) or list(publication.models)
-
-
-def _source_of(run: Run, paper: str) -> _Source:
-    """Averages over encoders; of editing, which has none, the first encoder's readings."""
-    if paper != "downstream":
-        return _Source(run.scores, run.suite)
-    readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]
-    return _Source(run.scores, run.suite, readers.iloc[0] if len(readers) else "")
-
-
 def _finished(cell: PrintedCell, publication: Published, run: Run) -> PrintedCell:
     """A cell with its difference, and with what is known of the printed number."""
     notes = [slip.said for slip in publication.slips if slip.holds(asdict(cell))]
@@ -218,19 +211,14 @@ def _finished(cell: PrintedCell, publication: Published, run: Run) -> PrintedCel
 def _cell(
     table: str, row: Mapping[str, str], printed: str, column: str, estimate: _Estimate, **names: Any
 ) -> PrintedCell:
-    number = _number(printed)
+    number = nan
+    with suppress(ValueError):
+        number = float(printed)
     notes = [*estimate.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
     return PrintedCell(
         table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=estimate.encoder,
         run=float(estimate.value), low=float(estimate.low), high=float(estimate.high), note="; ".join(notes), **names,
     )  # fmt: skip
-
-
-def _number(printed: str) -> float:
-    try:
-        return float(printed)
-    except ValueError:
-        return nan
 
 
 def _mcas(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:

@@ -288,7 +288,8 @@ def finish_units(
                 yield event
                 continue
             lost += [event] if event.given_up else []
-            progress.note(_tell_death(event, names))
+            then = "it is given up for now" if event.given_up else "another takes it"
+            progress.note(f"a worker died over {_named(event, names)} ({event.reason}); {then}")
     except BaseException:  # the user stops it, too
         engine.close()  # what a worker still wrote would be there after it was forgotten
         raise
@@ -300,11 +301,6 @@ def finish_units(
             "--workers or a smaller --batch-size if memory ran out",
             field="engine",
         )
-
-
-def _tell_death(death: Death, names: Mapping[int, str]) -> str:
-    then = "it is given up for now" if death.given_up else "another takes it"
-    return f"a worker died over {_named(death, names)} ({death.reason}); {then}"
 
 
 def _named(death: Death, names: Mapping[int, str]) -> str:
@@ -380,10 +376,11 @@ class StageWork:
         notes = _Notes()
         self.stage(run, model, notes)
         after = _conversions(model)
+        statuses = run.drawn.statuses() if self.draws else ()
         return WorkOutcome(
             notes=tuple(notes.messages),
             batch_size=getattr(model, "batch_size", None),
-            results=_results(run) if self.draws else (),
+            results=tuple(GenerationResult(key, status, None, reason) for key, status, reason in statuses),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
             written=run.take_created(),
             own_encoders=run.encoders.take_own(),
@@ -409,8 +406,3 @@ def threads_of_a_worker() -> int:
     """Threads of torch in each worker: those of ``OMP_NUM_THREADS``, or one, as the other cores have workers too."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return int(threads) if threads.isdecimal() and int(threads) else 1
-
-
-def _results(run: WorkerRun) -> tuple[GenerationResult, ...]:
-    """Tell what became of each sample, without its image."""
-    return tuple(GenerationResult(key, status, None, reason) for key, status, reason in run.drawn.statuses())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from math import isfinite, nan, sqrt
 from typing import Any
@@ -19,7 +19,6 @@ from clinometer.report import wording
 from clinometer.report.html import WrittenTable, notebook_html
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
-from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.multiplicity import images_for_share, images_to_detect, images_to_show_balance
@@ -154,21 +153,14 @@ def plan_audit(
         raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
     suite.pair_for("plan")
     margin = suite.margin if margin is None else margin
-    settings = {
-        "effect": nan if effect is None else effect,
-        "margin": nan if margin is None else margin,
-        "power": power,
-        "alpha": alpha,
-        "images": suite.image_count,
-        "price": price,
-        "answers": suite.image_count * len(suite.questions()),
-        "answer_price": answer_price,
-    }
+    plan = Plan(
+        pd.DataFrame({"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}),
+        effect=nan if effect is None else effect, margin=nan if margin is None else margin, power=power, alpha=alpha,
+        images=suite.image_count, images_needed=nan, price=price,
+        answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
+    )  # fmt: skip
     if pilot is None:
-        shares = pd.DataFrame(
-            {"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}
-        )
-        return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
+        return plan
     if pilot.suite.content != suite.content:
         raise SuiteError(
             f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
@@ -183,14 +175,15 @@ def plan_audit(
     needed = _to_decide(table)
     factor = float((needed / table.images).max()) if needed.notna().any() else nan
     drawn = pilot.samples
-    return Plan(
-        table,
+    stored = sum(pilot.directory.size(samples_name(part)) for part in pilot.parts if pilot.drawn.has(part))
+    return replace(
+        plan,
+        table=table,
         images_needed=float(np.ceil(factor * len(drawn))) if isfinite(factor) else nan,
         seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
-        bytes_per_image=_bytes(pilot) / len(drawn),
+        bytes_per_image=stored / len(drawn),
         by_server="price_per_image" in pilot.record["model"].get("notes", {}),
         pilot=pilot.directory.shown,
-        **settings,  # type: ignore[arg-type]
     )
 
 
@@ -244,11 +237,6 @@ def _why_no_number(row: Mapping[Any, Any], error: float) -> str:
 def _at_least(images: float) -> float:
     """The fewest images for a verdict; NaN where no number suffices."""
     return max(images, float(FEWEST_IMAGES)) if isfinite(images) else nan
-
-
-def _bytes(run: Run) -> int:
-    directory: Directory = run.directory
-    return sum(directory.size(samples_name(part)) for part in run.parts if run.drawn.has(part))
 
 
 def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, list[str]]:

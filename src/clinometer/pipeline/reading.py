@@ -91,11 +91,9 @@ def read_folder(
     reader.offers(question)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
+    truths = _truths(place, names, truth, question)
     if question.is_open:
-        truths = _concepts_of(place, names, truth)
         require_counterfactuals(spec, truths.values())
-    else:
-        truths = {} if truth is None else _read_truth(place, truth, question)
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
@@ -128,30 +126,28 @@ def read_folder(
     return _judged(reader.card, question, table, has_truth=truth is not None)
 
 
-def _read_truth(folder: Path, path: str | os.PathLike[str], question: Question) -> dict[str, str]:
-    """Read which group each picture shows, from a manifest."""
-    manifest = read_manifest(folder, Path(path))
-    for row in manifest:
-        if row.group not in question.groups:
-            raise InvalidInputError(
-                f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
-                f"{', '.join(question.groups)}; leave out pictures of none of them"
-            )
-    return {row.file: str(row.group) for row in manifest}
+def _truths(
+    folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None, question: Question
+) -> dict[str, str]:
+    """Find what is known of each picture: the group that it shows, by a manifest, where there is one.
 
-
-def _concepts_of(folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None) -> dict[str, str]:
-    """Which concept each picture was drawn for: as a manifest says, or the folder that it lies in."""
+    For an open question it is the concept that the picture was drawn for; without a manifest, the folder it lies in.
+    """
     if path is None:
-        return {name: name.partition("/")[0] for name in names if "/" in name}
+        return {name: name.partition("/")[0] for name in names if "/" in name} if question.is_open else {}
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
-        if row.concept is None:
+        if question.is_open and row.concept is None:
             raise InvalidInputError(
                 f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
                 "for, as an open question is held against it"
             )
-    return {row.file: str(row.concept) for row in manifest}
+        if not question.is_open and row.group not in question.groups:
+            raise InvalidInputError(
+                f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
+                f"{', '.join(question.groups)}; leave out pictures of none of them"
+            )
+    return {row.file: str(row.concept if question.is_open else row.group) for row in manifest}
 
 
 def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:

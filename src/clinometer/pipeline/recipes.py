@@ -1,25 +1,37 @@
-"""How a worker comes by a model, loaded again by its name or sent as it is; and what stays loaded.
+"""Models as they are asked for, each loaded once; and how a worker comes by one, by its name or sent as it is.
 
 Of generators one is on its device, and others wait in the memory of the host to come back: two may not fit on a device,
 and how many images one draws at once must not depend on which others were loaded before. So one that makes room takes
 its weights along, if it can (`Parks`) and the host has room; else it is loaded again. See decision 37.
+
+What a run asks of its encoders is checked before anything is drawn: a wrong one must not cost an hour of images. See
+decision 40.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 from uuid import uuid4
 
 from clinometer._memory import give_back_freed_memory, memory
+from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator, load_reader
-from clinometer.models.abilities import Parks, Releases, offers
+from clinometer.models.abilities import Parks, ReadsTexts, Releases, SeesImages, TakesSettings, offers
 from clinometer.models.files.source import EmbeddedSource, FolderSource, PortraitSource
-from clinometer.models.protocols import Card
+from clinometer.models.protocols import SETTINGS, Card, Encoder, Generator, Reader
+from clinometer.models.registry import with_presets
+from clinometer.pipeline.request import Encoders, Readers
+from clinometer.runs.answers import question_of
+from clinometer.runs.ledger import embeddings_name, readings_name
 from clinometer.runs.tracing import WatchedGenerator
+from clinometer.studies import study_of
+from clinometer.suites import Suite
+from clinometer.suites.question import QuestionSpec
 
 KEPT_FREE: Final = 0.25
 """Share of memory that stays free beside what waits: the next model passes through it, and others need some too.
@@ -39,7 +51,10 @@ class Residents:
         """Have one at work: the one that is, one that waits, or one that is loaded. The one before makes room."""
         if self._at_work is None or self._at_work[0] != key:
             self._set_aside(key)
-            model = self._fetched(key)
+            model = self._waiting.pop(key, None)
+            if model is not None and not _is_done(model.unpark):  # it cannot come back
+                model = None
+                give_back_freed_memory()
             self._at_work = key, load() if model is None else model
         return self._at_work[1]
 
@@ -61,20 +76,11 @@ class Residents:
         if self._at_work is None:
             return
         (key, model), self._at_work = self._at_work, None
-        if _fits(model) and _is_done(model.park):
+        if offers(model, Parks) and 0 < model.weight_bytes <= room() and _is_done(model.park):
             self._waiting[key] = model
         else:
             del model
             give_back_freed_memory()
-
-    def _fetched(self, key: str) -> Any:
-        """One that waits, back on its device; None where there is none, or it cannot come back."""
-        model = self._waiting.pop(key, None)
-        if model is None or _is_done(model.unpark):
-            return model
-        del model
-        give_back_freed_memory()
-        return None
 
 
 def release(models: Iterable[Any]) -> None:
@@ -83,11 +89,6 @@ def release(models: Iterable[Any]) -> None:
         if offers(model, Releases):
             _is_done(model.release)
     give_back_freed_memory()
-
-
-def _fits(model: Any) -> bool:
-    """Whether a model may wait."""
-    return offers(model, Parks) and 0 < model.weight_bytes <= room()
 
 
 def room() -> int:
@@ -229,11 +230,6 @@ class Watched:
 _BUILT: dict[str, Any] = {}
 
 
-def _is_replaced(other: Card, card: Card) -> bool:
-    """Whether a model goes when another comes: there is one generator, and no encoder twice for a later audit."""
-    return other.kind == card.kind and (card.kind == "generator" or other.fingerprint == card.fingerprint)
-
-
 def built(recipe: Recipe, card: Card) -> Any:
     """The model of a recipe, built once in a process.
 
@@ -243,8 +239,11 @@ def built(recipe: Recipe, card: Card) -> Any:
         It is not the driver's: other weights or settings on another machine.
     """
     if recipe.key not in _BUILT:
-        for key in [key for key, other in _BUILT.items() if _is_replaced(other.card, card)]:
-            del _BUILT[key]
+        # a model goes when another comes: there is one generator, and no encoder twice for a later audit
+        alike = {key: other.card for key, other in _BUILT.items() if other.card.kind == card.kind}
+        for key, other in alike.items():
+            if card.kind == "generator" or other.fingerprint == card.fingerprint:
+                del _BUILT[key]
         model = recipe.build()
         if model.card.fingerprint != card.fingerprint:
             raise ModelError(
@@ -253,3 +252,173 @@ def built(recipe: Recipe, card: Card) -> Any:
             )
         _BUILT[recipe.key] = model
     return _BUILT[recipe.key]
+
+
+# --- what is loaded --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Models:
+    """What is loaded. Of generators one is on its device, the last: two may not fit."""
+
+    _generators: Residents = field(default_factory=Residents)
+    _recipes: dict[str, Loaded] = field(default_factory=dict)
+    _encoders: dict[tuple[str, str], tuple[Encoder, Recipe]] = field(default_factory=dict)
+
+    def generator(
+        self,
+        model: str | Generator,
+        options: Mapping[str, Any],
+        device: str,
+        *,
+        prefer: Mapping[str, Any] | None = None,
+    ) -> tuple[Generator, Recipe]:
+        """The model, and how workers come by it. One given as an object takes no options.
+
+        Raises
+        ------
+        ModelError
+            It cannot be loaded, or does not take an option.
+        """
+        if not isinstance(model, str | os.PathLike):
+            if names := [name for name, value in options.items() if value not in (None, "auto")]:
+                raise ModelError(
+                    f"{model.card.name} is loaded already and keeps its own; give such options where it is loaded, or "
+                    "the model by its name",
+                    field=names,
+                )
+            return model, Given(model)
+        load_options = {name: value for name, value in options.items() if value not in (None, "auto")}
+        load_options |= {"device": device, "prefer": dict(prefer or {})}
+        weights, generator = self._weights(os.fspath(model), load_options)
+        if not offers(generator, TakesSettings):
+            return generator, weights
+        settings = _split(load_options)[0]
+        same = weights.options == load_options
+        return (generator if same else generator.with_settings(**settings)), AtSettings(weights, settings)
+
+    def _weights(self, spec: str, options: Mapping[str, Any]) -> tuple[Loaded, Generator]:
+        """The weights on their device, and their recipe, one for as long as this lives: workers know them by it."""
+        for_any, for_these = (
+            json.dumps([what, spec, key_options], sort_keys=True, default=str)
+            for what, key_options in (("any settings", _split(options)[1]), ("these", options))
+        )
+        known = self._recipes.get(for_any) or self._recipes.get(for_these)
+        recipe = known or Loaded("generator", spec, options)
+        generator: Generator = self._generators.take(recipe.key, recipe.load)
+        self._recipes[for_any if offers(generator, TakesSettings) else for_these] = recipe
+        return recipe, generator
+
+    def release(self, *, generator: bool) -> None:
+        """Let go of the weights of what was loaded here: workers have their own. Objects of the user's stay whole.
+
+        ``generator`` : of the generator, too.
+        """
+        if generator:
+            self._generators.release()
+        release(encoder for encoder, _ in self._encoders.values())
+        self._encoders.clear()
+
+    def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
+        """The encoders, and how workers come by each, by its name.
+
+        Raises
+        ------
+        ModelError
+            One cannot be loaded or sees no images, or two have one name.
+        """
+        pairs: list[tuple[Encoder, Recipe]] = []
+        for spec in named_encoders(specs):
+            if not isinstance(spec, str | os.PathLike):
+                pairs.append((spec, Given(spec)))
+                continue
+            key = os.fspath(spec), device
+            if key not in self._encoders:
+                recipe = Loaded("encoder", key[0], {"device": device})
+                self._encoders[key] = recipe.load(), recipe
+            pairs.append(self._encoders[key])
+        encoders = [encoder for encoder, _ in pairs]
+        for encoder in encoders:
+            if not offers(encoder, SeesImages):
+                raise ModelError(
+                    f"encoder {encoder.card.name}: it embeds texts only, and a run holds images; name a dual encoder, "
+                    "such as ViT-B-32/openai (clinometer test takes any encoder)"
+                )
+        require_names(encoders)
+        return encoders, {encoder.card.name: recipe for encoder, recipe in pairs}
+
+    def readers(
+        self, specs: Readers | None, device: str, asked: Sequence[QuestionSpec], server: Mapping[str, Any]
+    ) -> tuple[list[Reader], dict[str, Recipe]]:
+        """The readers, and how workers come by each, by its name; ``server`` : what those behind an endpoint take.
+
+        Raises
+        ------
+        ModelError
+            One cannot be loaded or cannot answer what is ``asked``, or two have one name.
+        """
+        alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
+        named_ones: Sequence[Any] = [specs] if alone else list(specs or ())  # type: ignore[arg-type]
+        given = {key: value for key, value in server.items() if value is not None}
+        of_any = {"device": device} | {key: given.pop(key) for key in ("batch_size",) if key in given}
+        # where none is behind an endpoint, the first one says that it does not take its options
+        served = [spec for spec in named_ones if str(spec).startswith("openai:")] or named_ones
+        readers, recipes = list[Reader](), dict[str, Recipe]()
+        for spec in named_ones:
+            recipe: Recipe = Given(spec)
+            if isinstance(spec, str | os.PathLike):
+                recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
+            reader = recipe.build()
+            for question in asked:
+                reader.offers(question_of(question))
+            readers.append(reader)
+            recipes[reader.card.name] = recipe
+        require_names(readers)
+        return readers, recipes
+
+
+def named_encoders(specs: Encoders) -> Sequence[str | Encoder]:
+    """Encoders as they were given, one by one."""
+    alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
+    return with_presets([specs] if alone else specs)  # type: ignore[arg-type]
+
+
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of a call, and what the weights depend on."""
+    settings = {name: value for name, value in options.items() if name in SETTINGS}
+    return settings, {name: value for name, value in options.items() if name not in SETTINGS}
+
+
+LONGEST_NAME = 200
+
+
+def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> None:
+    """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
+    needed = until or study_of(suite).texts_needed
+    for encoder in encoders:
+        if needed and not offers(encoder, ReadsTexts):
+            raise ModelError(
+                f"encoder {encoder.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
+                "what they show; name a dual encoder, such as ViT-B-32/openai"
+            )
+
+
+def require_names(models: Sequence[Encoder | Reader]) -> None:
+    """Refuse the name that scores reserve, and two encoders, or readers, whose files would share a folder."""
+    by_place: dict[str, Card] = {}
+    for card in (model.card for model in models):
+        leaves, place_of = ("answers", readings_name) if card.kind == "reader" else ("embeddings", embeddings_name)
+        if card.name == "mean":
+            raise ModelError(f"{card.kind} 'mean': in the scores that name is the mean over all; rename its directory")
+        if not card.name.strip("./\\ ") or len(card.name) > LONGEST_NAME:
+            raise ModelError(
+                f"{card.kind} {quoted(card.name)}: its {leaves} are kept in a folder of that name, and none can "
+                f"be called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
+            )
+        place = place_of(card.name)
+        other = by_place.setdefault(place.lower(), card)  # one place on systems that know no case
+        if other.fingerprint != card.fingerprint:
+            raise ModelError(
+                f"{card.kind}s {other.name!r} ({other.family}) and {card.name!r} ({card.family})"
+                f": the {leaves} of both would lie in {place}; rename the directory of one, or give one only"
+            )

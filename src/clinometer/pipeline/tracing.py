@@ -9,9 +9,8 @@ from typing import Any, Final
 from clinometer.errors import ModelError, RunMismatchError, RunNotFoundError
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.audits import require_traced
-from clinometer.pipeline.loaded_models import Models
-from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.score import score
+from clinometer.pipeline.recipes import Models
+from clinometer.pipeline.results import refresh_report, score
 from clinometer.runs import Progress
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.record import card_record, difference_between

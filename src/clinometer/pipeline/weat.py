@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import nan
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ import pandas as pd
 from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
-from clinometer.metrics.weat import Spread, Weat, stimulus_weat
+from clinometer.metrics.weat import Spread, stimulus_weat
 from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.models.files.folder import image_files
 from clinometer.models.images import decode_in_batches
@@ -128,6 +128,11 @@ class _DesignedTest:
     def texts_of(self, stimuli: Stimuli, word: str) -> tuple[str, ...]:
         return stimuli.sentences_of(word) if self.in_sentences else (word,)
 
+    def texts(self, pictures: Mapping[str, _Set]) -> list[str]:
+        """All texts of the sets that do not stand for themselves in pictures."""
+        sets = [stimuli for stimuli in self.suite.sets.values() if stimuli.folder not in pictures]
+        return [text for stimuli in sets for word in stimuli.words for text in self.texts_of(stimuli, word)]
+
 
 @dataclass(frozen=True)
 class _Set:
@@ -163,10 +168,11 @@ def weat_tests(
     pictures = {} if images is None else _pictures(images, designed_tests, encoder)
     vectors = _vectors(designed_tests, pictures, encoder)
     card = card_record(encoder.card)
-    rows = [
-        replace(_row(test, pictures, vectors, encoder.card.name, settings), misfit=_misfit(test, pictures, card))
-        for test in designed_tests
-    ]
+    rows = []
+    for test in designed_tests:
+        shows = any(stimuli.folder in pictures for stimuli in test.suite.sets.values())
+        misfit = unfit_stimuli(card, test.texts(pictures), pictures=shows)
+        rows.append(replace(_row(test, pictures, vectors, encoder.card.name, settings), misfit=misfit))
     family = f"{len(rows)} {'test' if len(rows) == 1 else 'tests'} on {encoder.card.name}"
     p_values = np.array([row.p for row in rows])
     adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
@@ -245,14 +251,7 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
 
 def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encoder: Encoder) -> dict[str, np.ndarray]:
     """The vector of every text that any test needs and the encoder knows, each embedded once."""
-    texts = dict.fromkeys(
-        text
-        for test in tests
-        for stimuli in test.suite.sets.values()
-        if stimuli.folder not in pictures
-        for word in stimuli.words
-        for text in test.texts_of(stimuli, word)
-    )
+    texts = dict.fromkeys(text for test in tests for text in test.texts(pictures))
     if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     name = encoder.card.name
@@ -265,6 +264,13 @@ def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encod
         again = shaped_vectors(encoder.encode_texts(known_texts[:PROBED]), name, known_texts[:PROBED], vectors.shape[1])
     require_same(vectors[:PROBED], again, encoder.card, "text")
     return dict(zip(known_texts, vectors, strict=True))
+
+
+_ALIKE: Final = (
+    "statistic", "statistic_low", "statistic_high", "effect_size", "effect_size_low", "effect_size_high", "exact",
+    "p_method", "p_low", "p_high", "reason",
+)  # fmt: skip
+"""Fields of a result that a row has under the same names."""
 
 
 def _row(
@@ -310,19 +316,10 @@ def _row(
         )
     except InvalidInputError as error:
         return replace(row, reason=str(error))
-    return _with_result(row, result)
-
-
-def _misfit(test: _DesignedTest, pictures: Mapping[str, _Set], card: Mapping[str, Any]) -> str:
-    sets = test.suite.sets.values()
-    texts = [
-        text
-        for stimuli in sets
-        if stimuli.folder not in pictures
-        for word in stimuli.words
-        for text in test.texts_of(stimuli, word)
-    ]
-    return unfit_stimuli(card, texts, pictures=any(stimuli.folder in pictures for stimuli in sets))
+    return replace(
+        row, p=result.p_value, p_error=result.standard_error, n_splits=storable(result.n_splits),
+        **{name: getattr(result, name) for name in _ALIKE},
+    )  # fmt: skip
 
 
 def _set(
@@ -353,23 +350,3 @@ def _lack(stimuli: Stimuli, stimulus_set: _Set, max_missing: float) -> str:
             f"({first_and_more(stimulus_set.missing, 3)}); at most {max_missing:.0%} may be"
         )
     return ""
-
-
-def _with_result(row: WeatTest, result: Weat) -> WeatTest:
-    return replace(
-        row,
-        statistic=result.statistic,
-        statistic_low=result.statistic_low,
-        statistic_high=result.statistic_high,
-        effect_size=result.effect_size,
-        effect_size_low=result.effect_size_low,
-        effect_size_high=result.effect_size_high,
-        p=result.p_value,
-        exact=result.exact,
-        n_splits=storable(result.n_splits),
-        p_error=result.standard_error,
-        p_method=result.p_method,
-        p_low=result.p_low,
-        p_high=result.p_high,
-        reason=result.reason,
-    )

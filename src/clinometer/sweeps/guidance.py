@@ -66,14 +66,11 @@ def with_splits(directory: Directory, outcome: SweepOutcome) -> SweepOutcome:
     judged = defaultdict[int, list[Any]](list)
     for (order, _), row in zip(added, judged_over_grid([row for _, row in added], family), strict=True):
         judged[order].append(row)
-    return replace(outcome, splits=tuple(_judged(split, judged[order]) for order, split in enumerate(splits)))
-
-
-def _judged(split: Split, added: Sequence[Any]) -> Split:
-    if split.scores is None or not added:
-        return split
-    others = [row for row in Scores.from_frame(split.scores).rows if row.component != "added"]
-    return replace(split, scores=scores_table([*others, *added]))
+    for order, split in enumerate(splits):
+        if split.scores is not None and judged[order]:
+            others = [row for row in Scores.from_frame(split.scores).rows if row.component != "added"]
+            splits[order] = replace(split, scores=scores_table([*others, *judged[order]]))
+    return replace(outcome, splits=tuple(splits))
 
 
 def unguided(outcome: SweepOutcome, setting: Setting) -> Setting | None:
@@ -151,19 +148,18 @@ def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
 
 def split_tables(outcome: SweepOutcome, suite: Value) -> list[dict[str, Any]]:
     """Write each split of a suite: its name, a sentence, a table a concept a row, and one of what guidance costs."""
-    return [_told(outcome, split) for split in outcome.splits if split.setting.cell["suite"] == suite]
-
-
-def _told(outcome: SweepOutcome, split: Split) -> dict[str, Any]:
-    scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
-    others = split.setting.cell.words(tuple(a for a in outcome.grid.varied if a not in ("seed", "guidance", "suite")))
-    varied = len([a for a in outcome.grid.varied if a not in ("seed", "guidance", "suite")])
-    name = f"{wording.capitalised(scales[1])}{f', {others}' if varied else ''}"
-    if split.scores is None or split.at_one.run is None:
-        return {"name": name, "said": f"No split: {split.undone}.", "tables": []}
-    rows, suite = Scores.from_frame(split.scores), split.at_one.run.suite
-    tables = [_concepts(rows, suite, scales), _costs(rows, scales)]
-    return {"name": name, "said": _said(rows, scales[1]), "tables": tables}
+    fixed = tuple(axis for axis in outcome.grid.varied if axis not in ("seed", "guidance", "suite"))
+    told: list[dict[str, Any]] = []
+    for split in (split for split in outcome.splits if split.setting.cell["suite"] == suite):
+        scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
+        name = wording.capitalised(scales[1]) + (f", {split.setting.cell.words(fixed)}" if fixed else "")
+        if split.scores is None or split.at_one.run is None:
+            told.append({"name": name, "said": f"No split: {split.undone}.", "tables": []})
+            continue
+        rows = Scores.from_frame(split.scores)
+        tables = [_concepts(rows, split.at_one.run.suite, scales), _costs(rows, scales)]
+        told.append({"name": name, "said": _said(rows, scales[1]), "tables": tables})
+    return told
 
 
 def _said(rows: Scores, guided: str) -> str:

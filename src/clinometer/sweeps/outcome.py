@@ -3,7 +3,14 @@
 Settings are held against each other as runs are (:mod:`clinometer.pipeline.comparison`), in pairs of images that were
 drawn from one noise. All differences of one kind over the whole grid are one family of tests.
 
-sweep.json holds the grid as it was asked, and what became of each cell.
+A sweep that is drawn until its differences are decided goes by rounds: images go to the concepts whose difference from
+the baseline is not decided yet. All cells draw a round, then every setting is held against the baseline of its suite,
+and all differences of the grid are judged as one family. A concept of a setting that is decided is drawn no further
+there. The baseline draws a concept for as long as any setting does, so that all images have partners.
+
+What was decided is kept in sweep.json, and so is how far each concept has come. A cell that joins late, or that failed
+and is mended, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
+stops has seen the partners of images that it is still to draw. See decision 51.
 """
 
 from __future__ import annotations
@@ -11,23 +18,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from math import isnan, nan
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer._cores import one_blas_thread
-from clinometer._secrets import masked_values
-from clinometer.errors import ClinometerError, RunCorruptError, RunMismatchError, RunNotFoundError, SweepError
+from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
-from clinometer.pipeline.comparison import compare_runs
-from clinometer.pipeline.request import ALIKE
-from clinometer.pipeline.score import resamples_of
+from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
+from clinometer.pipeline.comparison import compare_runs, evidence_between
+from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
+from clinometer.pipeline.results import resamples_of
 from clinometer.report.rows import Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.together import Comparison, pooled
@@ -35,8 +41,7 @@ from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.studies.study import scores_table
-from clinometer.suites.strict import explain
-from clinometer.sweeps.grid import AXES, Cell, Grid, SweepFile, Value
+from clinometer.sweeps.grid import Cell, Grid, SuiteRounds, SweepRecord, Value, cell_place
 
 FOLDER: Final = "pooled"
 """Where numbers are kept that were computed from several runs."""
@@ -219,10 +224,10 @@ def stored_table(directory: Directory, name: str, runs: Sequence[Run], compute: 
 
     A file carries the hash of what its table is made of in its name, so none is taken for that of another state.
     """
-    made_of = _hash_made_of(runs)
-    if made_of is None:
+    prints = [fingerprint_of_scores(run, resamples_of(*runs)) for run in runs]
+    if not all(prints):  # of one of them it is unknown what its scores are made of
         return compute()
-    stem = f"{FOLDER}/{name}-{made_of}"
+    stem = f"{FOLDER}/{name}-{hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:16]}"
     try:
         facts = directory.read_json(f"{stem}.json")  # written last
         return directory.read_table(f"{stem}.parquet").to_pandas(ignore_metadata=True), facts
@@ -238,145 +243,123 @@ def stored_table(directory: Directory, name: str, runs: Sequence[Run], compute: 
     return table, facts
 
 
-def _hash_made_of(runs: Sequence[Run]) -> str | None:
-    """Hash what the scores of some runs are made of; None where it is unknown for one of them."""
-    prints = [fingerprint_of_scores(run, resamples_of(*runs)) for run in runs]
-    if not all(prints):
-        return None
-    return hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:16]
+Difference = tuple[str, str, str]
+"""A suite, a setting by its folder's name, and a concept."""
 
 
-RECORD: Final = "sweep.json"
-CELLS: Final = "cells"
-FORMAT: Final = 1
-
-COMMON: Final = (*ALIKE, "options")
-"""What all cells of a sweep are asked alike, as long as it lasts; the rest does not change an image."""
-
-
-class CellRecord(BaseModel):
-    """What became of a cell: ``reason`` says why it failed, or what it is waiting for."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    values: dict[str, str | int | float | None]
-    status: Literal["planned", "finished", "failed"] = "planned"
-    reason: str = ""
-
-    @property
-    def cell(self) -> Cell:
-        """The cell."""
-        return Cell(tuple((axis, self.values.get(axis)) for axis in AXES))
-
-
-class SuiteRounds(BaseModel):
-    """How far the cells of a suite have come that are drawn until their differences are decided.
+@dataclass
+class SweepRounds:
+    """How far a sweep's rounds have come.
 
     Attributes
     ----------
-    level : how many images a seed each concept has in every cell that has not stopped it; the first round's where it
-        is not named.
-    stopped : by setting and concept, with how many images a seed the difference from the baseline was decided.
+    directory, grid : of the sweep.
+    rule : when a difference needs no more images.
+    suites : by suite, how many images a seed each concept has come to, and where each setting stopped.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    directory: Directory
+    grid: Grid
+    rule: StoppingRule
+    suites: dict[str, SuiteRounds]
 
-    level: dict[str, int] = {}
-    stopped: dict[str, dict[str, int]] = {}
+    @classmethod
+    def of(cls, directory: Directory, record: SweepRecord) -> SweepRounds:
+        """Go on where a record has come to."""
+        until = record.common["until"]
+        rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
+        rounds = {name: suite_rounds.model_copy(deep=True) for name, suite_rounds in (record.rounds or {}).items()}
+        suites = {str(suite): rounds.get(str(suite)) or SuiteRounds() for suite in record.grid.values("suite")}
+        return cls(directory, record.grid, rule, rounds | suites)
 
+    def targets(self, cell: Cell) -> dict[str, int]:
+        """Count how many images each concept of a cell is to have by now."""
+        rounds = self.suites[str(cell["suite"])]
+        return {**rounds.level, **rounds.stopped.get(cell.setting.name, {})}
 
-class SweepRecord(BaseModel):
-    """The contents of sweep.json.
+    def advance(self, ready: Sequence[Cell], progress: Progress) -> set[Cell]:
+        """Look at what is decided, and take what is not a round further. Returns the cells that are to draw more.
 
-    Attributes
-    ----------
-    common : what all cells are asked alike.
-    axes, baseline : the grid that was asked last.
-    cells : every cell that was ever part of the sweep, by its folder.
-    rounds : by suite, how far the rounds have come of a sweep that is drawn until its differences are decided.
-    """
+        ``ready`` : the cells that have drawn and embedded all they are to have by now. What is not ready is looked at
+        another time, and drives nothing.
+        """
+        looked = {suite: list(self._looked(suite, set(ready), progress)) for suite in self.grid.values("suite")}
+        family = self._family(looked)
+        judged = dict(zip(family, in_family(list(family.values())), strict=True))
+        grown: set[Cell] = set()
+        for suite, settings in looked.items():
+            # note what is decided by now. Returns the concepts that some setting has yet to decide
+            rounds, still_open = self.suites[str(suite)], set[str]()
+            for setting, stands in settings:
+                stopped = rounds.stopped.setdefault(setting.name, {})
+                for concept in stands:
+                    if concept in stopped:
+                        continue
+                    if judged[str(suite), setting.name, concept].stops(self.rule):
+                        stopped[concept] = rounds.level.get(concept, FIRST_ROUND)
+                    else:
+                        still_open.add(concept)
+            raised = self._raise(suite, settings, still_open)
+            grown |= {
+                cell
+                for cell in ready
+                if cell["suite"] == suite and not raised <= rounds.stopped.get(cell.setting.name, {}).keys()
+            }
+        decided = sum(evidence.n > 0 and evidence.stops(self.rule) for evidence in judged.values())
+        progress.note(f"{decided} of {len(judged)} differences from the baseline are decided")
+        return grown
 
-    model_config = ConfigDict(extra="forbid")
+    def _looked(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Evidence]]]:
+        """Return what the pairs of each setting tell, over the seeds that it and the baseline are ready at."""
+        for setting in self.grid.settings(suite):
+            baseline = self.grid.baseline_of(setting)
+            if setting == baseline:
+                continue
+            seeds = [
+                seed for seed in self.grid.values("seed") if {setting.at(seed=seed), baseline.at(seed=seed)} <= ready
+            ]
+            if not seeds:
+                continue
+            runs = [pooled([self._run(cell.at(seed=seed)) for seed in seeds]) for cell in (baseline, setting)]
+            try:
+                yield setting, evidence_between(runs[0], runs[1])
+            except ClinometerError as error:
+                progress.note(f"{setting.words(self.grid.varied)}: not looked at: {error}")
 
-    format: Literal[1] = 1
-    created: str
-    title: str | None = None
-    common: dict[str, Any]
-    axes: dict[str, list[str | int | float | None]]
-    baseline: dict[str, str | int | float | None]
-    cells: dict[str, CellRecord]
-    rounds: dict[str, SuiteRounds] | None = None
+    def _run(self, cell: Cell) -> Run:
+        return Run(cell_place(self.directory, cell))
 
-    @property
-    def grid(self) -> Grid:
-        """The grid that was asked last."""
-        return Grid({axis: tuple(values) for axis, values in self.axes.items()}, self.baseline)
+    def _family(self, looked: Mapping[Value, Sequence[tuple[Cell, dict[str, Evidence]]]]) -> dict[Difference, Evidence]:
+        """Return all differences of the grid; one of which nothing is known is one of the family all the same."""
+        family: dict[Difference, Evidence] = {}
+        for suite, settings in looked.items():
+            by_setting = {setting.name: stands for setting, stands in settings}
+            some = next(iter(by_setting.values()), {})
+            for setting in self.grid.settings(suite):
+                if setting != self.grid.baseline_of(setting):
+                    for concept, like in some.items():
+                        no_image = Evidence(0, nan, nan, nan, 1.0, e_balance=nan if isnan(like.e_balance) else 1.0)
+                        stand = by_setting.get(setting.name, {}).get(concept)
+                        family[str(suite), setting.name, concept] = stand or no_image
+        return family
 
-    def status(self, cell: Cell) -> CellRecord:
-        """Return what became of a cell."""
-        return self.cells.get(cell.name) or CellRecord(values=dict(cell.values))
+    def _raise(
+        self, suite: Value, settings: Sequence[tuple[Cell, dict[str, Evidence]]], still_open: set[str]
+    ) -> set[str]:
+        """Take concepts a round further. Returns those of which more images may be drawn."""
+        if not settings:
+            return set()
+        rounds, raised = self.suites[str(suite)], set[str]()
+        some = next(run for run in map(self._run_or_none, self.grid.cells_of(settings[0][0])) if run is not None)
+        for question in some.suite.prompt_specs():
+            level = rounds.level.get(question.concept, min(FIRST_ROUND, question.images))
+            if question.concept in still_open and level < question.images:
+                rounds.level[question.concept] = min(level + LATER_ROUND, question.images)
+                raised.add(question.concept)
+        return raised
 
-
-def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
-    """The record of a sweep that is begun, or that is there and goes on with the same or more cells; it is written.
-
-    Raises
-    ------
-    SweepError
-        The directory holds a sweep of which all cells were asked something else.
-    RunMismatchError
-        It holds something that is no sweep.
-    """
-    grid, common = sweep_file.grid, masked_values(sweep_file.model_dump(mode="json", include=set(COMMON)))
-    if directory.exists(RECORD):
-        record = read_record(directory)
-        _require_same(directory, masked_values(record.common), common)
-    else:
-        if [name for name in directory.contents() if name != CELLS]:
-            raise RunMismatchError(
-                f"{directory.url}: not empty and not a sweep: it has no {RECORD}; give another --out"
-            )
-        record = SweepRecord(
-            created=datetime.now(UTC).isoformat("T", "seconds"), common=common, axes={}, baseline={}, cells={}
-        )
-    new = {cell.name: CellRecord(values=dict(cell.values)) for cell in grid}
-    axes: dict[str, list[Value]] = {axis: list(grid.values(axis)) for axis in AXES}
-    record = record.model_copy(
-        update={"title": sweep_file.title, "axes": axes, "baseline": dict(grid.baseline), "cells": new | record.cells}
-    )
-    write_record(directory, record)
-    return record
-
-
-def read_record(directory: Directory) -> SweepRecord:
-    """Read sweep.json.
-
-    Raises
-    ------
-    RunNotFoundError, SweepError
-        There is none, or it is not what was written.
-    """
-    place = directory.path(RECORD)
-    try:
-        return SweepRecord.model_validate(directory.read_json(RECORD))
-    except ValidationError as error:
-        raise SweepError(f"{explain(error, place)}; restore it, or give another --out") from error
-
-
-def write_record(directory: Directory, record: SweepRecord) -> None:
-    """Write sweep.json."""
-    directory.write_json(RECORD, record.model_dump(mode="json"))
-
-
-def cell_place(directory: Directory, cell: Cell) -> str:
-    """Say where the run of a cell lies."""
-    return f"{directory.url.rstrip('/')}/{CELLS}/{cell.name}"
-
-
-def _require_same(directory: Directory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    for name in COMMON:
-        if old.get(name) != new.get(name):
-            raise SweepError(
-                f"{name}: found {new.get(name)}, and the cells of {directory.url} were asked with {old.get(name)}; "
-                "give that, or another --out"
-            )
+    def _run_or_none(self, cell: Cell) -> Run | None:
+        try:
+            return self._run(cell)
+        except ClinometerError:
+            return None

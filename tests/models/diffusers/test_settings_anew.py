@@ -6,7 +6,7 @@ import pytest
 from clinometer.errors import ModelError
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationRequest
-from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.recipes import Models
 
 REQUESTS = [GenerationRequest(str(n), prompt, n) for n, prompt in enumerate(("a doctor", "a nurse"))]
 SETTINGS = [{"steps": 2, "guidance_scale": 5.0}, {"steps": 3, "guidance_scale": 1.0, "height": 48}, {"steps": 2}]

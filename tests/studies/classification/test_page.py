@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure

@@ -13,7 +13,7 @@ from skimage.data import astronaut
 import clinometer as cm
 from clinometer.models.protocols import EditRequest, GenerationResult
 from clinometer.pipeline.parallel import EnginePool
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress
 from clinometer.studies.editing import faces
 from tests import quick

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from clinometer.metrics.records import Score
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import ReportInput, wording
 from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.studies import study_of

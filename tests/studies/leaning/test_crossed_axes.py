@@ -8,7 +8,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import SuiteError
 from clinometer.pipeline.parallel import EnginePool
-from clinometer.pipeline.score import score
+from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress
 from tests import quick
 from tests.pipeline.engine_toys import InTurn

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from clinometer.models import reference
-from clinometer.pipeline.reporting import render_html
+from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.page import APART

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clinometer.pipeline.reporting import render_html, run_repr_html
+from clinometer.pipeline.results import render_html, run_repr_html
 from clinometer.studies.t2iat import figures
 from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE as T2IAT

@@ -55,7 +55,14 @@ def open_engine(
     name, _, address = spec.partition("=")
     if name == "local":
         return _local(address, workers, device, weights, make_room)
-    factory = partial(_open_ray, weights) if name == "ray" else _plug_in(name)
+    if name == "ray":
+        try:
+            from clinometer.pipeline.engines.ray import RayEngine
+        except ImportError as error:
+            raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
+        factory: Callable[[str, int | None], Any] = partial(RayEngine, weights=weights)
+    else:
+        factory = _plug_in(name)
     make_room()
     try:
         engine: Engine = factory(address, workers)
@@ -98,14 +105,6 @@ def visible_gpus() -> list[str]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     count = torch.cuda.device_count()
     return [name.strip() for name in named][:count] if named != [""] else [str(gpu) for gpu in range(count)]
-
-
-def _open_ray(weights: int, address: str, workers: int | None) -> Engine:
-    try:
-        from clinometer.pipeline.engines.ray import RayEngine
-    except ImportError as error:
-        raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
-    return RayEngine(address, workers, weights)
 
 
 def _plug_in(name: str) -> Callable[[str, int | None], Any]:

@@ -117,19 +117,14 @@ def dispatch(slots: Sequence[Slot], units: Sequence[Unit], lost: Future[None] | 
 
     ``lost`` : fails where all workers are gone at once, with what is to be said of it.
     """
-    table = _Table(_enough(slots, len(units)), units, [lost] if lost is not None else [])
-    while table.is_busy:
-        yield from table.next_events()
-
-
-def _enough(slots: Sequence[Slot], units: int) -> Sequence[Slot]:
-    """All slots with a worker, and fresh ones while there are more units.
-
-    All, although the units may be fewer: a worker that was started again may wait for a machine that never comes back.
-    """
+    # all slots with a worker, although the units may be fewer: one that was started again may wait for a machine that
+    # never comes back; and fresh ones while there are more units
     started = [slot for slot in slots if slot.has_worker]
     fresh = [slot for slot in slots if not slot.has_worker]
-    return started + fresh[: max(0, units - len(started))]
+    enough = started + fresh[: max(0, len(units) - len(started))]
+    table = _Table(enough, units, [lost] if lost is not None else [])
+    while table.is_busy:
+        yield from table.next_events()
 
 
 class _Table:
@@ -188,6 +183,7 @@ class _Table:
             )
 
     def _met_end(self, future: Future[Any]) -> Done | Death:
+        """Take back a unit. Which of several parts a worker died of is not known, so each is then made by itself."""
         slot, unit = self._working.pop(future)
         error = future.exception()
         if error is None:
@@ -197,17 +193,13 @@ class _Table:
         if not isinstance(read, WorkerDiedError):
             raise read
         self._starting[slot.start()] = slot
-        return self._death(unit, str(read))
-
-    def _death(self, unit: Unit, reason: str) -> Death:
-        """Have a unit made again, part by part where it has several: which of them it was is not known."""
         if len(unit) > 1:
             self._waiting.extendleft((part,) for part in reversed(unit))
-            return Death(unit, reason, 1)
+            return Death(unit, str(read), 1)
         self._deaths[unit] += 1
         if self._deaths[unit] < MOST_DEATHS:
             self._waiting.append(unit)
-        return Death(unit, reason, self._deaths[unit])
+        return Death(unit, str(read), self._deaths[unit])
 
 
 WORKING: Final = 2 * 2**30

@@ -127,20 +127,17 @@ class _ProcessSlot:
         return started
 
     def _note_process(self, started: Future[int]) -> None:
-        """Keep the process, for its exit code; its pool does not tell it."""
+        """Keep the process, for its exit code; its pool does not tell it.
+
+        The pipe of results is to end with the worker, else half a result is awaited for good: the pool keeps an end to
+        write by, which it does not use.
+        """
         if started.exception() is None:
-            self._leave_results_to_worker()
+            writer = getattr(getattr(self._pool, "_result_queue", None), "_writer", None)
+            if writer is not None and not writer.closed:
+                writer.close()
             children = multiprocessing.active_children()
             self._process = next((child for child in children if child.pid == started.result()), self._process)
-
-    def _leave_results_to_worker(self) -> None:
-        """Have the pipe of results end with the worker: else half a result is awaited for good.
-
-        The pool keeps an end to write by, which it does not use.
-        """
-        writer = getattr(getattr(self._pool, "_result_queue", None), "_writer", None)
-        if writer is not None and not writer.closed:
-            writer.close()
 
     def submit(self, unit: Unit) -> Future[Any]:
         assert self._pool is not None  # start

@@ -74,7 +74,12 @@ class RayEngine:
             raise
         self._lost, self._closed = Future[None](), Event()
         if not address.startswith("ray://"):  # whose client tells by itself
-            Thread(target=_watch, args=(*_head_and_raylet(), self._lost, self._closed), daemon=True).start()
+            context = ray.get_runtime_context()
+            host, _, port = context.gcs_address.rpartition(":")
+            nodes = ray.nodes()  # type: ignore[no-untyped-call]
+            here = (str(node["RayletSocketName"]) for node in nodes if node["NodeID"] == context.get_node_id())
+            watched = ((host, int(port)), next(here, ""), self._lost, self._closed)
+            Thread(target=_watch, args=watched, daemon=True).start()
         share = {"num_cpus": 1, "num_gpus": of_a_gpu}
         self._slots = [_ActorSlot(share) for _ in range(self.workers)]
 
@@ -104,16 +109,8 @@ def _connect(address: str) -> None:
         raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
 
 
-def _head_and_raylet() -> tuple[tuple[str, int], str]:
-    """Where the cluster's head answers, and the socket of this machine's raylet."""
-    context = ray.get_runtime_context()
-    host, _, port = context.gcs_address.rpartition(":")
-    here = (node for node in ray.nodes() if node["NodeID"] == context.get_node_id())  # type: ignore[no-untyped-call]
-    return (host, int(port)), next((str(node["RayletSocketName"]) for node in here), "")
-
-
 def _watch(head: tuple[str, int], raylet: str, lost: Future[None], closed: Event) -> None:
-    """Have ``lost`` fail where the cluster's head no longer answers, or this machine's raylet has gone.
+    """Have ``lost`` fail where the cluster's head no longer answers, or the socket of this machine's raylet is gone.
 
     Ray ends the whole process then, with status 1: for a head once it has waited as long as this variable says. Half of
     that leaves the time to end by oneself; a head that is started again by then is met again.

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.results import write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings
 from clinometer.runs.ratings.store import DrawnItem, draw_items
