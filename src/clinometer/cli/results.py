@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
@@ -95,17 +95,13 @@ def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str])
         header = f"less {plain_text(labels[model])}" if len(models) > 1 else "difference"
         table.add_column(header, justify="right", overflow="fold")
     digits = 1 + max(len(text.partition(".")[2]) for text in column_cells.printed)
-    for row, cells in column_cells.groupby(names, sort=False):
-        table.add_row(*_cells(row, cells.to_dict("records"), digits))
+    for row, row_cells in column_cells.groupby(names, sort=False):
+        cells = row_cells.to_dict("records")
+        run = [wording.number(cells[0]["run"], digits), wording.interval(cells[0]["low"], cells[0]["high"], digits)]
+        printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
+        differences = [wording.signed(cell["difference"], digits) for cell in cells]
+        table.add_row(*(plain_text(str(text)) for text in (*row, *printed, *run, *differences)))
     return table
-
-
-def _cells(names: tuple[Any, ...], cells: Sequence[dict[Any, Any]], digits: int) -> list[str]:
-    first = cells[0]
-    run = [wording.number(first["run"], digits), wording.interval(first["low"], first["high"], digits)]
-    printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
-    differences = [wording.signed(cell["difference"], digits) for cell in cells]
-    return [plain_text(str(text)) for text in (*names, *printed, *run, *differences)]
 
 
 def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[str]:
@@ -148,22 +144,16 @@ def print_gate(judged: Gate, *, explain: bool = False) -> None:
         if explain:
             for _ in range(len(rule.rows)):
                 console.print(plain_text(f"  {next(explained)}"))
-        elif len(open_rows):
-            console.print(_numbers(open_rows))
+        elif len(open_rows):  # those that are broken, the farthest first, then those that are undecided
+            columns = columns_of(open_rows.sort_values(["outcome", "p"], kind="stable"))
+            cells = list(zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True))
+            table = text_table("", list(columns), cells, left=set(columns) - {"value", "95 %"})
+            if len(open_rows) > MOST_ROWS:
+                table.caption = f"{MOST_ROWS} of {len(open_rows)} are shown; --out FILE has all"
+            console.print(table)
     console.print(f"[bold]{gate_in_words(judged)}[/]")
     if explain:
         console.print(plain_text(way_on(judged)))
-
-
-def _numbers(rows: pd.DataFrame) -> Table:
-    """Return the numbers that are broken, the farthest first, then those that are undecided."""
-    rows = rows.sort_values(["outcome", "p"], kind="stable")
-    caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
-    columns = columns_of(rows)
-    cells = list(zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True))
-    table = text_table("", list(columns), cells, left=set(columns) - {"value", "95 %"})
-    table.caption = caption
-    return table
 
 
 def print_plan(plan: Plan, images: int | None = None) -> None:

@@ -57,6 +57,7 @@ def serve(
 ) -> None:
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
     require_web("serve")
+    from clinometer.runs import Directory
     from clinometer.web.database import file_of, find_database
     from clinometer.web.settings import (
         ServerSettings,
@@ -69,7 +70,12 @@ def serve(
     )
 
     places = tuple(runs or [DEFAULT_RUNS])
-    _require_places(places)
+    for place in places:  # an index that stays empty would not say why
+        directory = Directory(place)
+        if directory.is_local and not Path(directory.root).is_dir():
+            raise RunNotFoundError(
+                f"{place}: no such directory; give a folder of runs, or make a run first: clinometer audit"
+            )
     # the password first: without one that is needed nothing is touched
     password_hash = guarded(host, password_given(password_file))
     found = find_database(database, default_data(), cache or default_cache(), default_cache())
@@ -89,18 +95,6 @@ def require_web(command: str) -> None:
         raise InvalidInputError(f"{command}: {lacking} is not installed; give: pip install 'clinometer[web]'")
 
 
-def _require_places(places: tuple[str, ...]) -> None:
-    """Refuse places that are not there: an index that stays empty would not say why."""
-    from clinometer.runs import Directory
-
-    for place in places:
-        directory = Directory(place)
-        if directory.is_local and not Path(directory.root).is_dir():
-            raise RunNotFoundError(
-                f"{place}: no such directory; give a folder of runs, or make a run first: clinometer audit"
-            )
-
-
 def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     from clinometer.web.app import create_app
@@ -115,7 +109,8 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
     if demo:
         _add_demo(app)
     listening = _socket(settings.host, settings.port)
-    address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listening.getsockname()[1]}"
     n = len(app.state.runs.listed())
     typer.echo(f"{n} {'run' if n == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
     typer.echo(f"Pictures of the newest: {address}/explore" if n > 1 else f"Every run: {address}/runs")
@@ -139,7 +134,3 @@ def _socket(host: str, port: int) -> socket.socket:
         raise InvalidInputError(
             f"--host {host} --port {port}: cannot listen there: {error.strerror or error}; give another --port"
         ) from error
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

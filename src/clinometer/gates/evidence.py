@@ -125,19 +125,54 @@ def assessment_results(
     said : the facts of the run by name; some are properties of the result.
     controls : identifiers of the clauses for which the record may serve.
     """
-    record, base = run.record, uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
-    now, created = datetime.now(UTC).isoformat("T", "seconds"), _instant(record["created"])
-    model, scores = str(uuid5(base, "model")), str(uuid5(base, "scores.parquet"))
-    card = record["model"]
+    base = uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
+    result = _result(run, page, view, gate, said, controls, base)
+    now = result["end"]
+    files = [
+        {
+            "uuid": str(uuid5(base, name)),
+            "title": name,
+            "rlinks": [{"href": name, "hashes": [{"algorithm": "SHA-256", "value": run.directory.sha256(name)}]}],
+        }
+        for name in HASHED
+        if run.directory.exists(name)
+    ]
+    return {
+        "assessment-results": {
+            "uuid": str(uuid5(base, now)),
+            "metadata": {
+                "title": f"Bias audit of {run.record['model']['name']}",
+                "last-modified": now,
+                "version": package_versions()["clinometer"],
+                "oscal-version": OSCAL,
+                "remarks": "Evidence of what was measured; no claim of compliance.",
+            },
+            "import-ap": {"href": f"#{uuid5(base, 'run.json')}", "remarks": "What was asked stands in run.json."},
+            "results": [result],
+            "back-matter": {"resources": files},
+        }
+    }
+
+
+def _result(
+    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str], base: UUID
+) -> dict[str, Any]:
+    """Build the one result: what was looked at, every verdict, and what a policy makes of them."""
+    card, model = run.record["model"], str(uuid5(base, "model"))
+    created = datetime.fromisoformat(run.record["created"]).astimezone(UTC).isoformat("T", "seconds")
+    described = {name: said[name] for name in ("suite_fingerprint", "seed", "images", "missing_images", "checksum")}
+    of_every_verdict = {
+        "subjects": [{"subject-uuid": model, "type": "component"}],
+        "relevant-evidence": [{"href": f"#{uuid5(base, 'scores.parquet')}", "description": "A row of the scores."}],
+        "collected": created,
+    }
     result: dict[str, Any] = {
         "uuid": str(uuid5(base, "result")),
         "title": f"{card['name']} × {run.suite.title}",
         "description": page.finding(view),
         "start": created,
-        "end": now,
-        "props": _props(
-            {name: said[name] for name in ("suite_fingerprint", "seed", "images", "missing_images", "checksum")}
-        ),
+        "end": datetime.now(UTC).isoformat("T", "seconds"),
+        "props": _props(described),
         "local-definitions": {
             "components": [
                 {
@@ -156,45 +191,15 @@ def assessment_results(
         },
         "observations": [
             _observation(verdicts, row)
-            | {
-                "uuid": str(uuid5(base, f"{verdicts.title}/{row.concept}/{row.group}/{row.setting}")),
-                "subjects": [{"subject-uuid": model, "type": "component"}],
-                "relevant-evidence": [{"href": f"#{scores}", "description": "A row of the scores."}],
-                "collected": created,
-            }
+            | {"uuid": str(uuid5(base, f"{verdicts.title}/{row.concept}/{row.group}/{row.setting}"))}
+            | of_every_verdict
             for verdicts in page.verdicts(view)
             for row in verdicts.rows
         ],
     }
     if gate is not None:
         result["findings"] = [_finding(base, rule, place, gate) for place, rule in enumerate(gate.rules)]
-    return {
-        "assessment-results": {
-            "uuid": str(uuid5(base, now)),
-            "metadata": {
-                "title": f"Bias audit of {card['name']}",
-                "last-modified": now,
-                "version": package_versions()["clinometer"],
-                "oscal-version": OSCAL,
-                "remarks": "Evidence of what was measured; no claim of compliance.",
-            },
-            "import-ap": {"href": f"#{uuid5(base, 'run.json')}", "remarks": "What was asked stands in run.json."},
-            "results": [result],
-            "back-matter": {
-                "resources": [
-                    {
-                        "uuid": str(uuid5(base, name)),
-                        "title": name,
-                        "rlinks": [
-                            {"href": name, "hashes": [{"algorithm": "SHA-256", "value": run.directory.sha256(name)}]}
-                        ],
-                    }
-                    for name in HASHED
-                    if run.directory.exists(name)
-                ]
-            },
-        }
-    }
+    return result
 
 
 def _observation(verdicts: Verdicts, row: Row) -> dict[str, Any]:
@@ -270,7 +275,3 @@ def _props(values: Mapping[str, str]) -> list[dict[str, str]]:
         for name, value in values.items()
         if value.strip()
     ]
-
-
-def _instant(text: str) -> str:
-    return datetime.fromisoformat(text).astimezone(UTC).isoformat("T", "seconds")

@@ -176,6 +176,9 @@ class _Numbers:
         for column in SELECTORS:
             _require_all_used(rows, column, getattr(rule, column), place)
         stimuli = self._over(rule, rows)
+        # an interval over images that is not that of a t test, such as a bootstrapped one, may have a tail as long as
+        # that of one degree of freedom
+        students = rows.p.notna() & (rows.n_splits == 0) & ~_about_refusals(rows) & ~stimuli
         at_least, at_most = rule.limits
         low, high = (np.where(stimuli, rows[f"stimulus_{end}"], rows[end]) for end in ("low", "high"))
         withheld = np.array([self._withheld.reason(row) for row in rows.to_dict("records")], object)
@@ -184,7 +187,7 @@ class _Numbers:
         return rows[["metric", "component", *SELECTORS, "value", "n_target"]].assign(
             low=low,
             high=high,
-            freedom=np.where(_is_students(rows) & ~stimuli, np.maximum(rows.n_target - 1, 1), 1),
+            freedom=np.where(students, np.maximum(rows.n_target - 1, 1), 1),
             # of a number about all concepts, n_target counts these, and of a text part the text
             units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
             bound_low=low + (rows.bound_low - rows.low).fillna(0.0),
@@ -246,14 +249,6 @@ def _judged_over_prompts(suite: Suite) -> set[str]:
     """Components whose verdicts rest on the interval over prompts."""
     quantities = study_of(suite).comparison(suite).quantities(suite)
     return {quantity.component for quantity in quantities if quantity.over == "prompts"}
-
-
-def _is_students(rows: pd.DataFrame) -> pd.Series:
-    """Tell whether the interval over images is that of a t test over as many images.
-
-    Of another interval, such as a bootstrapped one, the tail may be as long as that of one degree of freedom.
-    """
-    return rows.p.notna() & (rows.n_splits == 0) & ~_about_refusals(rows)
 
 
 def _about_refusals(rows: pd.DataFrame) -> pd.Series:

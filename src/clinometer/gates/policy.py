@@ -145,12 +145,8 @@ def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> P
     try:
         return Policy.model_validate(data)
     except ValidationError as error:
-        raise GateError(explain(error, source, keys_at=_keys_at)) from error
-
-
-def _keys_at(place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Return the keys of a rule, or of the policy itself."""
-    return tuple((Rule if place else Policy).model_fields)
+        problem = explain(error, source, keys_at=lambda place: tuple((Rule if place else Policy).model_fields))
+        raise GateError(problem) from error
 
 
 def require_known(value: str, known: tuple[str, ...], what: str) -> None:
