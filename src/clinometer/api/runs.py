@@ -21,18 +21,18 @@ from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import read_all
+from clinometer.pipeline.execution import trace_run as trace_again
 from clinometer.pipeline.export import Figures, Paper, export_run, metric_latex
 from clinometer.pipeline.formats import MODEL_CARD, write_as
-from clinometer.pipeline.formats import write_benchmark as benchmark_into
 from clinometer.pipeline.hub import Pushed, write_dataset
 from clinometer.pipeline.hub import push as send
+from clinometer.pipeline.hub import write_benchmark as benchmark_into
 from clinometer.pipeline.model_cards import Said, write_model_card
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reading import keep_clusters, read_known
 from clinometer.pipeline.recipes import Models, require_texts
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
-from clinometer.pipeline.tracing import trace_run as trace_again
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.drawing import require_budget

@@ -364,27 +364,27 @@ def crash_message(error: BaseException, words: list[str]) -> str:
     """
     hand = ", ".join(things_in_hand(error)[:2])
     way_on = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
-    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {_in_short(error)}.{way_on}"
+    message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
+    short = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {short}.{way_on}"
     place = _written(error, words)
     where = f"The traceback is in {place}" if place else "--debug before the command shows the traceback"
     version = _installed_version()
     return f"{lines}\n{where}; please report it with the command, to the issue tracker of clinometer {version}."
 
 
-def _in_short(error: BaseException) -> str:
-    """Return an exception's kind and the start of its message, on one line."""
-    message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
 def _written(error: BaseException, words: list[str]) -> str:
     """Say where the traceback was written; empty where it could not be.
 
     In the run directory where there is a run, hidden, as it names the machine's paths; else in the temporary folder.
+    The user's home is ``~`` in it, and no other path has the user's name: people send this file to others.
     """
     text = f"clinometer {_installed_version()}, Python {sys.version.split()[0]}, {sys.platform}\n{' '.join(words)}\n\n"
     text += "".join(traceback.format_exception(error))
-    content = _without_user(masked(text)).encode(errors="backslashreplace")
+    text = without_home(masked(text))
+    with suppress(OSError, KeyError, ImportError):
+        text = re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", text)
+    content = text.encode(errors="backslashreplace")
     place = run_directory(error)
     with suppress(OSError):
         if place and (Path(place) / "run.json").is_file():
@@ -396,13 +396,6 @@ def _written(error: BaseException, words: list[str]) -> str:
         file.write(content)
         return file.name
     return ""
-
-
-def _without_user(text: str) -> str:
-    """Write the user's home as ``~``, and no user name in any other path: people send this file to others."""
-    with suppress(OSError, KeyError, ImportError):
-        return re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", without_home(text))
-    return without_home(text)
 
 
 def _installed_version() -> str:

@@ -12,9 +12,12 @@ from rich.table import Table
 
 from clinometer.cli.options import (
     BatchSizeOption,
+    ConcurrencyOption,
     DeviceOption,
     EngineOption,
     ModelOption,
+    ServerOption,
+    TableOption,
     WorkersOption,
     given_options,
 )
@@ -40,9 +43,7 @@ def classify(
     all_trials: Annotated[
         bool, typer.Option("--all-trials", help="Take them all, even where a class is beaten already.")
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")
-    ] = None,
+    out: TableOption = None,
     seed: Annotated[int, typer.Option(help="Timesteps and noise follow from it, and from the image.")] = 0,
     batch_size: BatchSizeOption = None,
     device: DeviceOption = "auto",
@@ -91,9 +92,7 @@ def association_test(
     ddof: Annotated[int, typer.Option(min=0, max=1, help="1 as in iEAT and sent-bias, 0 as in WEFE.")] = 1,
     spread: Annotated[str, typer.Option(help="What the effect size divides by: union or pooled.")] = "union",
     max_missing: Annotated[float, typer.Option(help="Share of a set that may be missing.")] = 0.2,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")
-    ] = None,
+    out: TableOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     device: DeviceOption = "auto",
 ) -> None:
@@ -268,8 +267,8 @@ def read(
     device: DeviceOption = "auto",
     price: Annotated[float | None, typer.Option(help="What one answer costs, of a server.")] = None,
     budget: Annotated[float | None, typer.Option(help="What the missing answers may cost.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")] = None,
+    base_url: ServerOption = None,
+    concurrency: ConcurrencyOption = None,
     requests_per_minute: Annotated[float | None, typer.Option(help="The pace. [default: the server's]")] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -348,8 +347,8 @@ def questions(
     most: Annotated[int, typer.Option(min=1, max=20, help="Questions a concept.")] = 3,
     price: Annotated[float | None, typer.Option(help="What one concept's proposals cost, of a server.")] = None,
     budget: Annotated[float | None, typer.Option(help="What all may cost.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")] = None,
+    base_url: ServerOption = None,
+    concurrency: ConcurrencyOption = None,
 ) -> None:
     """Have a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
     from clinometer import api

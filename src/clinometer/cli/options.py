@@ -143,6 +143,9 @@ ManifestOption = Annotated[
     Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory.")]
+TableOption = Annotated[Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")]
+ServerOption = Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
+ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")]
 BatchSizeOption = Annotated[int | None, option_of("batch_size")]
 DeviceOption = Annotated[str, option_of("device")]
 EngineOption = Annotated[str, option_of("engine")]

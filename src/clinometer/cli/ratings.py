@@ -104,13 +104,18 @@ def new(
 ) -> None:
     """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
     require_web("ratings")
+    from clinometer.errors import RatingsError
     from clinometer.runs import Run
     from clinometer.web.database import writing
     from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
 
     opened = [Run(run) for run in runs]
     answers = answers_for(opened, OTHER_ANSWERS if answer is None else answer)
-    agreed = CONSENT if consent is None else _consent(consent)
+    try:
+        agreed = CONSENT if consent is None else consent.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"--consent {consent}: cannot be read: {reason}") from error
     spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
     drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
     drawn = draw_from(opened, images, **drawing)
@@ -258,13 +263,3 @@ def _found(url: str) -> str:
     from clinometer.web.settings import default_cache, default_data
 
     return find_database(url, default_data(), default_cache())
-
-
-def _consent(file: Path) -> str:
-    from clinometer.errors import RatingsError
-
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RatingsError(f"--consent {file}: cannot be read: {reason}") from error

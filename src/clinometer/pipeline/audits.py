@@ -38,6 +38,7 @@ from clinometer.pipeline.execution import (
     is_as_it_ended,
     is_finished,
     part_size_of,
+    require_traced,
     rounds_of,
 )
 from clinometer.pipeline.parallel import Parallel
@@ -396,22 +397,6 @@ def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
         return None
     asked = [suite.model_dump(mode="json"), request.seed, options, request.kept, request.device, stamps]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def require_traced(suite: Suite) -> None:
-    """Refuse to trace a suite of which no number follows the way to its images.
-
-    Raises
-    ------
-    SuiteError
-        It is of another study, or has axes in the place of a pair of groups.
-    """
-    if (check := study_of(suite).check_trace) is None:
-        raise SuiteError(
-            f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
-            "--trace out"
-        )
-    check(suite)
 
 
 def default_out(generator: Generator, suite: Suite) -> Path:

@@ -12,20 +12,23 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from clinometer._cores import one_blas_thread
-from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunNotFoundError, SuiteError
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.models.protocols import Encoder, Generator, Reader
-from clinometer.pipeline.results import resamples_of, score
+from clinometer.pipeline.recipes import Models
+from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget
-from clinometer.runs.encoding import answers_to_come, encode, read
+from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.record import (
     Departure,
+    card_record,
+    difference_between,
     new_record,
     protocol_record,
     question_of,
@@ -33,7 +36,7 @@ from clinometer.runs.record import (
 )
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
-from clinometer.runs.tracing import WatchedGenerator, parts_without_trace
+from clinometer.runs.tracing import WatchedGenerator, parts_without_trace, trace_parts
 from clinometer.runs.verification import (
     SCORES,
     fingerprint_of_scores,
@@ -375,3 +378,102 @@ def _record(job: Job) -> dict[str, Any]:
         batch_size=job.generator.batch_size,
         options=job.options,
     )
+
+
+# --- a finished run traced: its images drawn again, and what the model took them for on the way kept beside them ------
+
+
+def require_traced(suite: Suite) -> None:
+    """Refuse to trace a suite of which no number follows the way to its images.
+
+    Raises
+    ------
+    SuiteError
+        It is of another study, or has axes in the place of a pair of groups.
+    """
+    if (check := study_of(suite).check_trace) is None:
+        raise SuiteError(
+            f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
+            "--trace out"
+        )
+    check(suite)
+
+
+FROM_CARD: Final = (
+    "steps", "guidance_scale", "prior_steps", "prior_guidance_scale", "height", "width", "negative_prompt", "dtype",
+)  # fmt: skip
+"""Settings of a card that a model is loaded with to draw the same images again."""
+
+
+def trace_run(
+    run: Run,
+    progress: Progress,
+    *,
+    model: str | Generator | None = None,
+    encoder: str | Encoder | Sequence[str | Encoder] = (),
+    model_options: Mapping[str, Any] | None = None,
+    steps: str | int | Sequence[int] | None = None,
+    decoder: str | None = None,
+    latents: bool = False,
+    device: str = "auto",
+) -> None:
+    """Draw a run's images again, keep what is seen on the way, score the run anew and report it.
+
+    Raises
+    ------
+    RunError, ModelError, SuiteError
+        The run is not drawn to the end, holds no images that a model here can draw, or was drawn by another model;
+        its study follows no way; the model cannot be watched; an encoder is another one of that name.
+    """
+    run.require_images("a trace")
+    require_drawn(run)
+    if run.record["origin"] != "generated":
+        raise RunNotFoundError(f"{run.url}: its images were imported, and nothing is known of how they were drawn")
+    require_traced(run.suite)
+    if run.record.get("until") is not None:
+        raise RunMismatchError(
+            f"{run.url}: it was drawn until decided, and what is traced has no intervals that hold then; trace a run "
+            "of a fixed number of images"
+        )
+    models = Models()
+    encoders, _ = models.encoders(encoder or tuple(run.encoder_cards), device)
+    for each in encoders:
+        if each.card.name not in run.encoder_cards:
+            raise RunNotFoundError(
+                f"{run.url}: encoder {each.card.name} has not finished; give: clinometer score {run.url} --encoder "
+                f"{each.card.name}",
+                field="encoder",
+            )
+        run.encoders.require(each.card)
+    generator = _same_model(run, model, model_options or {}, models, device)
+    watched = WatchedGenerator(generator, encoders, steps=steps, decoder=decoder, latents=latents)
+    with run.directory.locked():
+        run.traces.begin(watched.watches)
+        trace_parts(run, watched, progress)
+        run.end_stage()
+        score(run, progress)
+        refresh_report(run)
+
+
+def _same_model(
+    run: Run, model: str | Generator | None, options: Mapping[str, Any], models: Models, device: str
+) -> Generator:
+    """Load the model that drew a run, at the settings of its card, and refuse another."""
+    card = run.model_card
+    own: dict[str, Any] = {}
+    if model is None or isinstance(model, str | os.PathLike):
+        own = {name: card["settings"][name] for name in FROM_CARD if card["settings"].get(name) is not None}
+    try:
+        generator, _ = models.generator(model or card["name"], own | dict(options), device)
+    except ModelError as error:
+        raise ModelError(f"{error}; or give --model and the options that the run was begun with") from error
+    if generator.card.fingerprint != card["fingerprint"]:
+        raise RunMismatchError(
+            f"{run.url}: drawn by another model than {generator.card.name} "
+            f"({difference_between(card, card_record(generator.card))}); give --model and the options that the run was "
+            "begun with"
+        )
+    size = run.record.get("batch_size")
+    if size:
+        generator.batch_size = size  # a part's batches, as they were
+    return generator

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib import metadata, resources
 from pathlib import Path
@@ -433,30 +434,21 @@ def pictures(view: View, judged: Sequence[Verdicts]) -> list[dict[str, Any]]:
 
 def print_page(html: str) -> bytes | None:
     """Print a page as PDF by Chromium, else by WeasyPrint; None where there is neither, or neither can."""
-    return _by_browser(html) or _by_weasyprint(html)
-
-
-def _by_browser(html: str) -> bytes | None:
     browser = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not browser:
-        return None
-    with tempfile.TemporaryDirectory(prefix="clinometer-", ignore_cleanup_errors=True) as folder:
-        page, pdf = Path(folder, "board.html"), Path(folder, "board.pdf")
-        page.write_text(html, "utf-8", "replace")
-        command = [
-            browser, "--headless", "--disable-gpu", "--disable-extensions", "--no-first-run", "--no-pdf-header-footer",
-            f"--user-data-dir={folder}/profile", f"--print-to-pdf={pdf}", page.as_uri(),
-        ]  # fmt: skip
-        if getattr(os, "geteuid", lambda: 1)() == 0:  # as root a browser starts without its sandbox or not at all
-            command.insert(1, "--no-sandbox")
-        try:
-            subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-            return pdf.read_bytes()
-        except (OSError, subprocess.SubprocessError):
-            return None
-
-
-def _by_weasyprint(html: str) -> bytes | None:
+    if browser:
+        with tempfile.TemporaryDirectory(prefix="clinometer-", ignore_cleanup_errors=True) as folder:
+            page, pdf = Path(folder, "board.html"), Path(folder, "board.pdf")
+            page.write_text(html, "utf-8", "replace")
+            command = [
+                browser, "--headless", "--disable-gpu", "--disable-extensions", "--no-first-run",
+                "--no-pdf-header-footer", f"--user-data-dir={folder}/profile", f"--print-to-pdf={pdf}", page.as_uri(),
+            ]  # fmt: skip
+            if getattr(os, "geteuid", lambda: 1)() == 0:  # as root a browser starts without its sandbox or not at all
+                command.insert(1, "--no-sandbox")
+            with suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+                if printed := pdf.read_bytes():
+                    return printed
     from PIL import ImageFile
 
     takes_truncated = ImageFile.LOAD_TRUNCATED_IMAGES

@@ -9,8 +9,7 @@ format              what it is
 =================== ========================================================================================
 
 Numbers are those of the scores, without rounding. What was not measured, or rests on too few images, is left out of the
-first two, which know no reason, and stands in the third with its verdict. A suite becomes a benchmark here, too: its
-tasks are those that evaluation results name.
+first two, which know no reason, and stands in the third with its verdict.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from clinometer.pipeline.model_cards import (
 )
 from clinometer.report import wording
 from clinometer.report.model_card import CardInput
-from clinometer.report.model_card.content import environment, fenced, limits_of, one_line
+from clinometer.report.model_card.content import limits_of, one_line
 from clinometer.report.page import Verdicts
 from clinometer.report.rows import Row
 from clinometer.report.sections import flat
-from clinometer.runs import Directory, Run
-from clinometer.suites import LeaningSuite, PromptSpec, Suite, T2iatSuite, suite_names
+from clinometer.runs import Run
+from clinometer.suites import LeaningSuite, PromptSpec, Suite, T2iatSuite
 
 EVAL_RESULTS: Final = "eval-results"
 EVERY_EVAL_EVER: Final = "every-eval-ever"
@@ -513,61 +512,3 @@ def _families(specs: Iterable[PromptSpec]) -> Iterator[dict[str, Any]]:
 
 def _plain(value: float) -> float | None:
     return float(value) if isfinite(value) else None
-
-
-# --- a suite as a benchmark -----------------------------------------------------------------------------------------
-
-
-def write_benchmark(suite: Suite, out: str | os.PathLike[str]) -> list[str]:
-    """Write a suite as a benchmark data set of the Hub into a folder; return the files' names.
-
-    Raises
-    ------
-    SuiteError
-        What its study judges follows from a run.
-    RunStorageError
-        The folder cannot be written.
-    """
-    tasks, place = tasks_of(suite), Directory(out)
-    place.require_place()
-    about = {
-        "name": suite.title,
-        "description": one_line(suite.description),
-        "evaluation_framework": "clinometer",
-        "tasks": [{"id": task, "config": "default", "split": "test"} for task in tasks],
-    }
-    rows = [
-        {name: getattr(spec, name) for name in ("prompt", "role", "concept", "category", "group", "images")}
-        for spec in suite.prompt_specs()
-    ]
-    head = card_head(
-        suite, {"config_name": "default", "data_files": [{"split": "test", "path": "test.jsonl"}]},
-        license="apache-2.0" if suite.name in suite_names() else "",
-    )  # fmt: skip
-    body = environment().get_template("suite_dataset.md").render(
-        suite=suite, tasks=len(tasks),
-        command=fenced("clinometer audit --model MODEL --suite suite.yaml --out runs/mine\n"
-                       "clinometer card runs/mine --format eval-results --benchmark OWNER/NAME --out .", "sh"),
-    )  # fmt: skip
-    files = {
-        "README.md": head + body.strip() + "\n",
-        "eval.yaml": yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120),
-        "test.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
-        "suite.yaml": yaml.safe_dump(suite.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120),
-    }
-    for name, content in files.items():
-        place.write_bytes(name, content.encode("utf-8"))
-    return list(files)
-
-
-def card_head(suite: Suite, config: Mapping[str, Any], *, license: str) -> str:
-    """Write the metadata of a data set's card."""
-    about = {
-        "pretty_name": suite.title,
-        **({"license": license} if license else {}),
-        **({"language": [suite.language]} if suite.language else {}),
-        "task_categories": ["text-to-image"],
-        "tags": ["clinometer", "social-bias", "fairness", "text-to-image"],
-        "configs": [dict(config)],
-    }
-    return f"---\n{yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)}---\n"

@@ -1,4 +1,4 @@
-"""A run's images as a data set, and how a run gets to the Hugging Face Hub.
+"""A run's images as a data set, a suite as a benchmark, and how a run gets to the Hugging Face Hub.
 
 The data set is the run's parts as they are, which ``datasets`` reads, with a card and a description by Croissant 1.1
 and its responsible-AI vocabulary.
@@ -20,15 +20,16 @@ from markupsafe import Markup
 
 from clinometer._secrets import masked, remember
 from clinometer.errors import InvalidInputError, RunCorruptError, RunStorageError
-from clinometer.pipeline.formats import card_head, eval_results, results_name
+from clinometer.pipeline.formats import eval_results, results_name, tasks_of
 from clinometer.pipeline.model_cards import Said, card_input, is_served
 from clinometer.report import wording
 from clinometer.report.model_card import eval_results as model_index
 from clinometer.report.model_card import hub, merged
-from clinometer.report.model_card.content import ROWS, environment, limits_of, one_line, section_of
+from clinometer.report.model_card.content import ROWS, environment, fenced, limits_of, one_line, section_of
 from clinometer.runs import Directory, NoProgress, Run
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.verification import unfinished, verify
+from clinometer.suites import Suite, suite_names
 
 CARD: Final = "README.md"
 CROISSANT: Final = "croissant.json"
@@ -239,6 +240,64 @@ def _responsible(run: Run) -> dict[str, Any]:
             if is_drawn else "Whether the pictures show real people is not known here.",
         ],
     }  # fmt: skip
+
+
+# --- a suite as a benchmark -----------------------------------------------------------------------------------------
+
+
+def write_benchmark(suite: Suite, out: str | os.PathLike[str]) -> list[str]:
+    """Write a suite as a benchmark data set of the Hub into a folder; return the files' names.
+
+    Raises
+    ------
+    SuiteError
+        What its study judges follows from a run.
+    RunStorageError
+        The folder cannot be written.
+    """
+    tasks, place = tasks_of(suite), Directory(out)
+    place.require_place()
+    about = {
+        "name": suite.title,
+        "description": one_line(suite.description),
+        "evaluation_framework": "clinometer",
+        "tasks": [{"id": task, "config": "default", "split": "test"} for task in tasks],
+    }
+    rows = [
+        {name: getattr(spec, name) for name in ("prompt", "role", "concept", "category", "group", "images")}
+        for spec in suite.prompt_specs()
+    ]
+    head = card_head(
+        suite, {"config_name": "default", "data_files": [{"split": "test", "path": "test.jsonl"}]},
+        license="apache-2.0" if suite.name in suite_names() else "",
+    )  # fmt: skip
+    body = environment().get_template("suite_dataset.md").render(
+        suite=suite, tasks=len(tasks),
+        command=fenced("clinometer audit --model MODEL --suite suite.yaml --out runs/mine\n"
+                       "clinometer card runs/mine --format eval-results --benchmark OWNER/NAME --out .", "sh"),
+    )  # fmt: skip
+    files = {
+        "README.md": head + body.strip() + "\n",
+        "eval.yaml": yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120),
+        "test.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
+        "suite.yaml": yaml.safe_dump(suite.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120),
+    }
+    for name, content in files.items():
+        place.write_bytes(name, content.encode("utf-8"))
+    return list(files)
+
+
+def card_head(suite: Suite, config: Mapping[str, Any], *, license: str) -> str:
+    """Write the metadata of a data set's card."""
+    about = {
+        "pretty_name": suite.title,
+        **({"license": license} if license else {}),
+        **({"language": [suite.language]} if suite.language else {}),
+        "task_categories": ["text-to-image"],
+        "tags": ["clinometer", "social-bias", "fairness", "text-to-image"],
+        "configs": [dict(config)],
+    }
+    return f"---\n{yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)}---\n"
 
 
 # --- to the Hub -----------------------------------------------------------------------------------------------------

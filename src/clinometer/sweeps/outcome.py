@@ -288,7 +288,7 @@ class SweepRounds:
         judged = dict(zip(family, in_family(list(family.values())), strict=True))
         grown: set[Cell] = set()
         for suite, settings in looked.items():
-            # note what is decided by now. Returns the concepts that some setting has yet to decide
+            # what is decided by now, and the concepts that some setting has yet to decide
             rounds, still_open = self.suites[str(suite)], set[str]()
             for setting, stands in settings:
                 stopped = rounds.stopped.setdefault(setting.name, {})
