@@ -40,11 +40,12 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def rows_are_remembered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The same toys are scored once; see :func:`tests.quick.remember_rows`."""
-    from tests.quick import remember_rows  # numpy, too, asks at once how many cores it may take
+def toys_are_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let what is scored, and finished runs that nobody changes, be made once; see :mod:`tests.quick`."""
+    from tests.quick import remember_rows, share_finished_runs  # numpy, too, asks at once how many cores it may take
 
     with pytest.MonkeyPatch.context() as patch:
         base = tmp_path_factory.getbasetemp()
-        remember_rows(patch, (base.parent if PROCESSES > 1 else base) / "rows")
-        yield
+        folder = base.parent if PROCESSES > 1 else base
+        remember_rows(patch, folder / "rows")
+        yield from share_finished_runs(folder / "finished")

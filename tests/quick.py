@@ -5,6 +5,7 @@ A test or a module that reads pages is marked ``pages``; in it they are drawn.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 import clinometer as cm
 
@@ -24,6 +26,8 @@ RESAMPLES = 999
 SMALL = 2_000_000
 """Bytes of what a study is given, over which its rows are not kept."""
 _drawn = [False]
+_shared: list[Path] = []
+_made: dict[Path, dict[str, str]] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,6 +61,37 @@ def options(**given: Any) -> dict[str, Any]:
 def audit(*what: Any, **given: Any) -> cm.Run:
     """Audit a model, as :func:`clinometer.audit`."""
     return cm.audit(*what, **options(**given))
+
+
+def finished(*what: Any, **given: Any) -> cm.Run:
+    """Audit toys, or open the run of the test that asked the same of equal toys first, in any process of the session.
+
+    Nobody changes it: whoever does takes a copy, and :func:`share_finished_runs` finds out who does not.
+    """
+    asked = options(**given)
+    place = _shared[-1] / hashlib.sha256(pickle.dumps(_plain((what, asked)))).hexdigest()
+    if not place.exists():
+        made = place.with_suffix(f".{os.getpid()}")
+        cm.audit(*what, out=made, **asked)
+        with contextlib.suppress(OSError):  # another process was faster
+            made.rename(place)
+        _made[place] = _contents(place)
+    return cm.open_run(place)
+
+
+def share_finished_runs(folder: Path) -> Iterator[None]:
+    """Keep finished runs in a folder for as long as tests run; at the end they are as they were made."""
+    folder.mkdir(exist_ok=True)
+    _shared.append(folder)
+    yield
+    _shared.pop()
+    changed = [str(place) for place, held in _made.items() if _contents(place) != held]
+    assert not changed, f"tests changed finished runs that others read: {changed}"
+
+
+def _contents(place: Path) -> dict[str, str]:
+    files = (file for file in place.rglob("*") if file.is_file() and not file.name.startswith("."))
+    return {str(file.relative_to(place)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def import_images(*what: Any, **given: Any) -> cm.Run:
@@ -129,6 +164,10 @@ def _plain(value: Any) -> Any:
     """Take apart what arguments hold, arrays that are read when they are asked for among them: equal where they are."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, BaseModel):
+        return type(value).__name__, value.model_dump_json()
+    if type(value).__module__.startswith("tests.") and "<locals>" not in type(value).__qualname__:  # a toy
+        return type(value).__module__, type(value).__qualname__, _plain(vars(value))
     if dataclasses.is_dataclass(value):
         return type(value).__name__, [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
     if isinstance(value, Mapping):

@@ -38,8 +38,8 @@ def shown_by(*arguments, columns=120):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return quick.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("cli") / "run", encoder=Eye(), report=True)
+def finished():
+    return quick.finished(Painter(), toy_suite(), encoder=Eye(), report=True)
 
 
 def test_help_names_every_command():

@@ -20,9 +20,8 @@ from tests.toys import Eye, Painter, toy_suite
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    place = tmp_path_factory.mktemp("gate") / "run"
-    return quick.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye(), report=True).directory.place
+def run():
+    return quick.finished(Painter(), toy_suite(target=12, attribute=6), encoder=Eye(), report=True).directory.place
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.toys import Eye, Painter, toy_suite
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return quick.audit(Painter(), toy_suite(margin=0.1), tmp_path_factory.mktemp("cli") / "run", encoder=Eye())
+def finished():
+    return quick.finished(Painter(), toy_suite(margin=0.1), encoder=Eye())
 
 
 @pytest.fixture

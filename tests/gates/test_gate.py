@@ -21,11 +21,9 @@ from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs():
     """One model twice, with other seeds; concepts of 20 to 80 % red."""
-    folder = tmp_path_factory.mktemp("runs")
-    suite = toy_suite(target=12, attribute=6)
-    return [quick.audit(Painter(), suite, folder / str(seed), encoder=Eye(), seed=seed) for seed in (0, 1)]
+    return [quick.finished(Painter(), toy_suite(target=12, attribute=6), encoder=Eye(), seed=seed) for seed in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -207,11 +205,10 @@ def test_an_encoder_that_cannot_read_decides_nothing_where_the_average_can(tmp_p
 
 
 @pytest.fixture(scope="module")
-def crossed(tmp_path_factory):
+def crossed():
     """Two runs of a suite with two axes: one is painted and read, the other is neither."""
-    folder = tmp_path_factory.mktemp("crossed")
     encoders = [Eye(), Eye(name="other")]
-    return [quick.audit(Painter(), crossed_suite(12), folder / str(s), encoder=encoders, seed=s) for s in (0, 1)]
+    return [quick.finished(Painter(), crossed_suite(12), encoder=encoders, seed=s) for s in (0, 1)]
 
 
 @pytest.mark.parametrize("encoder", ["mean", "eye"])

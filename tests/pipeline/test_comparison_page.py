@@ -42,10 +42,9 @@ class Squint(Eye):
 
 
 @pytest.fixture(scope="module")
-def leaning(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("leaning")
+def leaning():
     return {
-        name: quick.audit(Painter(name=name), toy_suite(**SMALL), folder / name, encoder=Eye(), seed=seed)
+        name: quick.finished(Painter(name=name), toy_suite(**SMALL), encoder=Eye(), seed=seed)
         for seed, name in enumerate(("one <b>model</b>", "another"))
     }
 
@@ -61,11 +60,10 @@ def leaning_page(leaning_html):
 
 
 @pytest.fixture(scope="module")
-def associations(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("t2iat")
+def associations():
     suite = toy_t2iat_suite(**FEW)
     return {
-        name: quick.audit(Painter(name=name), suite, folder / name, encoder=encoders, seed=seed)
+        name: quick.finished(Painter(name=name), suite, encoder=encoders, seed=seed)
         for seed, (name, encoders) in enumerate(
             {
                 "one": [Eye()],

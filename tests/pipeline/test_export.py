@@ -33,7 +33,7 @@ def thorough(names):
 def exported(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     model, suite, encoder = AUDITS[request.param]
-    run = quick.audit(model, suite, place / "run", encoder=encoder)
+    run = quick.finished(model, suite, encoder=encoder)
     return run, place / "paper", cm.export(run, place / "paper", board=None)
 
 

@@ -43,15 +43,15 @@ IMAGE = yaml.safe_load((ROOT / "docs/schemas/image.yaml").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module", params=AUDITS)
-def run(request, tmp_path_factory):
+def run(request):
     model, suite, encoder = AUDITS[request.param]
-    return quick.audit(model, suite, tmp_path_factory.mktemp(request.param) / "run", encoder=encoder)
+    return quick.finished(model, suite, encoder=encoder)
 
 
 @pytest.fixture(scope="module")
-def leaning(tmp_path_factory):
+def leaning():
     model, suite, encoder = AUDITS["leaning"]
-    return quick.audit(model, suite, tmp_path_factory.mktemp("one") / "run", encoder=encoder)
+    return quick.finished(model, suite, encoder=encoder)
 
 
 def judged(run):

@@ -22,8 +22,8 @@ from tests.toys import Painter
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory):
-    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("classification") / "run")
+def audited():
+    return quick.finished(ClassifyingPainter(), toy_classification())
 
 
 def rows(run, component, **equal):

@@ -20,8 +20,8 @@ from tests.toy_denoisers import ClassifyingPainter, toy_classification
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return quick.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run", report=True)
+def run():
+    return quick.finished(ClassifyingPainter(), toy_classification(), report=True)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.pages]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return quick.audit(Painter(), two_wordings(), out=tmp_path_factory.mktemp("wordings") / "run", encoder=Eye())
+def finished():
+    return quick.finished(Painter(), two_wordings(), encoder=Eye())
 
 
 def test_every_wording_has_its_verdict_and_every_concept_its_test(finished):

@@ -13,9 +13,8 @@ from tests.toys import Eye, Painter, toy_t2iat_suite
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("t2iat") / "run"
-    return quick.audit(Painter(), toy_t2iat_suite(neutral=8, attribute=6, stimuli=4), out, encoder=Eye())
+def run():
+    return quick.finished(Painter(), toy_t2iat_suite(neutral=8, attribute=6, stimuli=4), encoder=Eye())
 
 
 def scores(run, metric, component):
