@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from clinometer._secrets import masked
 from clinometer.errors import ModelError, ModelNotFoundError
@@ -73,6 +74,32 @@ def locate(spec: str, download: Callable[[str, str | None], str | Path]) -> Sour
     except Exception as error:  # the hub's client and its HTTP library raise many unrelated kinds
         raise _explain(spec, error) from error
     return Source(name=repository, path=snapshot, revision=snapshot.name)
+
+
+def locate_files(
+    spec: str, patterns: Sequence[str] | None = None, *, without: Sequence[str] | None = None, offline: bool = False
+) -> Source:
+    """Find a directory, or download of a hub id the files that fit ``patterns`` and none of ``without``.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        As of `locate`.
+    """
+
+    def download(repository: str, revision: str | None) -> str:
+        from huggingface_hub import snapshot_download
+
+        path: str = snapshot_download(
+            repository,
+            revision=revision,
+            local_files_only=offline,
+            allow_patterns=None if patterns is None else list(patterns),
+            ignore_patterns=None if without is None else list(without),
+        )
+        return path
+
+    return locate(spec, download)
 
 
 def _explain(spec: str, error: Exception) -> ModelError:
@@ -195,6 +222,16 @@ def weight_files(
         description = f"of variant {variant}" if variant else "without a variant in its name"
         raise ModelError(f"{name}: no safetensors file {description}; expected a model saved by save_pretrained")
     return chosen
+
+
+def require_vocabulary(name: str, tokenizer: Any) -> None:
+    """Refuse a tokenizer that knows no letter: it was made without its vocabulary, and every text is alike to it."""
+    beside = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+    if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
+        raise ModelError(
+            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected tokenizer.json "
+            "or what its library saves instead; download it anew"
+        )
 
 
 def configuration_files(folders: Iterable[Path]) -> list[Path]:

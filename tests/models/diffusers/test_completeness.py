@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
-from clinometer.models.diffusers.completeness import require_vocabulary
+from clinometer.models.weights import require_vocabulary
 from tests.builders import tiny_tokenizer
 from tests.models.diffusers.checkpoints import single_file
 from tests.models.diffusers.pipelines import tiny_sd3

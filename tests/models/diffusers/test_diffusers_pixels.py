@@ -9,7 +9,7 @@ from diffusers.image_processor import VaeImageProcessor
 
 from clinometer._torch import torch
 from clinometer.models import GenerationRequest
-from clinometer.models.diffusers.pixels import Finiteness, in_bytes
+from clinometer.models.diffusers.generator import Finiteness, in_bytes
 from tests.models.diffusers.families import EACH
 
 MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
@@ -18,7 +18,7 @@ MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
 @pytest.fixture
 def away(monkeypatch):
     """Takes images of the CPU for those of a device."""
-    monkeypatch.setattr("clinometer.models.diffusers.pixels._is_away", lambda values: True)
+    monkeypatch.setattr("clinometer.models.diffusers.generator._is_away", lambda values: True)
 
 
 def pipeline():

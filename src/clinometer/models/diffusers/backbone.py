@@ -73,7 +73,9 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         The pipeline fails, or calls its network in a way that does not show what is what.
     """
     network = network_of(pipeline)
-    arguments = _stopped_at(network, lambda: pipeline(**_started_on(pipeline, prompt, options)), pipeline)
+    parameters = inspect.signature(pipeline.__call__).parameters
+    started = {name: value for name, value in START.items() if name in parameters} | dict(options)
+    arguments = _stopped_at(network, lambda: pipeline(prompt=[prompt] * COPIES, **started), pipeline)
     first, timestep = next(iter(arguments)), arguments.get("timestep")
     latents = arguments.pop(first)
     if not isinstance(latents, torch.Tensor) or len(latents) != COPIES or not isinstance(timestep, torch.Tensor):
@@ -91,13 +93,6 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         arguments=_mapped(arguments, lambda name, value: value[:1] if name in per_prompt else value),
         per_prompt=per_prompt,
     )
-
-
-def _started_on(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that start a pipeline on a prompt, of those that it takes."""
-    parameters = inspect.signature(pipeline.__call__).parameters
-    start = {name: value for name, value in START.items() if name in parameters}
-    return {"prompt": [prompt] * COPIES, **start, **options}
 
 
 class ConditionedNetwork:
@@ -118,13 +113,27 @@ class ConditionedNetwork:
         self._stacked: dict[str, torch.Tensor] = {}
 
     def rows(self, prompts: Sequence[str]) -> torch.Tensor:
-        """Number prompts by their conditioning, encoding those that are new: (len(prompts),)."""
+        """Number prompts by their conditioning, encoding those that are new: (len(prompts),).
+
+        Raises
+        ------
+        ModelError
+            Encodings differ in length, and cannot share a batch.
+        """
         new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._rows]
         for prompt in new:
             self._calls.append(record_call(self._pipeline, prompt, self._options))
             self._rows[prompt] = len(self._rows)
-        if new:
-            self._stacked = {name: _stack(name, self._calls, list(self._rows)) for name in self._calls[0].per_prompt}
+        for name in self._calls[0].per_prompt if new else ():
+            encoded = [dict(_tensors(call.arguments))[name] for call in self._calls]
+            for prompt, row in zip(self._rows, encoded, strict=True):
+                if row.shape != encoded[0].shape:
+                    raise ModelError(
+                        f"{name}: the encodings of {next(iter(self._rows))!r} and {prompt!r} are of shapes "
+                        f"{tuple(encoded[0].shape)} and {tuple(row.shape)}; only pipelines that pad theirs to one "
+                        "length can be used as classifiers"
+                    )
+            self._stacked[name] = torch.cat(encoded)
         return torch.tensor([self._rows[prompt] for prompt in prompts])
 
     @property
@@ -204,15 +213,3 @@ def _mapped(value: Any, change: Callable[[str, torch.Tensor], torch.Tensor], nam
     if isinstance(value, Mapping):
         return {key: _mapped(inner, change, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     return value
-
-
-def _stack(name: str, calls: Sequence[Call], prompts: Sequence[str]) -> torch.Tensor:
-    """One row a prompt; prompts whose encodings differ in length cannot share a batch."""
-    rows = [dict(_tensors(call.arguments))[name] for call in calls]
-    for prompt, row in zip(prompts, rows, strict=True):
-        if row.shape != rows[0].shape:
-            raise ModelError(
-                f"{name}: the encodings of {prompts[0]!r} and {prompt!r} are of shapes {tuple(rows[0].shape)} and "
-                f"{tuple(row.shape)}; only pipelines that pad theirs to one length can be used as classifiers"
-            )
-    return torch.cat(rows)

@@ -126,9 +126,13 @@ class Conditioning:
         self._made_of = pipeline, size, guided
         self._embeddings: PromptEmbeddings | None = None
         self._latent_shape: tuple[int, ...] | None = None
-        if size is not None and _encodes_once(pipeline, negative_prompt=negative_prompt):
-            guided = guided and _guides_by_negative(pipeline)
-            self._embeddings = PromptEmbeddings(pipeline, guided=guided, negative_prompt=negative_prompt)
+        outputs = ENCODE_PROMPT_OUTPUTS.get(type(pipeline).__name__, ())
+        by_negative = "negative_prompt_embeds" in outputs
+        # a pipeline without a negative embedding encodes its negative prompt itself
+        if size is not None and outputs and (by_negative or negative_prompt is None):
+            self._embeddings = PromptEmbeddings(
+                pipeline, guided=guided and by_negative, negative_prompt=negative_prompt
+            )  # fmt: skip
             if type(pipeline).__name__ not in OWN_NOISE:
                 height, width = (side // pipeline.vae_scale_factor for side in size)
                 network: Any = network_of(pipeline)
@@ -176,17 +180,6 @@ class Conditioning:
         noise = [torch.randn(self._latent_shape, generator=generator, dtype=torch.float32) for generator in generators]
         arguments["latents"] = torch.cat(noise).to(arguments["prompt_embeds"])
         return arguments
-
-
-def _guides_by_negative(pipeline: Any) -> bool:
-    """Whether guidance takes the embedding of a negative prompt."""
-    return "negative_prompt_embeds" in ENCODE_PROMPT_OUTPUTS[type(pipeline).__name__]
-
-
-def _encodes_once(pipeline: Any, *, negative_prompt: str | None) -> bool:
-    """Whether a pipeline's prompts can be encoded in advance. One without a negative embedding encodes its own."""
-    is_known = type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS
-    return is_known and (_guides_by_negative(pipeline) or negative_prompt is None)
 
 
 PRIOR: Final = "own:prior"
@@ -249,23 +242,21 @@ class DiffusersPrior:
 
     def embed(self, requests: Iterable[GenerationRequest]) -> Iterator[PriorEmbedding]:
         """Yield one result for each request, in their order."""
-        yield from self._batches.attempt(requests, self._outcomes, _failed)
 
-    def _outcomes(self, batch: Sequence[GenerationRequest]) -> list[PriorEmbedding]:
-        arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
-        embeddings = self._draw(self._pipeline, self._call | arguments)
-        self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
-        return list(map(_outcome, batch, embeddings.float().cpu().numpy()))
+        def outcomes(batch: Sequence[GenerationRequest]) -> list[PriorEmbedding]:
+            arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
+            vectors = self._draw(self._pipeline, self._call | arguments).float().cpu().numpy()
+            self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
+            finite = [bool(np.isfinite(vector).all()) for vector in vectors]
+            return [
+                PriorEmbedding(request.id, vector) if is_finite else PriorEmbedding(request.id, None, NOT_FINITE)
+                for request, vector, is_finite in zip(batch, vectors, finite, strict=True)
+            ]
 
+        def failed(request: GenerationRequest, reason: str, seconds: float) -> PriorEmbedding:
+            return PriorEmbedding(request.id, None, reason)
 
-def _failed(request: GenerationRequest, reason: str, seconds: float) -> PriorEmbedding:
-    return PriorEmbedding(request.id, None, reason)
-
-
-def _outcome(request: GenerationRequest, vector: np.ndarray) -> PriorEmbedding:
-    if not np.isfinite(vector).all():
-        return PriorEmbedding(request.id, None, NOT_FINITE)
-    return PriorEmbedding(request.id, vector)
+        yield from self._batches.attempt(requests, outcomes, failed)
 
 
 def _prior_of(pipeline: Any) -> tuple[Any, PriorCall]:

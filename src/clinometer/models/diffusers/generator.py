@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 from PIL import Image
@@ -23,12 +22,10 @@ from PIL import Image
 from clinometer._cores import available_cores
 from clinometer._torch import bytes_of, drop_weights, torch
 from clinometer.errors import ModelError
-from clinometer.models.batching import BatchBounds, Batches, largest_batch
-from clinometer.models.diffusers import placement
-from clinometer.models.diffusers.conditioning import Conditioning
+from clinometer.models.batching import BatchBounds, Batches, largest_batch, release_memory
+from clinometer.models.diffusers.conditioning import Conditioning, DiffusersPrior
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import call_parameters, draws, edits_by_instruction, images_of
-from clinometer.models.diffusers.pixels import MARK, Finiteness, in_bytes, marks_of
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
 from clinometer.models.diffusers.tracing import Tracer
 from clinometer.models.images import blank_reason
@@ -36,12 +33,14 @@ from clinometer.models.mitigation import only_draws
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 if TYPE_CHECKING:
-    from clinometer.models.diffusers.conditioning import DiffusersPrior
     from clinometer.models.diffusers.mitigated import Mitigator
 
 REFUSED = "the pipeline's safety checker flagged it"
 FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
 """What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
+
+MARK: Final = "mark"
+"""What a card's settings say of a checker whose flags are kept beside the pictures, as its ``marks``."""
 
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
 
@@ -124,8 +123,19 @@ class DiffusersGenerator:
                 f"{self.card.name}: a {type(self.pipeline).__name__} changes a given image and draws none; expected a "
                 "suite of study editing, with --portraits"
             )
-        for result in self._batches.attempt(requests, self._results, _failed):
-            self._require_size(result)
+        size = self._call.get("width"), self._call.get("height")
+
+        def failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:
+            return GenerationResult(request.id, "failed", None, reason, seconds)
+
+        for result in self._batches.attempt(requests, self._results, failed):
+            if result.image is not None and None not in size and result.image.size != size:  # some do without a word
+                drawn = "{} x {}".format(*result.image.size)
+                raise ModelError(
+                    f"asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws {drawn}; ask for "
+                    "a size that it has",
+                    field=("width", "height"),
+                )
             if self._untraced is not None:
                 raise self._untraced
             yield result
@@ -143,12 +153,25 @@ class DiffusersGenerator:
         ModelError
             They are compiled, offloaded or shared out over devices.
         """
-        compiled = self.opened is not None and self.opened.compiled
-        self._home = placement.parked(self.pipeline, compiled=compiled)
+        home: torch.device = self.pipeline._execution_device
+        if home.type != "cpu":
+            modules = [part for part in self.pipeline.components.values() if isinstance(part, torch.nn.Module)]
+            compiled = self.opened is not None and self.opened.compiled
+            if compiled or any(hasattr(module, "_hf_hook") for part in modules for module in part.modules()):
+                raise ModelError("its network is compiled for where it is, or its parts come and go; load it again")
+            self._move(torch.device("cpu"))
+            release_memory()
+        self._home = home
 
     def unpark(self) -> None:
         """Have the weights where they were before `park`."""
-        placement.unparked(self.pipeline, self._home)
+        self._move(self._home)
+
+    def _move(self, device: torch.device) -> None:
+        """Move modules by themselves: a pipeline warns of half precision on the CPU, where nothing will be computed."""
+        for part in self.pipeline.components.values():
+            if isinstance(part, torch.nn.Module):
+                part.to(device)
 
     def release(self) -> None:
         """Let go of the weights for good, of all that share them."""
@@ -181,8 +204,13 @@ class DiffusersGenerator:
         elif not self._is_fitted and self._bounds.start < self._bounds.most:
             batch_sizes = {} if self.opened is None else self.opened.batch_sizes
             question = self._call.get("height"), self._call.get("width"), is_guided(self._call), prompt
+
+            def draw(size: int) -> None:
+                arguments = self._conditioning([prompt] * size, list(range(size)))
+                self.pipeline(**trial_call(self._call), **arguments, output_type="np")
+
             if question not in batch_sizes:
-                batch_sizes[question] = largest_batch(partial(self._try, prompt), self._bounds)
+                batch_sizes[question] = largest_batch(draw, self._bounds)
             self.batch_size = batch_sizes[question]
         self._is_fitted = True
 
@@ -274,8 +302,6 @@ class DiffusersGenerator:
         ModelError
             It has no prior that gives an image embedding.
         """
-        from clinometer.models.diffusers.conditioning import DiffusersPrior
-
         return DiffusersPrior(
             self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
         )
@@ -283,11 +309,6 @@ class DiffusersGenerator:
     def _require_as_it_is(self, does: str) -> None:
         if self._conditioning.mitigation is not None:
             raise only_draws(self.card.name, self._conditioning.mitigation, does)
-
-    def _try(self, prompt: str, size: int) -> None:
-        """Draw a batch for its need of memory alone."""
-        arguments = self._conditioning([prompt] * size, list(range(size)))
-        self.pipeline(**trial_call(self._call), **arguments, output_type="np")
 
     def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """Draw a batch in one pipeline call; image by image where the pipeline takes noise that they would share."""
@@ -316,17 +337,6 @@ class DiffusersGenerator:
         watched = {} if self._tracer is None else self._tracer.arguments
         return self.pipeline(**self._call, **arguments, **watched, output_type="np")
 
-    def _require_size(self, result: GenerationResult) -> None:
-        """Refuse a pipeline that draws another size than it was asked for, as some do without a word."""
-        size = self._call.get("width"), self._call.get("height")
-        if result.image is not None and None not in size and result.image.size != size:
-            image_size = "{} x {}".format(*result.image.size)
-            raise ModelError(
-                f"asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws "
-                f"{image_size}; ask for a size that it has",
-                field=("width", "height"),
-            )
-
     def _judged(
         self, batch: Sequence[GenerationRequest], output: Any, finiteness: Finiteness, started: float
     ) -> list[GenerationResult]:
@@ -334,7 +344,13 @@ class DiffusersGenerator:
         seconds = (perf_counter() - started) / len(batch)
         images = np.asarray(images_of(output))
         are_kept = self.card.settings.get("safety_checker") == MARK
-        flags = marks_of(self.pipeline, len(batch)) if are_kept else _flags(output, len(batch))
+        if are_kept:
+            marks: list[bool] = self.pipeline.safety_checker.marks
+            flags = marks[-len(batch) :]
+            marks.clear()
+        else:
+            kinds = [of_kind for name in FLAGS if (of_kind := getattr(output, name, None))]
+            flags = list(map(any, zip(*kinds, strict=True))) if kinds else [False] * len(batch)
         refused = [flag and not are_kept for flag in flags]
         drawn = zip(batch, images, finiteness.is_finite(images), refused, strict=True)
         with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
@@ -371,14 +387,60 @@ def _global_states(devices: list[int]) -> list[torch.Tensor]:
     return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
 
 
-def _flags(output: Any, size: int) -> list[bool]:
-    """Which images of an output a safety checker has flagged, under any of the names that pipelines give it."""
-    kinds = [flags for name in FLAGS if (flags := getattr(output, name, None))]
-    return [any(image_flags) for image_flags in zip(*kinds, strict=True)] if kinds else [False] * size
+@dataclass
+class Finiteness:
+    """Of each image that an image processor turned into bytes, in turn: whether its values were finite."""
+
+    finite: list[bool] = field(default_factory=list)
+
+    def is_finite(self, images: np.ndarray) -> list[bool]:
+        """Whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
+        if self.finite and images.dtype == np.uint8:  # a pipeline may show its images one by one
+            return self.finite[-len(images) :]
+        return [bool(np.isfinite(image).all()) for image in images]
 
 
-def _failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:
-    return GenerationResult(request.id, "failed", None, reason, seconds)
+@contextmanager
+def in_bytes(pipeline: Any) -> Iterator[Finiteness]:
+    """Have a pipeline that is asked for arrays, ``output_type="np"``, give (n, height, width, 3) uint8.
+
+    It would move floats to its host, four bytes a value or two, and the host would round them to one while the device
+    waits: 0.4 s of one core for 64 images of 512 x 512, which an accelerator draws in two or three seconds. Asking for
+    tensors would not do, since pipelines differ in what they give then. Its image processor is where that happens, so
+    it is asked for the floats where they are::
+
+        b = round(255 · x)        x in [0, 1]; halves to even, as numpy rounds
+
+    and the pipeline hands on the bytes. One that does not show its images through an image processor, or not as
+    pictures of three channels, gives what it gives; so does one whose images are with the host already, where numpy is
+    as quick.
+    """
+    finiteness = Finiteness()
+    processor: Any = getattr(pipeline, "image_processor", None)
+    original = getattr(processor, "postprocess", None)
+    if original is None:
+        yield finiteness
+        return
+
+    def postprocess(image: Any, output_type: str = "pil", *arguments: Any, **options: Any) -> Any:
+        if output_type != "np" or not _is_away(image):  # a safety checker is shown pictures
+            return original(image, output_type, *arguments, **options)
+        values = original(image, "pt", *arguments, **options)
+        if not isinstance(values, torch.Tensor) or values.ndim != 4 or values.shape[1] != 3:
+            return original(image, output_type, *arguments, **options)
+        finiteness.finite += torch.isfinite(values).flatten(1).all(dim=1).tolist()
+        rounded = (values.float() * 255).round_().to(torch.uint8)
+        return rounded.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+
+    processor.postprocess = postprocess
+    try:
+        yield finiteness
+    finally:
+        del processor.postprocess
+
+
+def _is_away(image: Any) -> bool:
+    return isinstance(image, torch.Tensor) and image.device.type != "cpu"
 
 
 def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, refused: bool) -> GenerationResult:

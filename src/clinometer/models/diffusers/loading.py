@@ -4,6 +4,10 @@ What a pipeline can do is read from what it takes and holds, never from its name
 library leaves to its users: families that moved to its deprecated modules, text encoders that a repository leaves out,
 and pipelines whose prior is a repository of its own. A low-rank adaptation (LoRA) is found, merged into the weights and
 recorded.
+
+A pipeline that is not whole is refused. Weights that a file lacks are filled by transformers with random numbers, other
+ones at every start, which a log alone says; diffusers leaves them without values. A tokenizer whose vocabulary is
+missing is made empty, and reads every text alike.
 """
 
 from __future__ import annotations
@@ -15,17 +19,19 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import diffusers
+import transformers
 from diffusers.utils import BaseOutput
 
-from clinometer._torch import torch
+from clinometer._messages import first_and_more
+from clinometer._torch import missing_weights_told, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
 from clinometer.models.mitigation import Mitigation, find_mitigation, read_mitigation
 from clinometer.models.weights import (
     PICKLES,
@@ -35,8 +41,10 @@ from clinometer.models.weights import (
     hash_files,
     in_words,
     locate,
+    locate_files,
     named_by,
     quiet_loading,
+    require_vocabulary,
     user_path,
     weight_files,
 )
@@ -68,6 +76,16 @@ IMAGE_GUIDANCE = "image_guidance_scale"
 
 CONNECTED = ("prior",)
 """Keys of a repository's README under which it names the repositories that it is incomplete without."""
+
+NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
+"""Weights of training alone: features and states are computed without them."""
+
+TEXT_ALONE = (*NEVER_READ, "pooler", "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
+"""What is not read either where a language model serves as a text encoder; some repositories leave it out."""
+
+for _logger in OWN_DOING:
+    logging.getLogger(_logger).addFilter(lambda record: not record.getMessage().startswith(OWN_DOING[record.name]))
+warnings.filterwarnings("ignore", r"`upcast_vae` is deprecated", FutureWarning)  # it is diffusers that calls it
 
 
 def download(repository: str, revision: str | None, variant: str | None, offline: bool) -> str:
@@ -102,15 +120,6 @@ def _no_pipeline(checkpoint: Source, why: str) -> ModelError:
     return ModelError(
         f"{checkpoint.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
     )
-
-
-def _is_told(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith(OWN_DOING[record.name])
-
-
-for _logger in OWN_DOING:
-    logging.getLogger(_logger).addFilter(_is_told)
-warnings.filterwarnings("ignore", r"`upcast_vae` is deprecated", FutureWarning)  # it is diffusers that calls it
 
 
 def component_folders(checkpoint: Source) -> list[Path]:
@@ -154,10 +163,7 @@ def open_pipeline(
         vocabulary, or diffusers cannot load it.
     """
     index = model_index(checkpoint)
-    _require_folders(checkpoint, without)
-    if variant is not None:
-        _require_variant(checkpoint, variant, without)
-    weight_files(checkpoint.name, component_folders(checkpoint), variant, without)  # for its error: it names a pickle
+    _require_files(checkpoint, index, variant, without)
     if trusted not in (None, checkpoint.name):
         raise ModelError(
             f"found {trusted!r}, expected the model's own name, {checkpoint.name!r}", field="trust_remote_code"
@@ -177,36 +183,76 @@ def open_pipeline(
                 if kind.__name__ in MOVED:
                     pipeline = _assembled(checkpoint, index, kind, dtype)
                 else:
-                    pipeline = kind.from_pretrained(checkpoint.path, **options, **_left_out(index, kind))
+                    # a repository may lack text encoders that its class can do without (T5 of SD 3)
+                    expected = inspect.signature(kind.__init__).parameters
+                    optional = [name for name in expected if name.startswith(("text_encoder_", "tokenizer_"))]
+                    left_out = {name: None for name in optional if index.get(name) in (None, [None, None])}
+                    pipeline = kind.from_pretrained(checkpoint.path, **options, **left_out)
     except ModelError:
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
         raise cannot_load(checkpoint.name, "diffusers", error) from error
-    require_values(checkpoint.name, pipeline, "download it anew")
-    require_vocabularies(checkpoint.name, pipeline)
+    require_whole(pipeline, checkpoint.name, checkpoint.name, "download it anew")
     require_text_to_image(checkpoint.name, pipeline)
     return pipeline
 
 
-def _require_folders(checkpoint: Source, without: tuple[str, ...]) -> None:
-    """Refuse a pipeline that names a component and has no folder of it: of a tokenizer diffusers makes an empty one."""
-    for key, declared in model_index(checkpoint).items():
+def _require_files(
+    checkpoint: Source, index: dict[str, Any], variant: str | None, without: tuple[str, ...]
+) -> None:  # fmt: skip
+    """Refuse a pipeline that lacks the folder of a component, any weights of the variant, or safetensors.
+
+    Of a tokenizer without a folder diffusers makes an empty one. A pipeline may have a variant of some components only.
+    """
+    for key, declared in index.items():
         named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(part, str) for part in declared)
         if named and not key.startswith("_") and key not in without and not (checkpoint.path / key).is_dir():
             raise ModelError(
                 f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it anew"
             )
+    folders = component_folders(checkpoint)
+    if variant is not None:
+        files = [file for folder in folders if folder.name not in without for file in folder.iterdir()]
+        of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
+        has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
+        if not has_it and not any(file.suffix in PICKLES for file in files):
+            raise ModelError(
+                f"found {variant!r}, and {checkpoint.name} has no such weights; leave it out", field="variant"
+            )
+    weight_files(checkpoint.name, folders, variant, without)  # for its error: it names a pickle
 
 
-def _require_variant(checkpoint: Source, variant: str, without: tuple[str, ...]) -> None:
-    """Refuse a variant that none of the weights have; a pipeline may have it of some components only."""
-    files = [
-        file for folder in component_folders(checkpoint) if folder.name not in without for file in folder.iterdir()
-    ]
-    of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
-    has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
-    if not has_it and not any(file.suffix in PICKLES for file in files):
-        raise ModelError(f"found {variant!r}, and {checkpoint.name} has no such weights; leave it out", field="variant")
+@contextmanager
+def whole_components(name: str) -> Iterator[None]:
+    """Refuse a pipeline's transformers components that lack weights which are read, while diffusers loads them."""
+
+    def require_weights(source: str, missing: Collection[str]) -> None:
+        component = Path(source).name
+        unread = TEXT_ALONE if "text_encoder" in component else NEVER_READ
+        may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
+        if needed := sorted(weight for weight in missing if not may_be_missing.search(weight)):
+            raise ModelError(f"{name}/{component}: it lacks weights ({first_and_more(needed)}); download it anew")
+
+    with missing_weights_told(require_weights):
+        yield
+
+
+def require_whole(pipeline: Any, name: str, configuration: str, way_out: str) -> None:
+    """Refuse a pipeline of which some weights have no values, or a tokenizer has no vocabulary.
+
+    Such weights are on the meta device, and nothing fills them. ``name`` and ``configuration`` are what errors call the
+    source of its weights and of its vocabularies.
+    """
+    for component, part in pipeline.components.items():
+        if not isinstance(part, torch.nn.Module) or any(hasattr(module, "_hf_hook") for module in part.modules()):
+            continue  # what accelerate shares out over devices waits elsewhere
+        missing = [weight for weight, values in part.named_parameters() if values.is_meta]
+        if missing:
+            raise ModelError(f"{name}: it lacks weights of {component} ({first_and_more(missing)}); {way_out}")
+    for component, part in pipeline.components.items():
+        tokenizer = getattr(part, "tokenizer", part)  # a processor has one
+        if isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+            require_vocabulary(f"{configuration}/{component}", tokenizer)
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
@@ -246,13 +292,6 @@ def _text_to_image() -> Collection[Any]:
 def _named(name: str) -> Any:
     module = importlib.import_module(MOVED[name]) if name in MOVED else diffusers
     return getattr(module, name, None)
-
-
-def _left_out(index: dict[str, Any], kind: Any) -> dict[str, None]:
-    """The text encoders that a repository lacks, as arguments of ``from_pretrained`` (T5 of SD 3)."""
-    expected = inspect.signature(kind.__init__).parameters
-    optional = (component for component in expected if component.startswith(("text_encoder_", "tokenizer_")))
-    return {component: None for component in optional if index.get(component) in (None, [None, None])}
 
 
 def _assembled(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
@@ -311,19 +350,14 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
         raise ModelError(
             f"{name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
         )
-    results = _output_fields(pipeline)
+    module = inspect.unwrap(type(pipeline).__call__).__globals__  # it names the classes of what the call may return
+    outputs = [kind for kind in module.values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
+    results = {field.name for output in outputs if is_dataclass(output) for field in fields(output)}
     if results and not results & set(IMAGES):
         raise ModelError(
             f"{name}: a {type(pipeline).__name__} gives {', '.join(sorted(results))} and no images; expected a "
             "text-to-image pipeline"
         )
-
-
-def _output_fields(pipeline: Any) -> set[str]:
-    """The fields of what a pipeline may return: of the output classes that the module of its call names."""
-    module = inspect.unwrap(type(pipeline).__call__).__globals__
-    outputs = [kind for kind in module.values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
-    return {field.name for output in outputs if is_dataclass(output) for field in fields(output)}
 
 
 def images_of(output: Any) -> Any:
@@ -400,15 +434,8 @@ def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
             raise ModelNotFoundError(
                 f"no file {spec}; give a safetensors file, a directory with one, or a hub id", field="lora"
             )
-        from huggingface_hub import snapshot_download
-
-        def fetched(repository: str, revision: str | None) -> str:
-            kinds = ["*.safetensors", "*.json"]
-            path: str = snapshot_download(repository, revision=revision, local_files_only=offline, allow_patterns=kinds)
-            return path
-
         with named_by("lora"):
-            source = locate(spec, fetched)
+            source = locate_files(spec, ["*.safetensors", "*.json"], offline=offline)
         files = sorted(source.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"

@@ -67,7 +67,12 @@ class Mitigator:
                     "by clinometer mitigate",
                     field="mitigation",
                 )
-            pipeline.unet.register_forward_pre_hook(self._note_step, with_kwargs=True)
+
+            def note_step(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+                t = float(torch.as_tensor(named["timestep"] if "timestep" in named else arguments[1]).flatten()[0])
+                self._step = int((self._tensors["timesteps"] - t).abs().argmin())  # the nearest that is known
+
+            pipeline.unet.register_forward_pre_hook(note_step, with_kwargs=True)
             for name, layer in layers.items():
                 layer.register_forward_hook(lambda *call, name=name: self._steered(name, call[-1]))
 
@@ -142,13 +147,22 @@ class Mitigator:
             arguments["negative_prompt_embeds"] = embeddings + alpha * self._tensors["direction"].to(embeddings)
 
     def _gate_lora(self, pipeline: Any) -> None:
-        """Hook what a LoRA adds to each layer of the denoising network.
+        """Leave what a LoRA adds to each layer of the denoising network out of images that are spared.
+
+        Of a guided call that is both halves.
 
         Raises
         ------
         ModelError
             It changes other parts, too, such as a text encoder, which know of no image.
         """
+
+        def gate(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
+            if not any(self._spared):
+                return output
+            left = torch.tensor(self._spared, device=output.device).repeat(len(output) // len(self._spared))
+            return torch.where(left.view(-1, *[1] * (output.ndim - 1)), torch.zeros_like(output), output)
+
         network = network_of(pipeline)
         for part in pipeline.components.values():
             if not isinstance(part, torch.nn.Module):
@@ -161,19 +175,7 @@ class Mitigator:
                     field="mitigation",
                 )
             for layer in layers:
-                layer.register_forward_hook(lambda *call: self._gated(call[-1]))
-
-    def _gated(self, output: torch.Tensor) -> torch.Tensor:
-        """Leave what the LoRA adds (images, …) out of images that are spared; of a guided call, out of both halves."""
-        if not any(self._spared):
-            return output
-        left = torch.tensor(self._spared, device=output.device).repeat(len(output) // len(self._spared))
-        return torch.where(left.view(-1, *[1] * (output.ndim - 1)), torch.zeros_like(output), output)
-
-    def _note_step(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Note which of the steps that directions are known of is nearest to the one that begins."""
-        t = float(torch.as_tensor(named["timestep"] if "timestep" in named else arguments[1]).flatten()[0])
-        self._step = int((self._tensors["timesteps"] - t).abs().argmin())
+                layer.register_forward_hook(gate)
 
     def _steered(self, layer: str, output: torch.Tensor) -> torch.Tensor:
         """Steer what a layer gives at each pixel, (images, pixels, channels); of a guided call, the second half."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import diffusers
 
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
+from clinometer.models import reference
 from clinometer.models.batching import batch_bounds
-from clinometer.models.diffusers import placement
+from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.conditioning import Conditioning
-from clinometer.models.diffusers.generator import DiffusersGenerator
+from clinometer.models.diffusers.generator import MARK, DiffusersGenerator
 from clinometer.models.diffusers.loading import (
     apply_lora,
     component_folders,
@@ -25,7 +26,6 @@ from clinometer.models.diffusers.loading import (
     open_pipeline,
 )
 from clinometer.models.diffusers.mitigated import Mitigator
-from clinometer.models.diffusers.pixels import MARK, keep_pictures
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
     CallSettings,
@@ -49,6 +49,7 @@ from clinometer.models.weights import (
 )
 
 SAFETY_CHECKERS = ("keep", MARK, "off")
+OFFLOADING = ("model", "sequential")
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,12 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, not a text-to-image pipeline, or an option does not fit.
     """
-    _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
+    if safety_checker not in SAFETY_CHECKERS:
+        raise ModelError(f"found {safety_checker!r}, expected {' or '.join(SAFETY_CHECKERS)}", field="safety_checker")
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
-    if lora is None:
-        _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
+    unscaled = {"lora_scale": lora_scale} if lora is None else {}
+    _require_absent(unscaled, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
     worn = user_path(mitigation) if mitigation not in (None, "none") else None
@@ -174,9 +176,12 @@ def load(
         "negative_prompt": negative_prompt,
     }
     chosen_settings(pipeline, **settings)  # what is refused is refused before the weights are moved
-    further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
+    further: dict[str, Any] = {
+        name: True for name, is_on in (("compiled", compile), ("vae_tiling", vae_tiling)) if is_on
+    }
     if safety_checker == MARK:
-        further["safety_checker"] = keep_pictures(pipeline, source)
+        _keep_pictures(pipeline, source)
+        further["safety_checker"] = MARK
     mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256, lora)
     if lora is not None:
         scale = 1.0 if lora_scale is None else lora_scale
@@ -189,9 +194,9 @@ def load(
                     field="mitigation",
                 )
             mitigator = Mitigator(pipeline, gated, {})
-    placement.place(
-        pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
-    )
+    _place(
+        pipeline, chosen_device, device_map=device_map, offload=offload, vae_tiling=vae_tiling, compiled=compile
+    )  # fmt: skip
     pipeline.set_progress_bar_config(disable=True)
     opened = OpenedPipeline(
         pipeline,
@@ -289,8 +294,6 @@ def chosen_settings(
 @wraps(load, assigned=())  # its signature says which options there are
 def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
     """Load the reference model that ships with this package; ``options`` are those of `load`."""
-    from clinometer.models import reference
-
     if source:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
     settings = {"name": "reference"} | options
@@ -302,8 +305,6 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
 
 def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
     """The settings that the reference model was made for, where nothing else is asked or preferred."""
-    from clinometer.models import reference
-
     made_for = reference.card()["defaults"]
     wished = {key for key in ("steps", "guidance_scale") if key in (options.get("prefer") or {})}
     own = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
@@ -311,15 +312,60 @@ def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in own.items() if key not in wished} | settings
 
 
-def _require_known(key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ModelError(f"found {value!r}, expected {' or '.join(choices)}", field=key)
-
-
 def _require_absent(options: dict[str, Any], reason: str) -> None:
     for key, value in options.items():
         if value is not None:
             raise ModelError(f"found {value!r}, but {reason}", field=key)
+
+
+def _keep_pictures(pipeline: Any, source: str) -> None:
+    """Have a pipeline's checker judge copies, which it blackens, and keep its flags as its ``marks`` (decision 35).
+
+    The pipeline is told that nothing was flagged: a flagged picture it would leave in the wrong range of values.
+    """
+    checker: Any = getattr(pipeline, "safety_checker", None)
+    if checker is None:
+        raise ModelError(
+            f"found {MARK!r}, but {source} has no checker of its own; leave it out", field="safety_checker"
+        )
+    judge, checker.marks = checker.forward, []
+
+    def forward(*positional: Any, images: Any, **options: Any) -> tuple[Any, ...]:
+        _, *kinds = judge(*positional, images=deepcopy(images), **options)
+        checker.marks += [any(flags) for flags in zip(*kinds, strict=True)]
+        return (images, *([False] * len(images) for _ in kinds))
+
+    checker.forward = forward
+
+
+def _place(
+    pipeline: Any, device: torch.device, *, device_map: str | None, offload: str | None, vae_tiling: bool,
+    compiled: bool,
+) -> None:  # fmt: skip
+    """Move a pipeline to its device, share it out, or have its parts wait for their turn; prepare its parts."""
+    if offload not in (None, *OFFLOADING):
+        raise ModelError(f"found {offload!r}, expected {' or '.join(OFFLOADING)}", field="offload")
+    if offload is not None and device_map is not None:
+        raise ModelError("both say where a model's parts lie; give one of them", field=("offload", "device_map"))
+    if offload is not None and device.type == "cpu":
+        raise ModelError(
+            f"found {offload!r}, but there is nothing to offload from on the CPU; leave it out", field="offload"
+        )
+    if offload == "model":
+        pipeline.enable_model_cpu_offload(device=device)
+    elif offload == "sequential":
+        pipeline.enable_sequential_cpu_offload(device=device)
+    elif device_map is None:
+        pipeline.to(device)
+    if vae_tiling:
+        vae: Any = getattr(pipeline, "vae", None)
+        if not hasattr(vae, "enable_tiling"):
+            raise ModelError(
+                f"the {type(vae).__name__} of a {type(pipeline).__name__} cannot; leave it out", field="vae_tiling"
+            )
+        vae.enable_tiling()
+    if compiled:
+        network_of(pipeline).compile()
 
 
 def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:
@@ -340,13 +386,16 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
 
 
 def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]) -> Origin:
+    weights, configurations = [], []
+    for source in sources:
+        folders = component_folders(source)
+        weights.append(hash_files(weight_files(source.name, folders, variant, without), source.path))
+        configurations.append(hash_files(configuration_files(folders), source.path))
     return Origin(
         name=sources[0].name,
         revision=sources[0].revision,
-        weights_sha256=_hash(
-            sources, lambda source: weight_files(source.name, component_folders(source), variant, without)
-        ),
-        configuration_sha256=_hash(sources, lambda source: configuration_files(component_folders(source))),
+        weights_sha256=_joined(weights),
+        configuration_sha256=_joined(configurations),
         notes={f"connected {source.name}": source.revision for source in sources[1:]},
     )
 
@@ -378,10 +427,6 @@ def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, A
     )
 
 
-def _hash(sources: list[Source], files: Callable[[Source], list[Path]]) -> str:
-    """Hash files of one source, or of several together."""
-    return _joined([hash_files(files(source), source.path) for source in sources])
-
-
 def _joined(hashes: list[str]) -> str:
+    """One hash of one source's files, or of several sources' together."""
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()

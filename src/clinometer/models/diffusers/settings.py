@@ -87,6 +87,7 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
     """
     sides = default_sides(pipeline)
     parameters = call_parameters(pipeline)
+    network = getattr(getattr(pipeline, "transformer", None), "config", None)
     recorded: dict[str, Any] = {}
     call: dict[str, Any] = {}
     for key, value in options.items():
@@ -95,12 +96,17 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
             if value is not None:
                 raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
             continue
-        if key == "guidance_scale" and _ignores_guidance(pipeline, name, parameters):
+        # guidance may be an input of the network (FLUX), and this network (schnell) may have no such input
+        is_embedded = key == "guidance_scale" and name != TRUE_GUIDANCE and TRUE_GUIDANCE in parameters
+        if is_embedded and getattr(network, "guidance_embeds", None) is False:
             if value:
                 raise ModelError("this model was distilled without guidance and ignores it; leave it out", field=key)
             continue
+        default = parameters[name].default
+        is_open = default is None or "use_resolution_binning" in parameters  # which makes a size a place in a list
+        default = sides.get(name, default) if is_open else default
         wished = value if value is not None else (prefer or {}).get(key)
-        chosen = wished if wished is not None else _default(name, parameters, sides)
+        chosen = wished if wished is not None else default
         if chosen is not None:
             recorded[key] = call[name] = chosen
     _check(pipeline, recorded)
@@ -171,22 +177,6 @@ def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: s
     return EMPTY_NEGATIVE if negative_prompt is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else negative_prompt
 
 
-def _default(name: str, parameters: dict[str, Parameter], sides: dict[str, int]) -> Any:
-    """The default of a setting: the one in the call's signature; for a size that it leaves open, the network's own.
-
-    A size that would be rounded to one of a list (`FIXED`) is no more than a place in that list.
-    """
-    default = parameters[name].default
-    return sides.get(name, default) if default is None or "use_resolution_binning" in parameters else default
-
-
-def _ignores_guidance(pipeline: Any, name: str, parameters: dict[str, Parameter]) -> bool:
-    """Whether guidance is an input of the network (FLUX), and this network (schnell) has no such input."""
-    config = getattr(getattr(pipeline, "transformer", None), "config", None)
-    embedded = name != TRUE_GUIDANCE and TRUE_GUIDANCE in parameters
-    return embedded and getattr(config, "guidance_embeds", None) is False
-
-
 def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
     names = [name for name in CALL_NAMES[key] if name in parameters]
     return next((name for name in names if parameters[name].default is not None), names[0] if names else None)
@@ -237,14 +227,11 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
 
 def scheduler_cards(pipeline: Any) -> dict[str, dict[str, str]]:
     """Each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
-    return {
-        name: _scheduler_card(component)
-        for name, component in sorted(pipeline.components.items())
-        if isinstance(component, diffusers.SchedulerMixin)
-    }
-
-
-def _scheduler_card(scheduler: Any) -> dict[str, str]:
-    config = {key: value for key, value in scheduler.config.items() if not key.startswith("_")}
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()
-    return {"class": type(scheduler).__name__, "config_sha256": digest}
+    cards = {}
+    for name, component in sorted(pipeline.components.items()):
+        if isinstance(component, diffusers.SchedulerMixin):
+            settings = pipeline.components[name].config.items()
+            config = {key: value for key, value in settings if not key.startswith("_")}
+            digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()
+            cards[name] = {"class": type(component).__name__, "config_sha256": digest}
+    return cards

@@ -15,14 +15,19 @@ from typing import Any
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
-from clinometer.models.diffusers.loading import model_index, pipeline_class, require_text_to_image
+from clinometer.models.diffusers.loading import (
+    model_index,
+    pipeline_class,
+    require_text_to_image,
+    require_whole,
+    whole_components,
+)
 from clinometer.models.weights import (
     PICKLES,
     Source,
     describe,
     in_words,
-    locate,
+    locate_files,
     named_by,
     quiet_loading,
     user_path,
@@ -49,6 +54,9 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
     ModelNotFoundError, ModelError
         It is not there, a pickle, damaged, a LoRA, or a part of a model.
     """
+    from diffusers.loaders.single_file_utils import infer_diffusers_model_type
+    from safetensors import SafetensorError, safe_open
+
     file = user_path(spec)
     if not file.is_file():
         raise ModelNotFoundError(f"no file {spec!r}; give a safetensors file, a pipeline's directory, or a hub id")
@@ -58,10 +66,15 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
             f"{file.name}: {kind}; expected a .safetensors file. Choose one, or convert it where you trust it, with "
             "safetensors.torch.save_file"
         )
-    tensors = _tensors(file)
+    try:
+        with safe_open(file, framework="pt") as opened:
+            shapes = {name: opened.get_slice(name).get_shape() for name in sorted(opened.keys())}
+            tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file.name}: not a whole safetensors file ({describe(error)}); download it anew") from error
     if any(mark in name for name in tensors for mark in LORA_MARKS):
         raise ModelError(f"{file.name}: it is a LoRA and no model of its own; give: --model BASE --lora {file.name}")
-    if not any(name.startswith(DENOISER) for name in tensors) and _kind_of(tensors) == FALLBACK:
+    if not any(name.startswith(DENOISER) for name in tensors) and infer_diffusers_model_type(tensors) == FALLBACK:
         first = next(iter(tensors), "none")
         raise ModelError(
             f"{file.name}: no whole model in its authors' layout (its first weight is {first}); a part of a diffusers "
@@ -78,20 +91,14 @@ def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None,
     ModelNotFoundError, ModelError
         It is not there and cannot be downloaded.
     """
-    from huggingface_hub import snapshot_download
-
-    def fetch(repository: str, revision: str | None) -> str:
-        path: str = snapshot_download(
-            repository, revision=revision, local_files_only=offline, allow_patterns=list(CONFIGURATION)
-        )
-        return path
-
     if config is not None:
         with named_by("model_config"):
-            return locate(config, fetch)
-    repository = _repository_for(tensors)
+            return locate_files(config, CONFIGURATION, offline=offline)
+    from diffusers.loaders.single_file_utils import fetch_diffusers_config
+
+    repository = str(fetch_diffusers_config(tensors)["pretrained_model_name_or_path"])
     try:
-        return locate(repository, fetch)
+        return locate_files(repository, CONFIGURATION, offline=offline)
     except ModelError as error:
         raise ModelError(
             f"{file.name}: weights alone, without the configuration of {error}; or give another as --model-config"
@@ -108,15 +115,21 @@ def open_single_file(
     ModelError
         The pipeline's class reads no single file, the configuration does not fit, or weights are missing in both.
     """
-    kind = pipeline_class(config, model_index(config).get("_class_name"))
+    index = model_index(config)
+    kind = pipeline_class(config, index.get("_class_name"))
     if not hasattr(kind, "from_single_file"):
         raise ModelError(
             f"{file.name}: diffusers reads no such pipeline ({config.name}) from one file; give a pipeline's directory"
         )
-    folders = _supplied(config, tensors)
+    folders = _supplied(config, index, tensors)
     try:
         with quiet_loading(), whole_components(config.name):
-            components = {name: _load_component(config, name, dtype) for name in folders}
+            components = {}
+            for name, folder in folders.items():
+                library, component_class = index[name]
+                components[name] = getattr(importlib.import_module(library), component_class).from_pretrained(
+                    folder, torch_dtype=dtype, use_safetensors=True
+                )
             pipeline = kind.from_single_file(
                 str(file), config=str(config.path), torch_dtype=dtype, local_files_only=True, **components
             )
@@ -127,8 +140,7 @@ def open_single_file(
             f"{file.name}: it does not fit the configuration {config.name}: {in_words(error)}; "
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
-    require_values(file.name, pipeline, "give --model-config with a whole pipeline that has them")
-    require_vocabularies(config.name, pipeline)
+    require_whole(pipeline, file.name, config.name, "give --model-config with a whole pipeline that has them")
     for component in pipeline.components.values():
         if isinstance(component, torch.nn.Module):
             component.eval()  # diffusers leaves T5 in training: its dropout would draw another image each time
@@ -136,53 +148,25 @@ def open_single_file(
     return pipeline, list(folders.values())
 
 
-def _tensors(file: Path) -> dict[str, Any]:
-    """The file's tensors by name, with shapes and no values."""
-    from safetensors import SafetensorError, safe_open
+def _supplied(config: Source, index: Mapping[str, Any], tensors: Collection[str]) -> dict[str, Path]:
+    """Find the components that the configuration has weights of and the file has not, with their folders.
 
-    try:
-        with safe_open(file, framework="pt") as opened:
-            names = sorted(opened.keys())
-            return {name: torch.empty(opened.get_slice(name).get_shape(), device="meta") for name in names}
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{file.name}: not a whole safetensors file ({describe(error)}); download it anew") from error
-
-
-def _kind_of(tensors: Mapping[str, Any]) -> str:
-    from diffusers.loaders.single_file_utils import infer_diffusers_model_type
-
-    return str(infer_diffusers_model_type(tensors))
-
-
-def _repository_for(tensors: Mapping[str, Any]) -> str:
-    from diffusers.loaders.single_file_utils import fetch_diffusers_config
-
-    return str(fetch_diffusers_config(tensors)["pretrained_model_name_or_path"])
-
-
-def _supplied(config: Source, tensors: Collection[str]) -> dict[str, Path]:
-    """The components that the configuration has weights of and the file has not, with their folders."""
+    Autoencoder and text encoders are known by the names of their weights in the file; it holds all else.
+    """
     supplied = {}
-    for name, declared in model_index(config).items():
+    for name, declared in index.items():
         folder = config.path / name
-        if not isinstance(declared, list) or not folder.is_dir() or _holds(tensors, name, declared[1]):
+        if not isinstance(declared, list) or not folder.is_dir():
+            continue
+        if name == "vae":
+            prefixes: str | tuple[str, ...] = AUTOENCODERS
+        elif name.startswith("text_encoder"):
+            prefixes = T5 if "T5" in declared[1] else TEXT_ENCODERS
+        else:
+            continue
+        if any(tensor.startswith(prefixes) for tensor in tensors):
             continue
         if any(file.suffix in (".safetensors", *PICKLES) for file in folder.iterdir()):
             weight_files(config.name, [folder])  # for its error: it names a pickle
             supplied[name] = folder
     return supplied
-
-
-def _load_component(config: Source, name: str, dtype: torch.dtype) -> Any:
-    library, kind = model_index(config)[name]
-    component_class = getattr(importlib.import_module(library), kind)
-    return component_class.from_pretrained(config.path / name, torch_dtype=dtype, use_safetensors=True)
-
-
-def _holds(tensors: Collection[str], component: str, kind: str) -> bool:
-    """Whether the file has weights of a component: autoencoder and text encoders are known by their names in it."""
-    if component == "vae":
-        return any(name.startswith(AUTOENCODERS) for name in tensors)
-    if component.startswith("text_encoder"):
-        return any(name.startswith(T5 if "T5" in kind else TEXT_ENCODERS) for name in tensors)
-    return True

@@ -34,7 +34,7 @@ from clinometer.errors import ModelError
 from clinometer.models.diffusers.denoiser import is_flow_matching, precise
 from clinometer.models.diffusers.loading import call_parameters
 from clinometer.models.protocols import Estimate
-from clinometer.models.weights import describe, in_words, locate, named_by, quiet_loading
+from clinometer.models.weights import describe, in_words, locate_files, named_by, quiet_loading
 
 CALLBACK: Final = "callback_on_step_end"
 STAGES: Final = ("scheduler", "decoder_scheduler", "super_res_scheduler")
@@ -238,7 +238,10 @@ def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Map
 def _told(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tensor], None]) -> Iterator[None]:
     """Tell ``take`` of every step of a scheduler: its estimate of the clean latents, and the latents after it."""
     original = scheduler.step
-    signature, tells = inspect.signature(original), _tells(scheduler)
+    signature = inspect.signature(original)
+    module = inspect.getmodule(type(scheduler))  # whether it says its own estimate, the class of its output tells
+    outputs = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
+    tells = any(field.name in TOLD for output in outputs if is_dataclass(output) for field in fields(output))
 
     @wraps(original)  # pipelines read its signature to know whether it takes their generator
     def step(*positional: Any, **named: Any) -> Any:
@@ -262,13 +265,6 @@ def _told(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tensor], No
 
 TOLD: Final = ("pred_original_sample", "denoised")
 """How the output of a scheduler's step calls its own estimate."""
-
-
-def _tells(scheduler: Any) -> bool:
-    """Tell whether a scheduler's step says its own estimate: by the class of its output."""
-    module = inspect.getmodule(type(scheduler))
-    outputs = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
-    return any(field.name in TOLD for output in outputs if is_dataclass(output) for field in fields(output))
 
 
 def _estimate(scheduler: Any, predicted: torch.Tensor, timestep: Any, noisy: torch.Tensor) -> torch.Tensor:
@@ -349,11 +345,9 @@ def _through(vae: Any, latents: torch.Tensor) -> torch.Tensor:
 
 def _tiny_decoder(spec: str, pipeline: Any) -> Any:
     """Load a tiny autoencoder, in the place of the pipeline's own."""
-    from huggingface_hub import snapshot_download
-
     vae = getattr(pipeline, "vae", None)
     with named_by("trace_decoder"):
-        source = locate(spec, lambda repository, revision: str(snapshot_download(repository, revision=revision)))
+        source = locate_files(spec)
     try:
         with quiet_loading():
             decoder = AutoencoderTiny.from_pretrained(source.path, torch_dtype=pipeline.dtype, use_safetensors=True)

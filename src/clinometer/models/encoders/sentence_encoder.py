@@ -17,7 +17,6 @@ import transformers
 from clinometer._torch import bytes_of, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
-from clinometer.models.diffusers.completeness import require_vocabulary
 from clinometer.models.encoders._encoding import (
     TEXT_BATCH,
     encode_in_batches,
@@ -32,8 +31,9 @@ from clinometer.models.weights import (
     cannot_load,
     configuration_files,
     hash_files,
-    locate,
+    locate_files,
     quiet_loading,
+    require_vocabulary,
     weight_files,
 )
 
@@ -123,7 +123,12 @@ def load(
         It is not there, without safetensors, or has a step that is neither pooling nor normalisation; or an option
         that is none.
     """
-    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    checkpoint = locate_files(
+        source,
+        ["*.json", "*.txt", "*.model", "model*.safetensors"],
+        without=["onnx/*", "openvino/*"],
+        offline=offline,
+    )
     weights = weight_files(checkpoint.name, [checkpoint.path])
     steps = _steps(checkpoint)
     _, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
@@ -159,19 +164,6 @@ def load(
         },
     )
     return working_encoder(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
-
-
-def _download(repository: str, revision: str | None, offline: bool) -> str:
-    from huggingface_hub import snapshot_download
-
-    path: str = snapshot_download(
-        repository,
-        revision=revision,
-        local_files_only=offline,
-        allow_patterns=["*.json", "*.txt", "*.model", "model*.safetensors"],
-        ignore_patterns=["onnx/*", "openvino/*"],
-    )
-    return path
 
 
 def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:

@@ -16,7 +16,6 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
-from clinometer.models.diffusers.completeness import require_vocabulary
 from clinometer.models.encoders._encoding import (
     DualEncoderBase,
     ImageEncoderBase,
@@ -34,10 +33,14 @@ from clinometer.models.weights import (
     cannot_load,
     configuration_files,
     hash_files,
-    locate,
+    locate_files,
     quiet_loading,
+    require_vocabulary,
     weight_files,
 )
+
+CHECKPOINT = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
+"""What is fetched of a repository: weights, configurations, vocabularies, templates."""
 
 POOLINGS = ("cls", "mean", "pooled")
 CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_token"}
@@ -221,7 +224,7 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or embeds no images.
     """
-    checkpoint = locate(source, lambda repository, revision: download_checkpoint(repository, revision, offline))
+    checkpoint = locate_files(source, CHECKPOINT, without=["*/*"], offline=offline)
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
     weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
@@ -250,20 +253,6 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
     encoder = load(str(reference.clip_path()), **({"name": "reference"} | options))
     encoder.card = replace(encoder.card, notes=encoder.card.notes | {"domain": reference.domain()})
     return encoder
-
-
-def download_checkpoint(repository: str, revision: str | None, offline: bool) -> str:
-    """Download a checkpoint: weights, configurations, vocabularies, templates. Return its folder in the cache."""
-    from huggingface_hub import snapshot_download
-
-    path: str = snapshot_download(
-        repository,
-        revision=revision,
-        local_files_only=offline,
-        allow_patterns=["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"],
-        ignore_patterns=["*/*"],
-    )
-    return path
 
 
 def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:

@@ -20,12 +20,12 @@ from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import resolve_options
-from clinometer.models.encoders.transformers_clip import download_checkpoint, load_part
+from clinometer.models.encoders.transformers_clip import CHECKPOINT, load_part
 from clinometer.models.protocols import ASKED_OPENLY, Answer, Card, Question, Reading, not_in_words, open_reading
 from clinometer.models.weights import (
     configuration_files,
     hash_files,
-    locate,
+    locate_files,
     quiet_loading,
     weight_files,
 )
@@ -261,7 +261,7 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or answers no question about an image.
     """
-    checkpoint = locate(source, lambda repository, revision: download_checkpoint(repository, revision, offline))
+    checkpoint = locate_files(source, CHECKPOINT, without=["*/*"], offline=offline)
     files = weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     config = load_part(checkpoint, transformers.AutoConfig)
