@@ -13,7 +13,7 @@ from clinometer import api
 from clinometer.cli.app import app
 from clinometer.cli.measuring import print_choices
 from clinometer.errors import InvalidInputError, ModelError
-from clinometer.models.files.folder import image_files
+from clinometer.models.files import image_files
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Painter
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ModelError
-from clinometer.models.files.folder import COLUMNS, NAMES, read_manifest
+from clinometer.models.files import COLUMNS, NAMES, read_manifest
 from clinometer.models.registry import load_generator, registered
 from tests import quick
 from tests.docs.pages import blocks, page, table_rows

@@ -29,7 +29,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ClinometerError
 from clinometer.models import Card, GenerationRequest
-from clinometer.models.files.folder import read_manifest
+from clinometer.models.files import read_manifest
 from clinometer.models.images import MAX_PIXELS, decode_image, encode_png
 from clinometer.suites import load_suite
 from tests.toys import Eye, Painter, toy_suite

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import ManifestRow
+from clinometer.models.files import ManifestRow
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.suites import PromptSpec, Suite, load_suite
 from tests import quick
@@ -103,7 +103,7 @@ def test_a_prompt_that_two_questions_share_is_named():
 
 
 def test_portraits_may_be_told_by_their_prompts(tmp_path):
-    from clinometer.models.files.source import read_portraits
+    from clinometer.models.files import read_portraits
     from clinometer.runs.manifest import groups_by_prompt
 
     suite = load_suite("downstream/editing")

@@ -5,7 +5,7 @@ import yaml
 
 from clinometer.errors import SuiteError
 from clinometer.models import reference
-from clinometer.models.files.source import read_portraits
+from clinometer.models.files import read_portraits
 from clinometer.studies.classification.scores import setting_name
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toy_denoisers import toy_classification

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 from clinometer._messages import first_and_more, shortened
 from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
-from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
-from clinometer.models.files.image_dataset import ImageDataset, dataset_files
-from clinometer.models.files.source import FolderSource
+from clinometer.models.files import Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
 from clinometer.pipeline.audits import Workers, audited, default_out, finish
 from clinometer.pipeline.audits import audit as run_audit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from clinometer.api.runs import Run
 from clinometer.errors import InvalidInputError
 from clinometer.models import load_encoder, load_reader
-from clinometer.models.files.folder import image_files
+from clinometer.models.files import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.pipeline.questions import WrittenQuestions, propose_questions, require_writer

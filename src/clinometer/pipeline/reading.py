@@ -17,7 +17,7 @@ from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 from clinometer.metrics.reading import OpenAnswers
-from clinometer.models.files.folder import image_files, read_manifest
+from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
 from clinometer.models.weights import file_hash

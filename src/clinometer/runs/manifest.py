@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import ManifestRow
+from clinometer.models.files import ManifestRow
 from clinometer.suites import PromptSpec, Suite
 
 

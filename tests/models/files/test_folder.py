@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import ManifestRow, read_manifest
+from clinometer.models.files import ManifestRow, read_manifest
 from clinometer.models.files.source import FolderSource
 from clinometer.models.images import at_hand
 from clinometer.models.protocols import GenerationRequest
@@ -242,7 +242,7 @@ def test_a_manifest_is_refused_by_its_size_and_its_rows(folder, monkeypatch):
     with pytest.raises(ImportManifestError, match=r"manifest.csv: more than 300,000,000 bytes; divide"):
         read_manifest(folder)
     manifest.write_text("file,concept\n" + "a.png,cook\n" * 5)
-    monkeypatch.setattr("clinometer.models.files.folder.MOST_ROWS", 4)
+    monkeypatch.setattr("clinometer.models.files.MOST_ROWS", 4)
     with pytest.raises(ImportManifestError, match="more than 4 images"):
         read_manifest(folder)
 

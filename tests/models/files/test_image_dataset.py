@@ -12,8 +12,8 @@ from PIL import Image
 
 from clinometer import _parquet
 from clinometer.errors import ImportManifestError, ModelError, RunMismatchError
-from clinometer.models.files import image_dataset
-from clinometer.models.files.image_dataset import ImageDataset
+from clinometer.models.files import source
+from clinometer.models.files.source import ImageDataset
 from clinometer.models.protocols import GenerationRequest
 from tests import quick
 from tests.toys import Eye, Notes, paint, toy_suite
@@ -159,13 +159,13 @@ def test_a_table_is_read_through_a_few_rows_at_a_time(parquet, tmp_path, monkeyp
     cut.parent.mkdir()
     pq.write_table(pq.read_table(parquet), cut, row_group_size=7)
     begun = []
-    read = image_dataset._images
-    monkeypatch.setattr(image_dataset, "_images", lambda path: begun.append(path) or read(path))
+    read = source._images
+    monkeypatch.setattr(source, "_images", lambda path: begun.append(path) or read(path))
     assert values(imported(cut, tmp_path / "groups")) == whole
     assert begun == [cut, cut]  # once for the sizes, once for the images
     with pq.ParquetFile(cut) as opened:
-        sizes = [len(batch) for batch in opened.iter_batches(image_dataset.AT_ONCE, columns=["image"])]
-    assert max(sizes) == image_dataset.AT_ONCE
+        sizes = [len(batch) for batch in opened.iter_batches(source.ROWS_AT_ONCE, columns=["image"])]
+    assert max(sizes) == source.ROWS_AT_ONCE
 
 
 def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from clinometer.errors import ImportManifestError, InvalidInputError
 from clinometer.models import reference
-from clinometer.models.files.source import choose_portraits, read_portraits
+from clinometer.models.files import choose_portraits, read_portraits
 
 CODES = {"white woman": ("WF",), "black man": ("BM",)}
 

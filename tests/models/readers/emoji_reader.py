@@ -9,7 +9,7 @@ from PIL import Image
 
 from clinometer._torch import torch  # before transformers
 from clinometer.models import reference
-from clinometer.models.files.folder import read_manifest
+from clinometer.models.files import read_manifest
 
 import transformers  # isort: skip
 

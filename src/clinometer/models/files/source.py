@@ -1,18 +1,15 @@
-"""A folder of finished images as a generator, where to generate is to read; and portraits to be edited or classified.
+"""Finished images behind the generator's protocol: to generate is to read.
 
-The file names of the Chicago Face Database and of sets that follow it say who is shown::
-
-    CFD-WF-001-003-N.jpg      race (A, B, L, W, I, M) and gender (F, M), person, picture, expression
-
-with the expressions N (neutral), A (angry), F (fearful), HC (happy, mouth closed) and HO (happy, mouth open). The
-database itself may not be passed on, and nothing of it is here.
+They lie in a folder, or in a table: Parquet with an Image column, or a directory that ``datasets`` saved. Beside the
+column ``image`` (the Hugging Face struct of bytes and path, or the files' bytes) a table has the columns of a manifest:
+``concept``, ``group``, ``role``, ``prompt``, ``flagged``, as text or as class labels of ``datasets``. A row's name is
+its file's and its number, such as ``train.parquet#7``. Portraits are read with the model that edits or classifies them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,10 +19,14 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from clinometer._cores import available_cores
-from clinometer.errors import ImportManifestError, InvalidInputError
+from clinometer._parquet import require_bounded
+from clinometer.errors import ImportManifestError
 from clinometer.models.abilities import Converts, Priced, offers
-from clinometer.models.files.folder import NAMES, ManifestRow, read_manifest
+from clinometer.models.files import COLUMNS, ManifestRow, manifest_row
 from clinometer.models.images import (
     BYTES_A_PIXEL,
     DECODING_BYTES,
@@ -38,7 +39,7 @@ from clinometer.models.images import (
     sha256,
 )
 from clinometer.models.protocols import Card, Encoder, GenerationRequest, GenerationResult, Generator
-from clinometer.models.weights import file_hash, hash_of_hashes
+from clinometer.models.weights import file_hash, hash_files, hash_of_hashes
 
 MOST_THREADS = 16
 """That decode files."""
@@ -49,12 +50,18 @@ AT_ONCE = 8
 AT_ONCE_BYTES = 2**24
 """What they may take in memory; a larger one is decoded alone."""
 
+IMAGE = "image"
+TABLES = (".parquet", ".arrow")
+
+ROWS_AT_ONCE = 4
+"""Rows of the image column that are held together."""
+
 _COUNTING: Final = Lock()
 """Of the module, so that a source can be sent to another process."""
 
 
 class FolderSource:
-    """Finished images behind the generator's protocol: to generate is to read.
+    """Finished images of a folder.
 
     Parameters
     ----------
@@ -113,7 +120,7 @@ class FolderSource:
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
         chunks = in_order(
-            self._read_all,
+            lambda chunk: [self._read(request) for request in chunk],
             self._chunks(requests),
             weight=self._weight,
             most=DECODING_BYTES,
@@ -137,9 +144,6 @@ class FolderSource:
         """What files may take in memory while they are decoded."""
         files = (self._files.get(request.id) for request in requests)
         return sum(self.decoded_bytes(file) // BYTES_A_PIXEL * PLAIN_BYTES for file in files if file is not None)
-
-    def _read_all(self, requests: Sequence[GenerationRequest]) -> list[GenerationResult]:
-        return [self._read(request) for request in requests]
 
     def _read(self, request: GenerationRequest) -> GenerationResult:
         started = perf_counter()
@@ -195,6 +199,172 @@ def in_order(
             yield pending.popleft()[0].result()
 
 
+_NOTHING_OPEN: Final[tuple[str, Iterator[tuple[int, Any]]]] = ("", iter(()))
+_NOTHING_READ: Final = ("", -1, None)
+
+
+def dataset_files(place: Path) -> list[Path]:
+    """The tables at a place: a Parquet file, or those of a directory; none where it holds no table.
+
+    Left out is what is hidden (macOS puts ``._data.arrow`` beside a file, a download its copies under ``.cache``), and
+    what ``datasets`` keeps for itself.
+    """
+    if place.is_file():
+        return [place] if place.suffix in TABLES else []
+    paths = [path for suffix in TABLES for path in sorted(place.rglob(f"*{suffix}"))]
+    hidden = {path for path in paths if any(part.startswith(".") for part in path.relative_to(place).parts)}
+    return [path for path in paths if path not in hidden and not path.name.startswith("cache-")]
+
+
+class ImageDataset:
+    """Finished images of a table.
+
+    Parameters
+    ----------
+    place : a Parquet file, or a directory of Parquet files or of ``datasets``.
+    name : the name in the card; the place's own by default.
+    max_pixels : see `clinometer.models.images.decode_image`.
+
+    Raises
+    ------
+    ImportManifestError
+        There is no table, none with a row, or one without an Image column or with a row that is neither a concept nor
+        a group.
+    """
+
+    def __init__(self, place: Path, *, name: str | None = None, max_pixels: int = MAX_PIXELS) -> None:
+        self.batch_size = 32
+        self.conversions: Counter[str] = Counter()  # as of `FolderSource`
+        self._max_pixels = max_pixels
+        self._root = place.parent if place.is_file() else place
+        files = dataset_files(place)
+        if not files:
+            raise ImportManifestError(
+                f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
+            )
+        self.rows = [row for path in files for row in self._rows_of(path)]
+        if not self.rows:
+            raise ImportManifestError(f"{place}: its tables hold no rows; expected one an image")
+        self._rows = {row.file: row.file for row in self.rows}
+        self._flagged = {row.file for row in self.rows if row.flagged}
+        self.card = Card(
+            kind="generator",
+            name=name or (place.stem if place.is_file() else place.resolve().name),
+            family="dataset",
+            weights_sha256=hash_files(files, self._root),
+            settings={"max_pixels": max_pixels} | flags_of(self.rows),
+            notes={"images": len(self.rows)},
+        )
+        self._open: tuple[str, Iterator[tuple[int, Any]]] = _NOTHING_OPEN
+        self._last: tuple[str, int, Any] = _NOTHING_READ
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker is sent: it opens the tables itself."""
+        return self.__dict__ | {"_open": _NOTHING_OPEN, "_last": _NOTHING_READ}
+
+    def assign(self, files: Mapping[str, str]) -> None:
+        """Say which row answers which request, by its id."""
+        self._rows = dict(files)
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
+        for request in requests:
+            started = perf_counter()
+            row = self._rows[request.id]
+            content = self._content(row)
+            if not content:
+                reason = "the row holds no bytes; embed the images when you save the table"
+                yield GenerationResult(request.id, "failed", None, reason)
+                continue
+            decoding, original = decode_file(content, max_pixels=self._max_pixels)
+            self.conversions.update(decoding.conversions)
+            seconds = perf_counter() - started
+            flagged = row in self._flagged
+            yield GenerationResult(
+                request.id, decoding.status, decoding.image, decoding.reason, seconds, original, flagged
+            )
+
+    def decoded_bytes(self, row: str) -> int:
+        """What an image takes in memory once it is decoded."""
+        return decoded_bytes(self._content(row) or b"", max_pixels=self._max_pixels)
+
+    def _rows_of(self, path: Path) -> Iterator[ManifestRow]:
+        file = path.relative_to(self._root).as_posix()
+        table = _table(path, file, [name for name in COLUMNS if name != "file"])
+        try:  # ``datasets`` stores a class label as a number, and the names of labels in the table's schema
+            features = json.loads((table.schema.metadata or {})[b"huggingface"])["info"]["features"]
+            labels = {name: each["names"] for name, each in features.items() if each.get("_type") == "ClassLabel"}
+        except (KeyError, TypeError, ValueError, AttributeError):  # not from datasets, or of another form than known
+            labels = {}
+        for number, record in enumerate(table.to_pylist()):
+            named = {key: dict(enumerate(names)).get(record[key]) for key, names in labels.items() if key in record}
+            # an empty text, or the label −1, is nothing
+            texts = {key: None if value == "" else value for key, value in {**record, **named}.items()}
+            yield manifest_row(file, number + 1, texts | {"file": f"{file}#{number}"})
+
+    def _content(self, row: str) -> bytes | None:
+        """An image's file. Rows are asked for in their order, so a table is read through, a few rows at a time."""
+        file, _, number = row.rpartition("#")
+        if self._last[:2] != (file, int(number)):
+            if self._open[0] != file or self._last[1] > int(number):
+                self._open = (file, enumerate(_images(self._root / file)))
+            cell = next(cell for position, cell in self._open[1] if position == int(number))
+            self._last = (file, int(number), cell)
+        cell = self._last[2].as_py()
+        content: bytes | None = cell.get("bytes") if isinstance(cell, dict) else cell
+        return content
+
+
+def _images(path: Path) -> Iterator[pa.Scalar]:
+    """The image column's values: of Parquet a few rows at a time; an Arrow file is mapped, not read."""
+    try:
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as opened:
+                for batch in opened.iter_batches(ROWS_AT_ONCE, columns=[IMAGE], use_threads=False):
+                    yield from batch.column(0)
+            return
+        with pa.memory_map(str(path)) as source:
+            for batch in pa.ipc.open_stream(source):
+                yield from batch.column(IMAGE)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path.name, error) from error
+
+
+def _unreadable(file: str, error: Exception) -> ImportManifestError:
+    return ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})")
+
+
+def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
+    """Read some columns of a table, those that it has."""
+    try:
+        if path.suffix == ".parquet":
+            with path.open("rb") as source, pq.ParquetFile(source) as opened:
+                try:
+                    require_bounded(opened, source)
+                except pa.ArrowInvalid as error:
+                    raise ImportManifestError(
+                        f"{file}: {error}; images hardly shrink, so save the table anew without what it repeats"
+                    ) from error
+                schema = opened.schema_arrow
+                names = schema.names
+                table = opened.read([name for name in columns if name in names])
+        else:
+            with pa.memory_map(str(path)) as source:
+                whole = pa.ipc.open_stream(source).read_all()
+            schema, names = whole.schema, whole.column_names
+            table = whole.select([name for name in columns if name in names])
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
+    if IMAGE not in names or not {"concept", "group"} & set(names):
+        raise ImportManifestError(f"{file}: found the columns {', '.join(names)}; expected image, and concept or group")
+    kind = schema.field(IMAGE).type
+    if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        raise ImportManifestError(
+            f"{file}, image: found {kind}, expected the files' bytes, or a struct of bytes and path as `datasets` makes"
+        )
+    return table
+
+
 class EmbeddedSource:
     """Finished images and their encoders as one generator, so that a worker has both at hand."""
 
@@ -206,102 +376,6 @@ class EmbeddedSource:
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Read images."""
         return self._source.generate(requests)
-
-
-EXPRESSIONS: Final = ("N", "A", "F", "HC", "HO")
-FACE_NAME: Final = re.compile(
-    rf"CFD-(?P<code>[ABLWIM][FM])-(?P<person>\d+)-(?P<picture>\d+)-(?P<expression>{'|'.join(EXPRESSIONS)})\.(jpe?g|png)",
-    re.IGNORECASE,
-)
-
-
-def read_portraits(
-    directory: str | Path,
-    codes: Mapping[str, Sequence[str]],
-    *,
-    expression: str = "N",
-    prompts: Mapping[str, str] | None = None,
-) -> list[ManifestRow]:
-    """List the portraits of a folder, each with its group.
-
-    Parameters
-    ----------
-    directory : a folder with a manifest (see :mod:`clinometer.models.files.folder`), or with files named as above, in
-        folders of any depth.
-    codes : for each group, the codes that mean it.
-    expression : which expression is taken, for files named as above.
-    prompts : the group of each prompt, for a manifest that gives the prompt alone.
-
-    Raises
-    ------
-    InvalidInputError
-        An unknown expression.
-    ImportManifestError
-        No such folder; neither a manifest nor such names; a file that begins like them and ends otherwise; or a
-        group that has no portrait.
-    """
-    folder = Path(directory)
-    if expression.upper() not in EXPRESSIONS:
-        raise InvalidInputError(f"found {expression!r}, expected one of {', '.join(EXPRESSIONS)}", field="expression")
-    if not folder.is_dir():
-        raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the portraits")
-    if any((folder / name).is_file() for name in NAMES):
-        rows = [_with_group(row, prompts or {}) for row in read_manifest(folder)]
-        _require_groups(directory, rows, codes)
-        return rows
-    rows = list(_named_portraits(folder, codes, expression))
-    _require_groups(directory, rows, codes)
-    return rows
-
-
-def _with_group(row: ManifestRow, prompts: Mapping[str, str]) -> ManifestRow:
-    """A row that its prompt alone describes, with the group that the prompt is asked for."""
-    group = prompts.get(str(row.prompt)) if row.concept is None and row.group is None else None
-    return row if group is None else replace(row, group=group, role="attribute")
-
-
-def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expression: str) -> Iterator[ManifestRow]:
-    group_of = {code.upper(): group for group, group_codes in codes.items() for code in group_codes}
-    count = 0
-    for number, path in enumerate(sorted(path for path in folder.rglob("CFD-*") if path.is_file()), start=1):
-        match = FACE_NAME.fullmatch(path.name)
-        if match is None:
-            raise ImportManifestError(
-                f"{path.relative_to(folder)}: its name is not of the form CFD-WF-001-003-N.jpg (race and gender, "
-                "person, picture, expression); rename or remove it"
-            )
-        count += 1
-        group = group_of.get(match["code"].upper())
-        if group is not None and match["expression"].upper() == expression.upper():
-            file = path.relative_to(folder).as_posix()
-            yield ManifestRow(file, None, group, "attribute", None, number)
-    if not count:
-        raise ImportManifestError(
-            f"{folder}: neither a manifest ({', '.join(NAMES)}) nor files named like CFD-WF-001-003-N.jpg"
-        )
-
-
-def _require_groups(directory: str | Path, rows: Sequence[ManifestRow], codes: Mapping[str, Sequence[str]]) -> None:
-    groups = {row.group for row in rows}
-    for group, group_codes in codes.items():
-        if group not in groups:
-            means = f", codes {', '.join(group_codes)}" if group_codes else ""
-            raise ImportManifestError(f"{directory}: no portrait of group {group!r}{means}; the suite asks for some")
-
-
-def choose_portraits(rows: Sequence[ManifestRow], n: int | None, seed: int) -> list[ManifestRow]:
-    """Choose at most n portraits of each group, by a hash of seed and file: the same whatever else is there.
-
-    None takes all.
-    """
-    if n is None:
-        return list(rows)
-    chosen: dict[str | None, list[ManifestRow]] = {}
-    for row in sorted(rows, key=lambda row: hashlib.sha256(f"{seed}:{row.file}".encode()).digest()):
-        if len(chosen.setdefault(row.group, [])) < n:
-            chosen[row.group].append(row)
-    files = {row.file for portraits in chosen.values() for row in portraits}
-    return [row for row in rows if row.file in files]
 
 
 class PortraitSource:

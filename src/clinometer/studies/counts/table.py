@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from clinometer._messages import first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError, RunCorruptError
-from clinometer.models.files.folder import read_csv
+from clinometer.models.files import read_csv
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import COUNTS
 from clinometer.runs.store import Run
