@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.models.protocols import Card, Reading
+from clinometer.models.protocols import Card
+from clinometer.models.readers import Reading
 from clinometer.runs.browse import Reader, part_numbers, piece_of
 from clinometer.studies import study_of
 from tests import quick

@@ -15,7 +15,7 @@ from clinometer.gates.evidence import require_unchanged, write_evidence
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
-from clinometer.models.abilities import weights_of
+from clinometer.models.protocols import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison

@@ -4,17 +4,8 @@
 ``registry`` says what else they take. Importing this package imports neither torch nor any model.
 """
 
-from clinometer.models.protocols import (
-    Card,
-    Encoder,
-    GenerationRequest,
-    GenerationResult,
-    Generator,
-    Question,
-    Reader,
-    Reading,
-    Status,
-)
+from clinometer.models.protocols import Card, Encoder, GenerationRequest, GenerationResult, Generator, Status
+from clinometer.models.readers import Question, Reader, Reading
 from clinometer.models.registry import load_encoder, load_generator, load_reader, registered
 
 __all__ = [

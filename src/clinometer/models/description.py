@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clinometer.errors import ModelError
-from clinometer.models.abilities import (
+from clinometer.models.encoders.own_text import OWN, components_of, own_text_components
+from clinometer.models.protocols import (
+    Card,
     Denoises,
     Edits,
     LooksUpTexts,
@@ -19,8 +21,6 @@ from clinometer.models.abilities import (
     TellsSettings,
     offers,
 )
-from clinometer.models.encoders.own_text import OWN, components_of, own_text_components
-from clinometer.models.protocols import Card
 from clinometer.models.registry import (
     ENCODERS,
     GENERATORS,

@@ -1,20 +1,25 @@
-"""What a generator and an encoder are, to the rest of the house.
+"""What a generator and an encoder are, to the rest of the house, and what each may be able to do besides.
 
 A generator draws images for requests; an encoder turns images and texts into vectors of one space. Each carries a card:
-the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number.
+the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number. What reads
+pictures is in `clinometer.models.readers`.
+
+What only some can do is an ability, each with a protocol of its own. A model has an ability where it has all of its
+members, by whatever name its class goes. `offers` asks for them as Python does when they are used, so that a model that
+hands on what another can do is asked the same way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
-from clinometer._messages import OTHERWISE, as_text
+from clinometer._messages import as_text
 from clinometer._secrets import masked, without_home
 from clinometer.errors import ModelError
 
@@ -148,7 +153,7 @@ class Generator(Protocol):
     """Draws images from prompts.
 
     One that runs out of memory lowers ``batch_size`` and goes on. What else one may be able to do, such as edit, stands
-    in :mod:`clinometer.models.abilities`.
+    below.
     """
 
     card: Card
@@ -175,7 +180,7 @@ class Encoder(Protocol):
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
     sees no image leaves ``encode_images`` out: it serves WEAT and its kin, and no run takes it. What else one
-    may be able to do, such as look texts up, stands in :mod:`clinometer.models.abilities`.
+    may be able to do, such as look texts up, stands below.
     """
 
     card: Card
@@ -215,152 +220,6 @@ class Denoiser(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One answer of a closed question: the group that it stands for, and the words in which it is offered.
-
-    Attributes
-    ----------
-    group : by the suite's name, such as "woman".
-    text : as a person or a model is offered it, such as "a woman".
-    labels : what else it is called: the labels of classifiers that mean it, and the words by which an encoder finds it.
-    """
-
-    group: str
-    text: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All that it is called, without case."""
-        return tuple(dict.fromkeys(name.casefold() for name in (*self.labels, self.text, self.group)))
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question about a picture: a closed one has answers, its own and those of `OTHERWISE`; an open one has none.
-
-    Raises
-    ------
-    ModelError
-        One answer alone, or names that two of them share.
-    """
-
-    name: str
-    text: str
-    answers: tuple[Answer, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.is_open:
-            return
-        groups = [answer.group for answer in self.answers]
-        names = [name for answer in self.answers for name in answer.names]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if len(set(groups)) < 2 or twice is not None or set(names) & {*OTHERWISE, *OTHERWISE.values()}:
-            found = f"{twice!r} twice" if twice else f"{', '.join(groups) or 'none'}"
-            raise ModelError(
-                f"question {self.name}: found the answers {found}, expected two or more with names of their own; "
-                f"{', '.join(OTHERWISE.values())} are always there"
-            )
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is answered in free words."""
-        return not self.answers
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups that its answers stand for."""
-        return tuple(answer.group for answer in self.answers)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Every answer's words by what it stands for, in the order in which they are offered."""
-        return {answer.group: answer.text for answer in self.answers} | OTHERWISE
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of wording and answers, 16 hexadecimal digits: another wording is another question."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a reader answered of one picture.
-
-    Attributes
-    ----------
-    answer : a group, or a key of `OTHERWISE`; of an open question what was said. None where there is no answer, of
-        which ``reason`` says why.
-    probabilities : of every option in the question's order, summing to 1; None of a reader that gives none.
-    words : what it said, where it answers in words.
-    reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
-    prompt_sha256 : hash of the words that were sent beside the picture, of a reader behind an endpoint.
-    """
-
-    answer: str | None
-    probabilities: tuple[float, ...] | None = None
-    words: str | None = None
-    reason: str | None = None
-    prompt_sha256: str | None = None
-
-
-ASKED_OPENLY: Final = (
-    "{question}\nAnswer in English, with one to five words and nothing else. If the picture does not show it, answer "
-    '"unknown".'
-)
-"""How readers that answer in words are asked an open question."""
-
-MOST_WORDS: Final = 10
-"""Of an answer to an open question, which was asked for in five: more are an essay."""
-
-
-def open_reading(said: str, *, cut: bool = False) -> Reading:
-    """Read what was said to an open question: a few words, or no answer. ``cut`` says that it had not ended."""
-    words = " ".join(said.split())
-    shown = words if len(words) <= 300 else words[:299] + "…"
-    if not words:
-        return Reading(None, words="", reason="unread: an empty answer")
-    if len(words.split()) > MOST_WORDS:
-        return Reading(None, words=shown, reason=f"unread: an essay of more than {MOST_WORDS} words")
-    if cut or len(words) > 200:
-        return Reading(None, words=shown, reason="unread: it was cut off")
-    return Reading(words, words=words)
-
-
-class Reader(Protocol):
-    """Says what pictures show, by a closed question or, where it answers in words, by an open one.
-
-    Its card pins all that an answer hangs on. ``offers`` are the options that it can answer with: a reader that must
-    choose among groups leaves those of `OTHERWISE` out, and what it reads of other pictures is forced.
-    """
-
-    card: Card
-    batch_size: int
-
-    def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the options that it can answer with; none of an open question that it can answer.
-
-        Raises
-        ------
-        ModelError
-            It cannot answer the question; that it takes words is told by `not_in_words`.
-        """
-        ...
-
-    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
-        """Answer the question of each image, in their order."""
-        ...
-
-
-def not_in_words(reader: Card, question: Question) -> ModelError:
-    """Tell that a reader answers with labels or groups alone, and an open question takes words."""
-    return ModelError(
-        f"{reader.name}: question {question.name} is open, and this reader has no words to answer it with; give a "
-        "vision-language model, a model for visual question answering, or openai:MODEL"
-    )
-
-
 class FaceLandmarker(Protocol):
     """Finds the landmarks of a face. ``name`` tells its library, version and weights."""
 
@@ -368,4 +227,228 @@ class FaceLandmarker(Protocol):
 
     def landmarks(self, image: Image) -> np.ndarray | None:
         """Find them: (68, 2) x and y in pixels, in the order of iBUG 300-W; None where no face is found."""
+        ...
+
+
+Ability = TypeVar("Ability")
+
+
+def offers(model: object, ability: type[Ability]) -> TypeGuard[Ability]:
+    """Whether a model has an ability.
+
+    >>> class Drawer:
+    ...     price_per_image = 0.04
+    >>> offers(Drawer(), Priced), offers(Drawer(), DrawsAtOnce)
+    (True, False)
+    """
+    # its own members alone: a generator is one already
+    members = {*vars(ability), *vars(ability).get("__annotations__", {})}
+    return all(hasattr(model, name) for name in members if not name.startswith("_"))
+
+
+# --- generators ----------------------------------------------------------------------------------------------------
+
+
+class Edits(Generator, Protocol):
+    """Changes images towards prompts; ``editor`` raises `ModelError` where its weights cannot."""
+
+    def editor(self) -> Editor:
+        """Give what edits."""
+        ...
+
+
+class Denoises(Generator, Protocol):
+    """Gives access to its denoising errors; ``denoiser`` raises `ModelError` where its weights give none."""
+
+    def denoiser(self) -> Denoiser:
+        """Give what denoises."""
+        ...
+
+
+class DrawsInTwoStages(Generator, Protocol):
+    """Draws an image embedding from a text, then the image; ``prior`` is None where this pipeline does not."""
+
+    def prior(self) -> Any:
+        """Give the first stage."""
+        ...
+
+
+class DrawsAtOnce(Generator, Protocol):
+    """Finds how many images it draws at once, and sets ``batch_size``: to ``known`` where a run has found it before."""
+
+    def fit_batch_size(self, prompt: str, *, known: int | None = None) -> None:
+        """Find it, for prompts no longer than this."""
+        ...
+
+
+class TakesSettings(Generator, Protocol):
+    """Draws at other settings without being loaded anew: `with_settings` gives another generator on the same weights.
+
+    It is given those of `SETTINGS` that are not its defaults.
+    """
+
+    def with_settings(self, **settings: Any) -> Generator:
+        """Give the other generator."""
+        ...
+
+
+class Traces(Generator, Protocol):
+    """Tells what it takes an image for at steps on the way, beside the same image.
+
+    ``traced`` raises `ModelError` where its weights cannot; ``traced_steps`` are those that it tells of, of
+    ``traced_total``.
+    """
+
+    traced_steps: tuple[int, ...]
+    traced_total: int
+
+    def traced(self, steps: Any = None, *, decoder: str | None = None, keep_latents: bool = False) -> Traces:
+        """Give the generator that does."""
+        ...
+
+
+class ShowsPipeline(Generator, Protocol):
+    """Shows the pipeline that it draws by."""
+
+    pipeline: Any
+
+
+class HasComponents(Protocol):
+    """A pipeline of diffusers: its networks, tokenizers and schedulers by their names."""
+
+    components: Mapping[str, Any]
+
+
+class Priced(Protocol):
+    """Costs money, an image or an answer, in any one currency."""
+
+    price_per_image: float
+
+
+class TellsSettings(Generator, Protocol):
+    """Says what a request of it can say: ``takes`` has words by the name of a setting, such as "seed" or "price"."""
+
+    takes: Mapping[str, str]
+
+
+class ShowsRequests(Generator, Protocol):
+    """Asks a server, and shows what it would send for an image: keys masked, and nothing sent."""
+
+    def shown_requests(self, request: GenerationRequest) -> list[str]:
+        """Show each request of one image, in their order."""
+        ...
+
+
+class Converts(Generator, Protocol):
+    """Reads images from files: what it did to them, and to how many."""
+
+    conversions: Mapping[str, int]
+
+
+class EmbedsInPassing(Generator, Protocol):
+    """Reads finished images, which its encoders embed while they are decoded.
+
+    ``proven`` : names of encoders that were found to give one image the same vector twice.
+    """
+
+    encoders: Sequence[Encoder]
+    proven: set[str]
+
+
+class Remembers(Protocol):
+    """Takes a bad answer for a wrong setting until it ``has_drawn`` an image; a run that holds images of it says so."""
+
+    has_drawn: bool
+
+
+class NamesStrength(Editor, Protocol):
+    """An editor that says whether its edits have a strength; one that says nothing has."""
+
+    names_strength: bool
+
+
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+class Weighs(Protocol):
+    """Says how many bytes of a device its weights take."""
+
+    weight_bytes: int
+
+
+class Parks(Protocol):
+    """Leaves its device for the host's memory and comes back, the same to the bit; in between it is not used.
+
+    ``weight_bytes`` are what it takes there, too; 0 where it cannot leave. Either may raise: it is then loaded again.
+    """
+
+    weight_bytes: int
+
+    def park(self) -> None:
+        """Leave the device, and hold nothing large there any more."""
+        ...
+
+    def unpark(self) -> None:
+        """Come back to the device that it left."""
+        ...
+
+
+class Releases(Protocol):
+    """Lets go of its weights for good, where others compute in its place; its card and its abilities stay."""
+
+    def release(self) -> None:
+        """Let go; nothing is computed by it any more."""
+        ...
+
+
+def weights_of(models: Iterable[object]) -> int:
+    """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
+    sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
+    return sum(sizes) if all(sizes) else 0
+
+
+# --- encoders ------------------------------------------------------------------------------------------------------
+
+
+class SeesImages(Protocol):
+    """Embeds images."""
+
+    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
+        """Embed images: (n, d) float32, not normalised."""
+        ...
+
+
+class ReadsTexts(Protocol):
+    """Embeds texts."""
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32, not normalised."""
+        ...
+
+
+class LooksUpTexts(Protocol):
+    """Looks texts up, and lists those that it does not have."""
+
+    def missing(self, texts: Iterable[str]) -> Sequence[str]:
+        """List them."""
+        ...
+
+
+class PreparesImages(Protocol):
+    """Resizes and normalises images apart from its model: threads do so ahead of it, an item an image."""
+
+    def prepare_images(self, images: Sequence[Image]) -> list[Any]:
+        """Prepare images, in any thread."""
+        ...
+
+    def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
+        """Embed what was prepared: (n, d) float32."""
+        ...
+
+
+class BeginsPrepared(Protocol):
+    """Hands prepared images to its device and waits for their vectors later: two parts are then in its hands."""
+
+    def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
+        """Begin; what is returned waits for the vectors, the same as of `PreparesImages.encode_prepared`."""
         ...

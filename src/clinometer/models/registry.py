@@ -35,7 +35,8 @@ from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import reference
 from clinometer.models.mitigation import Reworded, read_mitigation
-from clinometer.models.protocols import Card, Encoder, Generator, Reader
+from clinometer.models.protocols import Card, Encoder, Generator
+from clinometer.models.readers import Reader
 from clinometer.models.weights import describe, is_single_file, user_path
 
 GENERATORS = "clinometer.generators"

@@ -17,10 +17,19 @@ from typing import Final, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
-from clinometer.models.abilities import Converts, DrawsAtOnce, ShowsRequests, offers, weights_of
 from clinometer.models.files import choose_portraits, read_portraits
 from clinometer.models.files.source import EmbeddedSource, FolderSource, PortraitSource
-from clinometer.models.protocols import EditRequest, Encoder, GenerationRequest, Generator
+from clinometer.models.protocols import (
+    Converts,
+    DrawsAtOnce,
+    EditRequest,
+    Encoder,
+    GenerationRequest,
+    Generator,
+    ShowsRequests,
+    offers,
+    weights_of,
+)
 from clinometer.models.registry import stamps_of
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import (

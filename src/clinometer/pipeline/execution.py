@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 from clinometer._cores import one_blas_thread
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunNotFoundError, SuiteError
 from clinometer.metrics.stopping import StoppingRule
-from clinometer.models.protocols import Encoder, Generator, Reader
+from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.readers import Reader
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget

@@ -17,8 +17,17 @@ from typing import Any, Final
 
 from clinometer._cores import use_threads
 from clinometer.errors import EngineError, ModelError
-from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, offers
-from clinometer.models.protocols import Card, Encoder, GenerationResult, Generator, Reader
+from clinometer.models.protocols import (
+    Card,
+    Converts,
+    EmbedsInPassing,
+    Encoder,
+    GenerationResult,
+    Generator,
+    Priced,
+    offers,
+)
+from clinometer.models.readers import Reader
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
 from clinometer.pipeline.engines.dispatch import Work as EngineWork
 from clinometer.pipeline.execution import Serial

@@ -19,7 +19,8 @@ from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matri
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
-from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
+from clinometer.models.protocols import Card, Encoder
+from clinometer.models.readers import Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN_SCHEMA, question_of

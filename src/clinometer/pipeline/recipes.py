@@ -21,9 +21,20 @@ from clinometer._memory import give_back_freed_memory, memory
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator, load_reader
-from clinometer.models.abilities import Parks, ReadsTexts, Releases, SeesImages, TakesSettings, offers
 from clinometer.models.files.source import EmbeddedSource, FolderSource, PortraitSource
-from clinometer.models.protocols import SETTINGS, Card, Encoder, Generator, Reader
+from clinometer.models.protocols import (
+    SETTINGS,
+    Card,
+    Encoder,
+    Generator,
+    Parks,
+    ReadsTexts,
+    Releases,
+    SeesImages,
+    TakesSettings,
+    offers,
+)
+from clinometer.models.readers import Reader
 from clinometer.models.registry import with_presets
 from clinometer.pipeline.request import Encoders, Readers
 from clinometer.runs.answers import question_of

@@ -20,7 +20,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, first_problem
 
 if TYPE_CHECKING:
-    from clinometer.models.protocols import Encoder, Generator, Reader
+    from clinometer.models.protocols import Encoder, Generator
+    from clinometer.models.readers import Reader
     from clinometer.pipeline.engines import Engine
     from clinometer.runs.progress import Progress
     from clinometer.suites import Suite

@@ -21,10 +21,9 @@ from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, stimulus_weat
-from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.models.files import image_files
 from clinometer.models.images import decode_in_batches
-from clinometer.models.protocols import Encoder
+from clinometer.models.protocols import Encoder, LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.runs.encoding import PROBED, require_same, shaped_vectors
 from clinometer.runs.progress import named
 from clinometer.runs.record import card_record

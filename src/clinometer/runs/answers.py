@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunMismatchError
-from clinometer.models.protocols import Answer, Card, Question
+from clinometer.models.protocols import Card
+from clinometer.models.readers import Answer, Question
 from clinometer.runs.embeddings import ModelCards
 from clinometer.runs.ledger import Ledger, always, readings_name
 from clinometer.runs.plan import StoredPlan

@@ -17,9 +17,19 @@ from clinometer._memory import give_back
 from clinometer._messages import quoted
 from clinometer._secrets import without_home
 from clinometer.errors import ModelError
-from clinometer.models.abilities import Converts, EmbedsInPassing, Priced, Remembers, offers
 from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
-from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Reader, Status
+from clinometer.models.protocols import (
+    Converts,
+    EmbedsInPassing,
+    GenerationRequest,
+    GenerationResult,
+    Generator,
+    Priced,
+    Remembers,
+    Status,
+    offers,
+)
+from clinometer.models.readers import Reader
 from clinometer.models.weights import in_one_line
 from clinometer.runs.encoding import PartEncoder, forgotten, remaining_images
 from clinometer.runs.plan import Sample

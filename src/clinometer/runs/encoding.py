@@ -17,8 +17,8 @@ from clinometer._cores import WORKERS, one_behind
 from clinometer._memory import give_back
 from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError, RunNotFoundError
-from clinometer.models.abilities import BeginsPrepared, PreparesImages, ReadsTexts, offers
-from clinometer.models.protocols import Card, Encoder, Question, Reader, Reading
+from clinometer.models.protocols import BeginsPrepared, Card, Encoder, PreparesImages, ReadsTexts, offers
+from clinometer.models.readers import Question, Reader, Reading
 from clinometer.runs.answers import FAILED, question_of
 from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run

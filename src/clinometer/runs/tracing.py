@@ -20,9 +20,16 @@ import numpy as np
 from PIL import Image
 
 from clinometer.errors import ModelError
-from clinometer.models.abilities import Traces, offers
 from clinometer.models.images import encode_png, sha256
-from clinometer.models.protocols import Encoder, Estimate, GenerationRequest, GenerationResult, Generator
+from clinometer.models.protocols import (
+    Encoder,
+    Estimate,
+    GenerationRequest,
+    GenerationResult,
+    Generator,
+    Traces,
+    offers,
+)
 from clinometer.runs.encoding import NO_VECTORS, require_vectors
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress, named
@@ -47,7 +54,7 @@ class WatchedGenerator:
     ----------
     generator : draws, and can be watched.
     encoders : who embeds what is seen.
-    steps, decoder, latents : as of :meth:`clinometer.models.abilities.Traces.traced`.
+    steps, decoder, latents : as of :meth:`clinometer.models.protocols.Traces.traced`.
 
     Raises
     ------

@@ -7,10 +7,9 @@ import pytest
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest
-from clinometer.models.abilities import NamesStrength, offers
 from clinometer.models.description import capabilities_of
 from clinometer.models.diffusers.pipeline import load
-from clinometer.models.protocols import EditRequest
+from clinometer.models.protocols import EditRequest, NamesStrength, offers
 from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.models.diffusers.families import _qwen_text, _unet, tiny_qwen_image

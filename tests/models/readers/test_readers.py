@@ -15,8 +15,7 @@ from clinometer._messages import OTHERWISE
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
 from clinometer.models import load_encoder, load_reader
-from clinometer.models.protocols import Answer, Question
-from clinometer.models.readers import chat, checkpoints
+from clinometer.models.readers import Answer, Question, chat, checkpoints
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.answers import question_of
 from clinometer.stats.skin import MONK_SWATCHES, skin_mask

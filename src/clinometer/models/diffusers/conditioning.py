@@ -22,12 +22,11 @@ import numpy as np
 
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
-from clinometer.models.abilities import DrawsInTwoStages, offers
 from clinometer.models.batching import Batches
 from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.mitigated import Mitigator
 from clinometer.models.mitigation import Mitigation
-from clinometer.models.protocols import Card, GenerationRequest
+from clinometer.models.protocols import Card, DrawsInTwoStages, GenerationRequest, offers
 
 _POOLED = ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds", "negative_pooled_prompt_embeds")
 ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {

@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer._torch import dtype_name, torch
-from clinometer.models.abilities import HasComponents, ShowsPipeline, offers
-from clinometer.models.protocols import Card
+from clinometer.models.protocols import Card, HasComponents, ShowsPipeline, offers
 
 OWN: Final = "own:"
 """What the names of these encoders begin with."""

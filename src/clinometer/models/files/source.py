@@ -25,7 +25,6 @@ import pyarrow.parquet as pq
 from clinometer._cores import available_cores
 from clinometer._parquet import require_bounded
 from clinometer.errors import ImportManifestError
-from clinometer.models.abilities import Converts, Priced, offers
 from clinometer.models.files import COLUMNS, ManifestRow, manifest_row
 from clinometer.models.images import (
     BYTES_A_PIXEL,
@@ -38,7 +37,16 @@ from clinometer.models.images import (
     may_be_read,
     sha256,
 )
-from clinometer.models.protocols import Card, Encoder, GenerationRequest, GenerationResult, Generator
+from clinometer.models.protocols import (
+    Card,
+    Converts,
+    Encoder,
+    GenerationRequest,
+    GenerationResult,
+    Generator,
+    Priced,
+    offers,
+)
 from clinometer.models.weights import file_hash, hash_files, hash_of_hashes
 
 MOST_THREADS = 16

@@ -1,1 +1,162 @@
-"""Readers: what says, by a closed question, what a picture shows."""
+"""What reads pictures: questions about them, what was answered, and what a reader is to the rest of the house."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from clinometer._messages import OTHERWISE
+from clinometer.errors import ModelError
+from clinometer.models.protocols import Card
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a closed question: the group that it stands for, and the words in which it is offered.
+
+    Attributes
+    ----------
+    group : by the suite's name, such as "woman".
+    text : as a person or a model is offered it, such as "a woman".
+    labels : what else it is called: the labels of classifiers that mean it, and the words by which an encoder finds it.
+    """
+
+    group: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called, without case."""
+        return tuple(dict.fromkeys(name.casefold() for name in (*self.labels, self.text, self.group)))
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a picture: a closed one has answers, its own and those of `OTHERWISE`; an open one has none.
+
+    Raises
+    ------
+    ModelError
+        One answer alone, or names that two of them share.
+    """
+
+    name: str
+    text: str
+    answers: tuple[Answer, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.is_open:
+            return
+        groups = [answer.group for answer in self.answers]
+        names = [name for answer in self.answers for name in answer.names]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if len(set(groups)) < 2 or twice is not None or set(names) & {*OTHERWISE, *OTHERWISE.values()}:
+            found = f"{twice!r} twice" if twice else f"{', '.join(groups) or 'none'}"
+            raise ModelError(
+                f"question {self.name}: found the answers {found}, expected two or more with names of their own; "
+                f"{', '.join(OTHERWISE.values())} are always there"
+            )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is answered in free words."""
+        return not self.answers
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that its answers stand for."""
+        return tuple(answer.group for answer in self.answers)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Every answer's words by what it stands for, in the order in which they are offered."""
+        return {answer.group: answer.text for answer in self.answers} | OTHERWISE
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of wording and answers, 16 hexadecimal digits: another wording is another question."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader answered of one picture.
+
+    Attributes
+    ----------
+    answer : a group, or a key of `OTHERWISE`; of an open question what was said. None where there is no answer, of
+        which ``reason`` says why.
+    probabilities : of every option in the question's order, summing to 1; None of a reader that gives none.
+    words : what it said, where it answers in words.
+    reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
+    prompt_sha256 : hash of the words that were sent beside the picture, of a reader behind an endpoint.
+    """
+
+    answer: str | None
+    probabilities: tuple[float, ...] | None = None
+    words: str | None = None
+    reason: str | None = None
+    prompt_sha256: str | None = None
+
+
+ASKED_OPENLY: Final = (
+    "{question}\nAnswer in English, with one to five words and nothing else. If the picture does not show it, answer "
+    '"unknown".'
+)
+"""How readers that answer in words are asked an open question."""
+
+MOST_WORDS: Final = 10
+"""Of an answer to an open question, which was asked for in five: more are an essay."""
+
+
+def open_reading(said: str, *, cut: bool = False) -> Reading:
+    """Read what was said to an open question: a few words, or no answer. ``cut`` says that it had not ended."""
+    words = " ".join(said.split())
+    shown = words if len(words) <= 300 else words[:299] + "…"
+    if not words:
+        return Reading(None, words="", reason="unread: an empty answer")
+    if len(words.split()) > MOST_WORDS:
+        return Reading(None, words=shown, reason=f"unread: an essay of more than {MOST_WORDS} words")
+    if cut or len(words) > 200:
+        return Reading(None, words=shown, reason="unread: it was cut off")
+    return Reading(words, words=words)
+
+
+class Reader(Protocol):
+    """Says what pictures show, by a closed question or, where it answers in words, by an open one.
+
+    Its card pins all that an answer hangs on. ``offers`` are the options that it can answer with: a reader that must
+    choose among groups leaves those of `OTHERWISE` out, and what it reads of other pictures is forced.
+    """
+
+    card: Card
+    batch_size: int
+
+    def offers(self, question: Question) -> tuple[str, ...]:
+        """Name the options that it can answer with; none of an open question that it can answer.
+
+        Raises
+        ------
+        ModelError
+            It cannot answer the question; that it takes words is told by `not_in_words`.
+        """
+        ...
+
+    def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
+        """Answer the question of each image, in their order."""
+        ...
+
+
+def not_in_words(reader: Card, question: Question) -> ModelError:
+    """Tell that a reader answers with labels or groups alone, and an open question takes words."""
+    return ModelError(
+        f"{reader.name}: question {question.name} is open, and this reader has no words to answer it with; give a "
+        "vision-language model, a model for visual question answering, or openai:MODEL"
+    )

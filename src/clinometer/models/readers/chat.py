@@ -31,7 +31,8 @@ from clinometer.models.openai.client import (
     server_of,
 )
 from clinometer.models.openai.guarded_http import AnswerRefusedError
-from clinometer.models.protocols import ASKED_OPENLY, Card, Question, Reading, open_reading
+from clinometer.models.protocols import Card
+from clinometer.models.readers import ASKED_OPENLY, Question, Reading, open_reading
 from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:

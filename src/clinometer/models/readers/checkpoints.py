@@ -21,7 +21,8 @@ from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import resolve_options
 from clinometer.models.encoders.transformers_clip import CHECKPOINT, load_part
-from clinometer.models.protocols import ASKED_OPENLY, Answer, Card, Question, Reading, not_in_words, open_reading
+from clinometer.models.protocols import Card
+from clinometer.models.readers import ASKED_OPENLY, Answer, Question, Reading, not_in_words, open_reading
 from clinometer.models.weights import (
     configuration_files,
     hash_files,

@@ -9,7 +9,8 @@ import numpy as np
 
 from clinometer._messages import NONE, UNCLEAR
 from clinometer.errors import ModelError
-from clinometer.models.protocols import Card, Question, Reading, not_in_words
+from clinometer.models.protocols import Card
+from clinometer.models.readers import Question, Reading, not_in_words
 from clinometer.models.registry import load_encoder
 from clinometer.stats.association import association_scores, nearest_group
 from clinometer.stats.skin import CB_RANGE, CR_RANGE, MINIMUM_SHARE, MONK_SWATCHES, monk_tone

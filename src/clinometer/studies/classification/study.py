@@ -23,9 +23,8 @@ import pyarrow as pa
 from clinometer._messages import as_text
 from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.records import Score
-from clinometer.models.abilities import Denoises, offers
 from clinometer.models.images import DecodedImage, decode_in_batches
-from clinometer.models.protocols import Denoiser, Generator
+from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
 from clinometer.runs.ledger import classifications_name

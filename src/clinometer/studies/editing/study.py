@@ -12,8 +12,7 @@ import numpy as np
 from clinometer.errors import ModelError
 from clinometer.metrics.records import Score
 from clinometer.models import reference
-from clinometer.models.abilities import Edits, NamesStrength, offers
-from clinometer.models.protocols import Editor, EditRequest, GenerationResult, Generator
+from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row

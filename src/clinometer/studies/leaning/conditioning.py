@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clinometer.errors import ModelError, RunNotFoundError
-from clinometer.models.abilities import DrawsInTwoStages, ShowsPipeline, offers
-from clinometer.models.protocols import Generator
+from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.encoding import require_vectors
 from clinometer.runs.progress import Progress, named
