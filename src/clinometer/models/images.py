@@ -136,8 +136,21 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
         many bytes. Pillow itself stops at 178,956,970.
     """
     try:
-        with _opened(source, max_pixels) as stream:
-            image, conversions, kind = _decode(stream, max_pixels)
+        with _opened(source, max_pixels) as stream, _no_warnings:
+            image: Image.Image = Image.open(stream, formats=FORMATS)
+            _require_pixels(image, max_pixels)
+            _require_sides(image)
+            kind, conversions = str(image.format), list[str]()
+            if getattr(image, "is_animated", False):  # to count the frames would read them all
+                conversions.append("first frame of several")
+                image.seek(0)
+            image.load()
+            if image.getexif().get(ExifTags.Base.Orientation) in TURNED:
+                conversions.append("EXIF orientation applied")
+            ImageOps.exif_transpose(image, in_place=True)
+            if "icc_profile" in image.info and image.mode not in {"RGB", "L"}:
+                conversions.append("colour profile not applied")
+            image = _to_rgb(image, conversions)
     except Exception as error:  # decoders raise many unrelated kinds on damaged files
         return DecodedImage("failed", None, _why(error, max_pixels))
     reason = blank_reason(image)
@@ -316,25 +329,6 @@ def _require_pixels(image: Image.Image, max_pixels: int) -> None:
         )
 
 
-def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str], str]:
-    """Open, limit, take the first frame, turn upright and convert. Returns how, and the file's format."""
-    with _no_warnings:
-        image: Image.Image = Image.open(stream, formats=FORMATS)
-        _require_pixels(image, max_pixels)
-        _require_sides(image)
-        kind, conversions = str(image.format), list[str]()
-        if getattr(image, "is_animated", False):  # to count the frames would read them all
-            conversions.append("first frame of several")
-            image.seek(0)
-        image.load()
-        if image.getexif().get(ExifTags.Base.Orientation) in TURNED:
-            conversions.append("EXIF orientation applied")
-        ImageOps.exif_transpose(image, in_place=True)
-        if "icc_profile" in image.info and image.mode not in {"RGB", "L"}:
-            conversions.append("colour profile not applied")
-        return _to_rgb(image, conversions), conversions, kind
-
-
 def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
     """Convert any mode to RGB, saying how in ``conversions``."""
     mode = image.mode
@@ -346,7 +340,8 @@ def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
     if mode == "P":
         conversions.append("palette resolved")
     if mode in TRANSPARENT or "transparency" in image.info:
-        if any(_alpha(strip).getextrema()[0] < 255 for _, strip in _strips(image)):  # type: ignore[operator]
+        alphas = (strip.convert("RGBA").getchannel("A") for _, strip in _strips(image))
+        if any(alpha.getextrema()[0] < 255 for alpha in alphas):  # type: ignore[operator]
             conversions.append("alpha composited on white")
         return _by_strips(image, _on_white)
     if mode not in {"P", "RGB"}:
@@ -371,16 +366,12 @@ def _wide_to_rgb(image: Image.Image) -> Image.Image:
     top = next((scale for scale in scales if low >= 0 and high <= scale), None)
     start = 0.0 if top is not None else low
     scale = 255.0 / (top if top is not None else max(high - low, 1.0))
-    return _by_strips(image, lambda strip: _scaled(strip, start, scale))
 
+    def scaled(strip: Image.Image) -> Image.Image:
+        values = (np.asarray(strip, dtype=np.float64) - start) * scale
+        return Image.fromarray(values.round().astype(np.uint8), mode="L").convert("RGB")
 
-def _scaled(image: Image.Image, start: float, scale: float) -> Image.Image:
-    values = (np.asarray(image, dtype=np.float64) - start) * scale
-    return Image.fromarray(values.round().astype(np.uint8), mode="L").convert("RGB")
-
-
-def _alpha(image: Image.Image) -> Image.Image:
-    return image.convert("RGBA").getchannel("A")
+    return _by_strips(image, scaled)
 
 
 def _on_white(image: Image.Image) -> Image.Image:

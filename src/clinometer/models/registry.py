@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
@@ -200,15 +200,11 @@ def registered() -> list[tuple[str, str, str]]:
     rows = []
     for group, kind in KINDS.items():
         rows += [
-            (kind, point.name, _usage(kind, point.name))
+            # some have one name for two kinds of models
+            (kind, point.name, USAGES.get(f"{kind} {point.name}") or USAGES.get(point.name, f"{point.name}[:SOURCE]"))
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
     return rows + [("encoders", name, ", ".join(encoders)) for name, encoders in ENCODER_PRESETS.items()]
-
-
-def _usage(kind: str, name: str) -> str:
-    """Say what an adapter is given as: some have one name for two kinds of models."""
-    return USAGES.get(f"{kind} {name}") or USAGES.get(name, f"{name}[:SOURCE]")
 
 
 def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> list[str] | None:
@@ -233,7 +229,10 @@ def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> 
         places = [user_path(spec).resolve()]
     elif HUB_ID.fullmatch(spec) and spec.partition("/")[0] not in open_clip_architectures():
         snapshot = _cached_snapshot(spec, offline)
-        places = None if snapshot is None or _is_connected(snapshot) else [snapshot]
+        readme = None if snapshot is None else snapshot / "README.md"
+        # a pipeline may need another repository, which its README names: Kandinsky's decoder its prior
+        is_connected = readme and readme.is_file() and re.search("^prior:", readme.read_text("utf-8", "replace"), re.M)
+        places = None if snapshot is None or is_connected else [snapshot]
     else:
         places = None
     if not places:
@@ -278,12 +277,6 @@ def _cached_snapshot(spec: str, offline: bool) -> Path | None:
     return snapshot if commit and snapshot.is_dir() else None
 
 
-def _is_connected(snapshot: Path) -> bool:
-    """Tell whether a pipeline may need another repository, which its README names: Kandinsky's decoder its prior."""
-    readme = snapshot / "README.md"
-    return readme.is_file() and re.search(r"^prior:", readme.read_text("utf-8", "replace"), re.MULTILINE) is not None
-
-
 def _files_of_plug_in(point: EntryPoint, source: str) -> list[Path] | None:
     """List what a plug-in's package consists of, and its source's files; None where these do not tell what it makes."""
     if source and not user_path(source).exists():
@@ -322,15 +315,14 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     try:
         factory: Callable[..., object] = point.load()
     except (Exception, SystemExit) as error:  # importing a package runs it
-        if _is_of_the_extra(error):
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_PACKAGES:
             raise ModelError(
                 f"model {point.name!r} needs the package {error.name}, which is not installed; install what models "
                 "need with `pip install 'clinometer[models]'`"
             ) from error
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
-    options = _preferred(factory, options.pop("prefer", {})) | options
-    _require_taken(point.name, factory, source, options)
+    options = _arguments(point.name, factory, source, options.pop("prefer", {}), options)
     try:
         built = factory(source, **options)
         _require_model(point, built)
@@ -339,21 +331,6 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
         raise
     except (Exception, SystemExit) as error:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
-
-
-def _is_of_the_extra(error: BaseException) -> TypeGuard[ModuleNotFoundError]:
-    """Tell whether an import failed for want of a package that the extra ``models`` brings."""
-    return isinstance(error, ModuleNotFoundError) and error.name in EXTRA_PACKAGES
-
-
-def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dict[str, Any]:
-    """What is wished for as arguments of a factory: as a whole where it takes wishes, else those that it has."""
-    parameters = inspect.signature(factory).parameters if prefer else {}
-    return (
-        {"prefer": dict(prefer)}
-        if "prefer" in parameters
-        else {key: prefer[key] for key in prefer if key in parameters}
-    )
 
 
 def _require_model(point: EntryPoint, built: Any) -> None:
@@ -370,9 +347,18 @@ def _require_model(point: EntryPoint, built: Any) -> None:
         raise ModelError(f"plug-in {point.name!r} ({point.value}): found batch_size {size!r}, expected 1 or more")
 
 
-def _require_taken(name: str, factory: Callable[..., object], source: str, options: dict[str, Any]) -> None:
-    """Refuse options that a factory does not take, by its signature."""
+def _arguments(
+    name: str, factory: Callable[..., object], source: str, prefer: Mapping[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Add what is wished for to the options of a factory, and refuse those that it does not take, by its signature.
+
+    Wishes are added as a whole where it takes them so, else as far as it has such options.
+    """
     signature = inspect.signature(factory)
+    if prefer and "prefer" in signature.parameters:
+        options = {"prefer": dict(prefer)} | options
+    else:
+        options = {key: value for key, value in prefer.items() if key in signature.parameters} | options
     try:
         signature.bind(source, **options)
     except TypeError as error:
@@ -386,6 +372,7 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
         unknown = [] if any_name else [option for option in options if option not in names]
         problem = f"model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
         raise ModelError(problem, field=unknown, takes=names) from error
+    return options
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import MAX_PIXELS
-from clinometer.models.openai.client import OPENAI
+from clinometer.models.openai import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.pipeline.request import OF_SUITE
 from clinometer.report.inputs import report_input

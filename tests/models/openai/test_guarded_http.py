@@ -13,7 +13,7 @@ import pytest
 
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest
-from clinometer.models.openai import client
+from clinometer.models import openai as client
 from clinometer.models.openai import guarded_http as guarded
 from clinometer.models.openai.images import load
 from tests.models.openai.image_server import ImageServer, drawn, png
@@ -68,7 +68,7 @@ ENDLESS = {
 @pytest.mark.parametrize("kind", ENDLESS)
 @pytest.mark.parametrize("status", [200, 500])
 def test_an_endless_answer_ends(kind, status, monkeypatch):
-    monkeypatch.setattr("clinometer.models.openai.client.MOST_ANSWER_BYTES", 3_000_000)
+    monkeypatch.setattr("clinometer.models.openai.MOST_ANSWER_BYTES", 3_000_000)
     first, rest = ENDLESS[kind]
     result, server = of_answer((status, itertools.chain([first], itertools.repeat(rest)), {}))
     assert result.status == "failed"
@@ -77,7 +77,7 @@ def test_an_endless_answer_ends(kind, status, monkeypatch):
 
 
 def test_a_bomb_in_an_answer_is_unpacked_up_to_the_limit(monkeypatch):
-    monkeypatch.setattr("clinometer.models.openai.client.MOST_ANSWER_BYTES", 3_000_000)
+    monkeypatch.setattr("clinometer.models.openai.MOST_ANSWER_BYTES", 3_000_000)
     bomb = gzip.compress(b" " * 200_000_000)
     result, _ = of_answer((200, bomb, {"Content-Encoding": "gzip"}))
     assert "more than 3,000,000 bytes" in result.reason
@@ -132,7 +132,7 @@ def test_attempts_to_fetch_an_image_end_with_the_time():
 
 
 def test_a_file_beyond_the_limit_is_not_read(monkeypatch):
-    monkeypatch.setattr("clinometer.models.openai.client.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("clinometer.models.openai.MOST_BYTES", 1_000_000)
     result, server = by_address(lambda number: (200, itertools.repeat(b"\0" * 65536), {}))
     assert "more than 1,000,000 bytes" in result.reason
     assert server.sent < 20_000_000
@@ -281,7 +281,7 @@ def test_the_guard_holds_over_the_older_library_too(monkeypatch):
     assert "is not a public address" in result.reason
     result, _ = by_address(lambda number: (302, {}, {"Location": "/a.png"}))
     assert "is not followed" in result.reason
-    monkeypatch.setattr("clinometer.models.openai.client.MOST_ANSWER_BYTES", 3_000_000)
+    monkeypatch.setattr("clinometer.models.openai.MOST_ANSWER_BYTES", 3_000_000)
     result, _ = of_answer((200, itertools.repeat(b" " * 65536), {}))
     assert "the answer has more than" in result.reason
 

@@ -13,7 +13,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.models import GenerationRequest, load_generator
-from clinometer.models.openai.client import Pace, error_line
+from clinometer.models.openai import Pace, error_line
 from clinometer.models.openai.images import load
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn, error, png, slowly, together

@@ -191,8 +191,25 @@ def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEn
     """
     for what, method, item in (("picture", "encode_images", probe_image()), ("text", "encode_texts", "a")):
         if hasattr(encoder, method):
-            first, again = (getattr(encoder, method)([item]) for _ in range(2))
-            _require_vector(encoder.card, what, first, again, sorted(lacking))  # type: ignore[attr-defined]
+            card: Card = encoder.card  # type: ignore[attr-defined]
+            vector, again = (getattr(encoder, method)([item]) for _ in range(2))
+            dimension = int(card.settings["dimension"])
+            if vector.shape != (1, dimension):
+                raise ModelError(
+                    f"{card.name}: found an array of shape {vector.shape[1:]} for one {what}, expected a vector of "
+                    f"{dimension} numbers; name another encoder"
+                )
+            if not np.isfinite(vector).all():
+                why = f"its weights are damaged, or too large for {card.settings['dtype']}"
+                if lacking:
+                    why = f"its files lack the weights {first_and_more(sorted(lacking))}"
+                raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
+            apart = float(np.linalg.norm(vector - again) / max(np.linalg.norm(vector), np.finfo(np.float32).tiny))
+            if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
+                raise ModelError(
+                    f"{card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
+                    "apart: they are random in part; name another encoder"
+                )
     return encoder
 
 
@@ -206,26 +223,6 @@ def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
         for name, weight in model.named_parameters():
             if name in lacking:
                 weight.fill_(float("nan"))
-
-
-def _require_vector(card: Card, what: str, vector: np.ndarray, again: np.ndarray, lacking: Sequence[str]) -> None:
-    dimension = int(card.settings["dimension"])
-    if vector.shape != (1, dimension):
-        raise ModelError(
-            f"{card.name}: found an array of shape {vector.shape[1:]} for one {what}, expected a vector of {dimension} "
-            "numbers; name another encoder"
-        )
-    if not np.isfinite(vector).all():
-        why = f"its weights are damaged, or too large for {card.settings['dtype']}"
-        if lacking:
-            why = f"its files lack the weights {first_and_more(lacking)}"
-        raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
-    apart = float(np.linalg.norm(vector - again) / max(np.linalg.norm(vector), np.finfo(np.float32).tiny))
-    if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
-        raise ModelError(
-            f"{card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length apart: "
-            "they are random in part; name another encoder"
-        )
 
 
 def probe_image() -> Image.Image:

@@ -18,7 +18,7 @@ import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -44,18 +44,35 @@ class EmbeddingsFile:
         self._labels = labels
         self._vectors: dict[str, np.ndarray] = {}
         self._queries: set[str] = set()
+        settings = {"lookup": "as spelled, else in lower case"}
+        if labels is not None and labels.is_file():  # they say whose each vector is; that they lack is told when read
+            settings["labels_sha256"] = hash_files([labels], labels.parent)
         self.card = Card(
             kind="encoder",
             name=path.name,
             family=f"embeddings/{path.suffix.lstrip('.')}",
             weights_sha256=hash_files([path], path.parent),
-            settings={"lookup": "as spelled, else in lower case"} | _labels_hash(labels),
+            settings=settings,
         )
 
     def missing(self, texts: Iterable[str]) -> list[str]:
         """List the texts that the file has no vector for, in their order, once."""
         texts = list(dict.fromkeys(texts))
-        self._seek(texts)
+        sought = {spelling for text in texts for spelling in (text, text.lower())} - self._queries
+        width: int | None = next((len(vector) for vector in self._vectors.values()), None)
+        for label, vector in self._read(sought) if sought else ():
+            if vector.ndim != 1 or vector.dtype.kind not in "fiu":
+                raise ModelError(
+                    f"{self.card.name}, {label!r}: found {vector.dtype} of shape {vector.shape}, expected numbers"
+                )
+            width = width or len(vector)
+            if len(vector) != width or not np.isfinite(vector).all():
+                raise ModelError(
+                    f"{self.card.name}, {label!r}: expected {width} finite numbers, found {len(vector)}"
+                    f"{'' if np.isfinite(vector).all() else ', not all finite'}"
+                )
+            self._vectors.setdefault(label, vector.astype(np.float32))
+        self._queries |= sought
         return [text for text in texts if self._spelling(text) is None]
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -77,26 +94,6 @@ class EmbeddingsFile:
     def _spelling(self, text: str) -> str | None:
         return next((spelling for spelling in (text, text.lower()) if spelling in self._vectors), None)
 
-    def _seek(self, texts: Collection[str]) -> None:
-        """Read the vectors of texts that were not sought before."""
-        spellings = {spelling for text in texts for spelling in (text, text.lower())} - self._queries
-        if not spellings:
-            return
-        width: int | None = next((len(vector) for vector in self._vectors.values()), None)
-        for label, vector in self._read(spellings):
-            if vector.ndim != 1 or vector.dtype.kind not in "fiu":
-                raise ModelError(
-                    f"{self.card.name}, {label!r}: found {vector.dtype} of shape {vector.shape}, expected numbers"
-                )
-            width = width or len(vector)
-            if len(vector) != width or not np.isfinite(vector).all():
-                raise ModelError(
-                    f"{self.card.name}, {label!r}: expected {width} finite numbers, found {len(vector)}"
-                    f"{'' if np.isfinite(vector).all() else ', not all finite'}"
-                )
-            self._vectors.setdefault(label, vector.astype(np.float32))
-        self._queries |= spellings
-
     def _read(self, spellings: Collection[str]) -> Rows:
         try:
             yield from READERS[self._path.suffix.lower()](self._path, self._labels, spellings)
@@ -104,13 +101,6 @@ class EmbeddingsFile:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
             raise ModelError(f"{self.card.name}: it cannot be read: {describe(error)}") from error
-
-
-def _labels_hash(labels: Path | None) -> dict[str, str]:
-    """Labels of their own file say whose each vector is: with others it is another encoder."""
-    if labels is None or not labels.is_file():  # which is told when it is read
-        return {}
-    return {"labels_sha256": hash_files([labels], labels.parent)}
 
 
 def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
@@ -181,7 +171,8 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
         raise ModelError(f"{path.name}: not a Parquet file: {error}") from error
     kinds = {name: table.schema.field(name).type for name in table.column_names}
     texts = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-    lists = [name for name, kind in kinds.items() if _is_list(pa, kind)]
+    are_lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    lists = [name for name, kind in kinds.items() if any(is_kind(kind) for is_kind in are_lists)]
     numbers = [name for name, kind in kinds.items() if pa.types.is_floating(kind)]
     label = next((name for name in LABEL_COLUMNS if name in texts), texts[0] if texts else None)
     vector = next((name for name in VECTOR_COLUMNS if name in lists), lists[0] if lists else None)
@@ -195,10 +186,6 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
         row = table.slice(i, 1)
         coordinates = row.column(vector)[0].as_py() if vector else [row.column(name)[0].as_py() for name in numbers]
         yield labels[i], np.asarray(coordinates, np.float64)
-
-
-def _is_list(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _read_npy(path: Path, labels: Path | None, spellings: Collection[str]) -> Rows:

@@ -48,7 +48,11 @@ class OpenClipEncoder(DualEncoderBase):
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether its end is cut off."""
-        return [_token_count(self._tokenizer, text) > self.context_length for text in texts]
+        if hasattr(self._tokenizer, "encode"):
+            counts = [len(self._tokenizer.encode(text)) + 2 for text in texts]  # start and end
+        else:
+            counts = [len(self._tokenizer.tokenizer(text)["input_ids"]) for text in texts]
+        return [count > self.context_length for count in counts]
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[torch.Tensor]:
         """Resize and crop images: (3, height, width) each, on the CPU."""
@@ -78,12 +82,6 @@ def _halves(preprocess: Any) -> tuple[Preparation, Callable[[torch.Tensor], torc
         if normalisation.explains(preprocess, in_bytes):
             return in_bytes, normalisation
     return preprocess, lambda pixels: pixels
-
-
-def _token_count(tokenizer: Any, text: str) -> int:
-    if hasattr(tokenizer, "encode"):
-        return len(tokenizer.encode(text)) + 2  # start and end
-    return len(tokenizer.tokenizer(text)["input_ids"])
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,13 @@ def load(
         There is no such architecture or tag, the weights cannot be downloaded, or they do not fit.
     """
     architecture, _, weights = source.partition("/")
-    _check_architecture(architecture, weights)
+    architectures = open_clip.list_models()
+    if architecture not in architectures:
+        near = ", ".join(nearest(architecture, architectures, most=3) or ["RN50", "ViT-B-32"])
+        raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
+    if not weights:
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
+        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
     weights_file = _find(architecture, weights, offline)
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     precision = dtype_name(chosen_dtype)
@@ -137,16 +141,6 @@ def load(
             batch_size=size,
         )
     )
-
-
-def _check_architecture(architecture: str, weights: str) -> None:
-    architectures = open_clip.list_models()
-    if architecture not in architectures:
-        near = ", ".join(nearest(architecture, architectures, most=3) or ["RN50", "ViT-B-32"])
-        raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
-    if not weights:
-        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
-        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
 
 
 def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:

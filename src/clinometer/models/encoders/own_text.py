@@ -59,7 +59,11 @@ class OwnTextEncoder:
         limit = min(self._tokenizer.model_max_length, LONGEST)
         tokens = self._tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
         device = self._pipeline._execution_device
-        options = {"output_hidden_states": True} if _shows_states(self._encoder) else {}
+        # Encoders of transformers may take the question for their hidden states among further arguments; diffusers' own
+        # (M-CLIP of Kandinsky 2.1) gives a vector and takes none.
+        parameters = inspect.signature(self._encoder.forward).parameters.values()
+        is_asked = any(each.name == "output_hidden_states" or each.kind is each.VAR_KEYWORD for each in parameters)
+        options = {"output_hidden_states": True} if is_asked else {}
         with torch.no_grad():
             output = self._encoder(
                 input_ids=tokens.input_ids.to(device),
@@ -94,17 +98,6 @@ def components_of(generator: Any) -> dict[str, Any]:
 def tokenizer_of(component: str) -> str:
     """``text_encoder_2`` → ``tokenizer_2``, ``prior_text_encoder`` → ``prior_tokenizer``."""
     return component.replace("text_encoder", "tokenizer")
-
-
-def _shows_states(encoder: Any) -> bool:
-    """Whether an encoder can be asked for its hidden states; diffusers' own (M-CLIP of Kandinsky 2.1) gives a vector.
-
-    Those of transformers may take the question among further arguments.
-    """
-    parameters = inspect.signature(encoder.forward).parameters.values()
-    return any(
-        parameter.name == "output_hidden_states" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
-    )
 
 
 def _vector(output: Any) -> tuple[str, Any]:

@@ -140,16 +140,21 @@ class TransformersImageEncoder(ImageEncoderBase):
 class ImageInputs:
     """What a model is given of images: its image processor's outputs, by name.
 
-    Where the processor's last steps are no more than a `Normalisation`, pixels stay bytes until they are where the
-    model is.
+    Where the processor's last steps, held against what it does, are no more than a `Normalisation`, pixels stay bytes
+    until they are where the model is.
     """
 
     def __init__(self, image_processor: Any) -> None:
         self._process = image_processor
-        self._normalisation = _normalisation_of(image_processor)
-        self._size_left_alone = (
-            size_left_alone(partial(_pixels_of, image_processor, IN_BYTES)) if self._normalisation else None
-        )
+        whole, in_bytes = (partial(_pixels_of, image_processor, steps) for steps in ({}, IN_BYTES))
+        try:
+            normalisation = Normalisation(
+                1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
+            )
+            self._normalisation = normalisation if normalisation.explains(whole, in_bytes) else None
+        except Exception:  # whatever a processor raises that has no such steps, or not their settings
+            self._normalisation = None
+        self._size_left_alone = size_left_alone(in_bytes) if self._normalisation else None
 
     def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
         """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
@@ -170,19 +175,6 @@ class ImageInputs:
         return {
             name: tensor.to(model.dtype) if tensor.is_floating_point() else tensor for name, tensor in stacked.items()
         }
-
-
-def _normalisation_of(image_processor: Any) -> Normalisation | None:
-    """The map that an image processor's last steps are, held against what it does; None if they are anything else."""
-    whole, in_bytes = (partial(_pixels_of, image_processor, steps) for steps in ({}, IN_BYTES))
-    try:
-        normalisation = Normalisation(
-            1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
-        )
-        explains = normalisation.explains(whole, in_bytes)
-    except Exception:  # whatever a processor raises that has no such steps, or not their settings
-        return None
-    return normalisation if explains else None
 
 
 def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
@@ -285,9 +277,14 @@ def _is_dual(model: Any) -> bool:
 
 
 def _card(name: str, checkpoint: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
-    context_length = _context_length(model, tokenizer)
+    text_config = getattr(model.config, "text_config", model.config)
+    positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
+    context_length = int(min(positions, tokenizer.model_max_length))
+    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
+    with torch.inference_mode():
+        features = _features(model.get_text_features(**tokens.to(model.device)))
     settings = {
-        "dimension": _dimension(model, tokenizer, context_length),
+        "dimension": int(features.shape[-1]),  # measured, for configurations name it in many ways
         "tokenizer": type(tokenizer).__name__,
         "context_length": context_length,
         "text_beyond_context": "cut",
@@ -338,6 +335,8 @@ def _poolings(model: Any, output: Any) -> list[str]:
 
 
 def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
+    # without what names its files
+    preprocessing = {key: value for key, value in image_processor.to_dict().items() if not key.startswith("_")}
     return Card(
         kind="encoder",
         name=name,
@@ -347,7 +346,7 @@ def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, se
         settings=settings
         | {
             "dtype": dtype_name(model.dtype),
-            "preprocessing": _preprocessing(image_processor),
+            "preprocessing": preprocessing | {"class": type(image_processor).__name__},
             "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
         },
         notes={
@@ -356,22 +355,3 @@ def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, se
             "torch": torch.__version__,
         },
     )
-
-
-def _context_length(model: Any, tokenizer: Any) -> int:
-    text_config = getattr(model.config, "text_config", model.config)
-    positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
-    return int(min(positions, tokenizer.model_max_length))
-
-
-def _dimension(model: Any, tokenizer: Any, context_length: int) -> int:
-    """Measure the dimension of the shared space with one short text: configurations name it in many ways."""
-    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
-    with torch.inference_mode():
-        return int(_features(model.get_text_features(**tokens.to(model.device))).shape[-1])
-
-
-def _preprocessing(image_processor: Any) -> dict[str, Any]:
-    """Record an image processor's class and settings, without what names its files."""
-    settings = {key: value for key, value in image_processor.to_dict().items() if not key.startswith("_")}
-    return settings | {"class": type(image_processor).__name__}

@@ -1,1 +1,286 @@
-"""Models behind the images API of OpenAI, and what such a server may do."""
+"""Models behind OpenAI's protocol, and what their adapters share: terms, connection, pace, and which errors end it all.
+
+Address and key are checked before anything is sent, and what a server may do is bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from math import inf
+from time import monotonic
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from clinometer._secrets import masked, masked_address, remember
+from clinometer.errors import ModelError
+from clinometer.models.openai.guarded_http import AnswerRefusedError, Bounds, guarded_client, host_of, http_library
+from clinometer.models.weights import describe, in_one_line
+
+KEY = "OPENAI_API_KEY"
+OPENAI = "api.openai.com"
+
+ENDS_ALL: Final = (402, 405, 410)
+"""Statuses that no request gets past: an empty account, an address that answers nothing, a model that is gone."""
+
+
+def require_terms(
+    source: str, *, like: str, price: float | None, of: str, concurrency: int = 1, retries: int = 0,
+    timeout: float | None = None, requests_per_minute: float | None = None,
+) -> float:  # fmt: skip
+    """Check what an adapter was asked for, before a cent is spent; return the price.
+
+    ``like`` is a spec for an example, and ``of`` what the price is of: "one image".
+
+    Raises
+    ------
+    ModelError
+        No model or no price, or a number that cannot be.
+    """
+    if not source:
+        adapter = like.partition(":")[0]
+        raise ModelError(f"{adapter}: no model named; write {adapter}:MODEL, such as {like}")
+    if price is None or not 0 <= price < inf:
+        raise ModelError(
+            f"found {'none' if price is None else price}, expected what {of} costs at these settings; look it up in "
+            "the server's price list and give --price (0 for a server of your own)",
+            field="price",
+        )
+    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+        if number < least:
+            raise ModelError(f"found {number}, expected {least} or more", field=key)
+    for key, amount in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
+        if amount is not None and not amount > 0:
+            raise ModelError(f"found {amount}, expected a positive number", field=key)
+    return price
+
+
+class Pace:
+    """Spaces calls evenly over threads: each takes the next free moment and sleeps until it comes."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._seconds = 60 / per_minute if per_minute else 0.0
+        self._next = monotonic()
+        self._lock = threading.Lock()
+
+    def wait(self, stopped: threading.Event | None = None) -> bool:
+        """Sleep until this call's moment, or until nobody waits for it any more; True if so."""
+        with self._lock:
+            moment = max(self._next, monotonic())
+            self._next = moment + self._seconds
+        return (stopped or threading.Event()).wait(max(0.0, moment - monotonic()))
+
+
+def error_line(error: Any) -> str:
+    """Tell an error in one line: in the server's words, whatever shape they have, or where it sends requests on to."""
+    place = getattr(getattr(error, "response", None), "extensions", {}).get("leads_to")
+    if place:
+        return in_one_line(f"its server sends requests on to {masked(led_to(*place))}", 300)
+    body, code = getattr(error, "body", None), getattr(error, "code", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    if message:
+        return in_one_line(f"{code}: {message}" if code else str(message), 300)
+    described = describe(error)
+    return in_one_line(f"{described}: {text_of(body)}" if body else described, 300)
+
+
+def raise_if_final(error: Any, name: str, key: str = KEY) -> None:
+    """Raise a ModelError where no request gets past an error: the key, the model's name, the account, the address."""
+    import openai
+
+    line = f"{name}: {error_line(error)}"
+    if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
+        raise ModelError(f"{line}; check {key} and the model's name") from None
+    if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
+        raise ModelError(f"{line}; add credit and run it again") from None
+    if error.status_code in ENDS_ALL:
+        raise ModelError(f"{line}; check the server's address") from None
+
+
+def connect(
+    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str], *, key_name: str = KEY,
+    home: str | None = None,
+) -> tuple[Any, Callable[[str], bytes]]:  # fmt: skip
+    """Make the official client, with the key, and what fetches images by address, both within bounds.
+
+    ``key_name`` is the variable that holds the key, and ``home`` the server of its owner, where it is not OpenAI.
+    """
+    try:
+        import openai
+        import tenacity  # noqa: F401  (else missed only once there is a client)
+    except ImportError as error:
+        raise ModelError(
+            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
+        ) from error
+    own_server = base_url or (os.environ.get("OPENAI_BASE_URL") if home is None else None)
+    key = os.environ.get(key_name, "").strip()  # a secret that is mounted as a file ends with a line's end
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{key_name}: it contains characters that a key cannot have; set it anew")
+    if not key and not own_server:
+        raise ModelError(f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere")
+    remember(key)
+    _require_address(own_server)
+    hosts = frozenset({host_of(own_server or home or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
+    client = openai.OpenAI(
+        api_key=key or "none",
+        base_url=base_url or home,
+        max_retries=retries,
+        timeout=timeout,
+        http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),
+    )
+    fetch = downloads(guarded_client(Bounds(MOST_BYTES, timeout, hosts)), retries, timeout)
+    return client, fetch
+
+
+def _host(name: str) -> str:
+    """A host as a user names it: without scheme, port and path."""
+    try:
+        host = host_of(f"http://{name}")
+    except Exception as error:
+        raise ModelError(
+            f"{name!r} is not a host; expected one such as images.example.org", field="trusted_host"
+        ) from error
+    if not name or host != name.lower().strip("[]"):
+        raise ModelError(f"found {name!r}, expected a host alone, such as images.example.org", field="trusted_host")
+    return host
+
+
+def _require_address(url: str | None) -> None:
+    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
+    try:
+        address = urlsplit(url) if url else None
+        fits = address is None or (address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0)
+    except ValueError:  # brackets that do not close, a port that is not a number
+        fits = False
+    if not fits:
+        raise ModelError("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
+
+
+def server_of(url: str) -> str:
+    """Name a server as its card does: gateways tell models apart by port and path. No user, password or key."""
+    address = urlsplit(masked_address(url, keys_in_path=True))
+    port = f":{address.port}" if address.port else ""
+    own = address.hostname == OPENAI
+    return str(address.hostname) if own else f"{address.hostname}{port}{address.path.rstrip('/')}"
+
+
+REFUSAL_CODES = ("moderationblocked", "safety")
+"""Letters in the code or type of an error that mean: the prompt or the picture is not allowed."""
+
+REFUSALS = (
+    "contentpolicy",
+    "contentfilter",
+    "contentmoderation",
+    "flaggedinput",
+    "nsfw",
+    "responsibleai",
+    "safetysystem",
+)
+"""The same, anywhere in what a server says: many have no code for it, or one that they share with other errors."""
+
+MOST_BYTES = 64_000_000
+"""The largest file of an image that is taken from a server."""
+
+MOST_ANSWER_BYTES = MOST_BYTES * 4 // 3 + 1_000_000
+"""The largest answer: such a file as base64, and words beside it."""
+
+HEARD = 20_000
+"""Characters of what a server says that are searched for a refusal."""
+
+
+class ErrorInAnswer(Exception):  # noqa: N818 - the answer's, in the shape of the client's own errors
+    """An error that came in an answer of status 200."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__("the answer holds an error")
+        self.body = body
+        self.code, self.type = (body.get(key) if isinstance(body, dict) else None for key in ("code", "type"))
+
+
+def is_refusal(error: Any) -> bool:
+    """Whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
+    if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
+        return False
+    code, message = _letters(f"{error.code} {error.type}"), _letters(text_of(error.body))
+    return any(word in code for word in REFUSAL_CODES) or any(word in message for word in REFUSALS)
+
+
+def text_of(body: Any) -> str:
+    """What a server said, as it said it."""
+    return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str))[:HEARD]
+
+
+def _letters(text: str) -> str:
+    """``content_policy_violation``, ``contentFilter`` and "Content policy" have their letters in common."""
+    return re.sub("[^a-z]", "", text.lower())
+
+
+def bytes_of(image: Any, fetch: Callable[[str], bytes]) -> bytes:
+    """The file of an image that came as base64, in lines or in a ``data:`` URL too, or as the address where it lies."""
+    coded = image.b64_json or (image.url if str(image.url).startswith("data:") else "")
+    if coded:
+        try:
+            return base64.b64decode("".join(coded.rpartition(",")[2].split()), validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"malformed answer: {error}") from error
+    if urlsplit(image.url or "").scheme not in ("http", "https"):
+        raise ValueError("malformed answer: neither an image nor its address")
+    return fetch(image.url)
+
+
+class DownloadError(Exception):
+    """An image that is not where the server said."""
+
+    def __init__(self, status: int, phrase: str) -> None:
+        super().__init__(f"HTTP Error {status}: {phrase}")
+        self.status = status
+
+
+def led_to(place: str, too_often: bool) -> str:
+    """Where a redirect leads, and the way out."""
+    address = urlsplit(place)
+    destination = f"{address.scheme}://{address.netloc.rpartition('@')[2]}" if address.netloc else place
+    if too_often:
+        return f"{destination} again and again, which is not followed; check the server's address"
+    return f"{destination}, which is not followed; give --trusted-host {address.hostname or 'HOST'} if you trust it"
+
+
+def downloads(client: Any, retries: int, seconds: float) -> Callable[[str], bytes]:
+    """Make what fetches a file. The image is paid for by then, so it is asked for as often as the model is.
+
+    Parameters
+    ----------
+    client : of `clinometer.models.openai.guarded_http`; it knows no key.
+    retries : attempts after the first.
+    seconds : after which there is no further attempt.
+    """
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
+
+    def may_pass(error: BaseException) -> bool:
+        if isinstance(error, DownloadError):  # a busy server; else a connection that failed or broke off
+            return error.status in (408, 429) or error.status >= 500
+        return isinstance(error, http_library().TransportError)
+
+    def fetched(url: str) -> bytes:
+        answer = client.get(url)
+        if place := answer.extensions.get("leads_to"):
+            raise AnswerRefusedError(f"its address leads on to {led_to(*place)}")
+        if not answer.is_success:
+            raise DownloadError(answer.status_code, answer.reason_phrase)
+        return bytes(answer.content)
+
+    def fetch(url: str) -> bytes:
+        attempts = Retrying(
+            stop=stop_after_attempt(retries + 1) | stop_after_delay(seconds),
+            wait=wait_random_exponential(multiplier=0.5, max=8),
+            retry=retry_if_exception(may_pass),
+            reraise=True,
+        )
+        return attempts(fetched, url)
+
+    return fetch

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
-from clinometer.models.openai.client import connect, require_terms, server_of
+from clinometer.models.openai import connect, require_terms, server_of
 from clinometer.models.openai.images import REWRITING, NotRewrittenError, OpenAIImages, Rewriter
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.models.weights import in_one_line
@@ -45,7 +45,7 @@ class Reply:
 
     Attributes
     ----------
-    images : as `clinometer.models.openai.client.bytes_of` takes them.
+    images : as `clinometer.models.openai.bytes_of` takes them.
     words : what it said beside them, or instead.
     finish : why it ended, as the server names that.
     refusal : what the server says of a refusal, where it says so by itself.

@@ -161,32 +161,27 @@ class _Watch:
     def __call__(self, event: str, info: dict[str, Any]) -> None:
         _, _, what = event.partition(".")
         if what == "connect_tcp.started":
-            self._resolve(info["host"], info["port"])
             self._connecting = info["host"]
+            with suppress(OSError):  # which the connection meets, too
+                for *_, place in socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM):
+                    self._require_public(str(place[0]))  # before anything is sent there
         elif what in ("connect_tcp.complete", "start_tls.complete"):
-            self._connected(info["return_value"])
+            stream = info["return_value"]
+            self._socket = stream.get_extra_info("socket")
+            try:
+                self._require_public(str(stream.get_extra_info("server_addr")[0]))
+            except AnswerRefusedError:
+                stream.close()
+                raise
+            if self._expired:
+                self._expire()
         elif what in ("connect_tcp.failed", "start_tls.failed", "response_closed.complete"):
             self._timer.cancel()
         elif self._expired and what.endswith((".complete", ".failed")):
             raise http_library().ReadTimeout(f"no whole answer within {self._bounds.seconds:g} s")
 
-    def _resolve(self, host: str, port: int) -> None:
-        """Refuse a name that leads to no public address before anything is sent there."""
-        with suppress(OSError):  # which the connection meets, too
-            for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                self._require_public(host, str(place[0]))
-
-    def _connected(self, stream: Any) -> None:
-        self._socket = stream.get_extra_info("socket")
-        try:
-            self._require_public(self._connecting, str(stream.get_extra_info("server_addr")[0]))
-        except AnswerRefusedError:
-            stream.close()
-            raise
-        if self._expired:
-            self._expire()
-
-    def _require_public(self, host: str, address: str) -> None:
+    def _require_public(self, address: str) -> None:
+        host = self._connecting
         # Another host than was asked for is a proxy, which the user set and which has rules of its own.
         if host != self._host or host in self._bounds.own_hosts or is_public(address):
             return

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from clinometer._secrets import HIDDEN, masked
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai.client import (
+from clinometer.models.openai import (
     KEY,
     ErrorInAnswer,
     Pace,
@@ -397,7 +397,9 @@ def load(
     if (height is None) != (width is None):
         raise ModelError("found one of them, expected both or none", field=("height", "width"))
     client, fetch = connect(base_url, retries, timeout, trusted_host)
-    size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
+    wished = "{:g}x{:g}".format(*((prefer or {}).get(side, 0) for side in ("width", "height")))
+    # of a size that is only wished for the model must be known: a server refuses every request for another
+    size = f"{width}x{height}" if height is not None else wished if wished in SIZES.get(source, ()) else None
     settings = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in settings.items() if value is not None}
     if source.startswith("dall-e"):
@@ -423,12 +425,6 @@ def load(
         send_seed=send_seed,
         rewriter=rewrites,
     )
-
-
-def _preferred_size(model: str, prefer: Mapping[str, float]) -> str | None:
-    """A size that is wished for, of a model that is known to have it: a server refuses every request for another."""
-    size = f"{prefer.get('width', 0):g}x{prefer.get('height', 0):g}"
-    return size if size in SIZES.get(model, ()) else None
 
 
 def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
-from clinometer.models.openai.client import (
+from clinometer.models.openai import (
     ErrorInAnswer,
     Pace,
     connect,
@@ -151,14 +151,34 @@ class ChatReader:
         return answer
 
     def _answered(self, image: Image, question: Question, log: list[str]) -> Reading:
+        """Answer a question of a picture: exactly one of the options, by JSON or by itself, or no answer."""
         properties: dict[str, Any] = {"answer": {"type": "string"}}
         if not question.is_open:
             properties["answer"]["enum"] = list(question.options.values())
         coded = base64.b64encode(encode_png(image)).decode()
         picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}}
-
-        said = self._said("reading", properties, prompts_of(question), picture=picture, log=log)
-        return _reading_of(said, question)
+        answer = self._said("reading", properties, prompts_of(question), picture=picture, log=log)
+        said, finish, reason = said_in(answer)
+        if reason:
+            return Reading(None, reason=reason)
+        words = in_one_line(said, 300)
+        told = _unfenced(said)
+        try:
+            held = json.loads(told)
+            told = str(held["answer"]) if isinstance(held, dict) else str(held)
+        except (ValueError, KeyError):
+            if question.is_open and told.startswith("{"):
+                cut = "it was cut off" if finish == "length" else "it is no JSON of the form that was asked for"
+                return Reading(None, words=words, reason=f"unread: {cut}")
+        if question.is_open:
+            return open_reading(told, cut=finish == "length")
+        meant = {text.casefold(): key for key, text in question.options.items()}
+        meant |= {name: each.group for each in question.answers for name in each.names}
+        key = meant.get(re.sub(r"^[\s\W]+|[\s\W]+$", "", told).casefold())
+        if key is None:
+            cut = "it was cut off" if finish == "length" else "it is none of the options"
+            return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
+        return Reading(key, words=words)
 
     def _written(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
         said, finish, reason = said_in(self._said(name, properties, (prompt, prompt), max_tokens=MOST_WRITTEN))
@@ -232,31 +252,6 @@ def unknown_prompts(card: Mapping[str, Any], question: Question, hashes: Collect
     if card.get("family") != FAMILY or settings.get(template) != TEMPLATES[template]:
         return set()
     return {*hashes} - {hashlib.sha256(prompt.encode()).hexdigest() for prompt in prompts_of(question)}
-
-
-def _reading_of(answer: Any, question: Question) -> Reading:
-    """Read what a server answered: exactly one of the options, by JSON or by itself, or no answer."""
-    said, finish, reason = said_in(answer)
-    if reason:
-        return Reading(None, reason=reason)
-    words = in_one_line(said, 300)
-    told = _unfenced(said)
-    try:
-        held = json.loads(told)
-        told = str(held["answer"]) if isinstance(held, dict) else str(held)
-    except (ValueError, KeyError):
-        if question.is_open and told.startswith("{"):
-            cut = "it was cut off" if finish == "length" else "it is no JSON of the form that was asked for"
-            return Reading(None, words=words, reason=f"unread: {cut}")
-    if question.is_open:
-        return open_reading(told, cut=finish == "length")
-    meant = {text.casefold(): key for key, text in question.options.items()}
-    meant |= {name: each.group for each in question.answers for name in each.names}
-    key = meant.get(re.sub(r"^[\s\W]+|[\s\W]+$", "", told).casefold())
-    if key is None:
-        cut = "it was cut off" if finish == "length" else "it is none of the options"
-        return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
-    return Reading(key, words=words)
 
 
 def said_in(answer: Any) -> tuple[str, str, str]:

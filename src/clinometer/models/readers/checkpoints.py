@@ -67,7 +67,13 @@ class _Checkpoint:
 
     def _logits(self, images: Sequence[Image], prepare: Callable[[list[Image]], Any]) -> Iterator[np.ndarray]:
         """Yield the logits of each image, in their order."""
-        return self._by_size(images, lambda batch: self._forward(prepare(batch)))
+
+        def forward(batch: list[Image]) -> np.ndarray:
+            with torch.inference_mode():
+                logits = self.model(**self._on_device(prepare(batch))).logits
+            return np.asarray((logits[:, -1] if logits.ndim == 3 else logits).double().cpu().numpy())
+
+        return self._by_size(images, forward)
 
     def _by_size(self, images: Sequence[Image], work: Callable[[list[Image]], Any]) -> Iterator[Any]:
         """Yield what a call of the model gives of each image, in their order.
@@ -77,12 +83,10 @@ class _Checkpoint:
         """
         order = sorted(range(len(images)), key=lambda index: images[index].size)
         found: dict[int, Any] = {}
-        sizes = dict.fromkeys(images[index].size for index in order)
-        for size in sizes:
+        for size in dict.fromkeys(images[index].size for index in order):
             own = [index for index in order if images[index].size == size]
             done = iter(own)
-            for rows in self._batches.results([images[index].convert("RGB") for index in own],
-                                              work):  # fmt: skip
+            for rows in self._batches.results([images[index].convert("RGB") for index in own], work):
                 found.update(zip((next(done) for _ in rows), rows, strict=True))
         return (found[index] for index in range(len(images)))
 
@@ -92,11 +96,6 @@ class _Checkpoint:
             for name, each in inputs.items()
             if isinstance(each, torch.Tensor)
         }
-
-    def _forward(self, inputs: Any) -> np.ndarray:
-        with torch.inference_mode():
-            logits = self.model(**self._on_device(inputs)).logits
-        return np.asarray((logits[:, -1] if logits.ndim == 3 else logits).double().cpu().numpy())
 
 
 class LabelReader(_Checkpoint):
@@ -184,17 +183,19 @@ class ChoiceReader(_Checkpoint):
         chances, mass = np.zeros((len(images), len(options))), np.zeros(len(images))
         for order in ([*question.groups, *OTHERWISE], [*reversed(question.groups), *OTHERWISE]):
             letters = [self._tokens(letter) for letter in LETTERS[: len(order)]]
-            for row, logits in enumerate(self._logits(images, partial(self._prepared, self._prompt(question, order)))):
+            lines = (f"{letter}. {question.options[key]}" for letter, key in zip(LETTERS, order, strict=False))
+            prompt = self._chat(ASKED.format(question=question.text, options="\n".join(lines)))
+            for row, logits in enumerate(self._logits(images, partial(self._prepared, prompt))):
                 by_letter = softmax(logits)
                 own = np.array([by_letter[tokens].sum() for tokens in letters])
                 mass[row] += own.sum() / 2
                 chances[row] += own[[order.index(option) for option in options]] / own.sum() / 2
-        return [self._reading(options, *each) for each in zip(chances, mass, strict=True)]
-
-    def _reading(self, options: Sequence[str], chances: np.ndarray, mass: float) -> Reading:
-        if mass < self.card.settings["least_on_letters"]:
-            return Reading(None, reason=f"no letter is answered: all of them have a probability of {mass:.2g}")
-        return Reading(options[int(np.argmax(chances))], tuple(chances.tolist()))
+        return [
+            Reading(None, reason=f"no letter is answered: all of them have a probability of {on_letters:.2g}")
+            if on_letters < self.card.settings["least_on_letters"]
+            else Reading(options[int(np.argmax(own))], tuple(own.tolist()))
+            for own, on_letters in zip(chances, mass, strict=True)
+        ]
 
     def _in_words(self, images: Sequence[Image], question: Question) -> list[Reading]:
         """Answer by greedy decoding, so the same each time; what has not ended after so many tokens is an essay."""
@@ -212,10 +213,6 @@ class ChoiceReader(_Checkpoint):
             return [open_reading(text, cut=not has_ended) for text, has_ended in zip(texts, ended, strict=True)]
 
         return list(self._by_size(images, answer))
-
-    def _prompt(self, question: Question, order: Sequence[str]) -> str:
-        options = "\n".join(f"{letter}. {question.options[key]}" for letter, key in zip(LETTERS, order, strict=False))
-        return self._chat(ASKED.format(question=question.text, options=options))
 
     def _chat(self, text: str) -> str:
         content = [{"type": "image"}, {"type": "text", "text": text}]
