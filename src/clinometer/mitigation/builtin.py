@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +94,8 @@ def unconditional(job: Job) -> Made:
         for offset in OFFSETS:
             trial = job.tried("unconditional embedding", offsets={asked: offset * length})
             moved = generator.mitigated(Mitigator(pipeline, trial, {"direction": direction}))
-            distances[concept][offset] = _distance(reader.shares(moved, asked, n_images), job.target)
+            off = reader.shares(moved, asked, n_images) - np.array(list(job.target.values()))
+            distances[concept][offset] = float(np.abs(off).mean())
         job.say(f"{concept}: " + ", ".join(f"{x:+g} is {d:.2f} off" for x, d in distances[concept].items()))
     chosen = {concept: min(tried, key=lambda x: (tried[x], abs(x))) for concept, tried in distances.items()}
     return Made(
@@ -250,11 +250,6 @@ def _embedding(pipeline: Any, text: str) -> Any:
 
     with torch.no_grad():
         return pipeline.encode_prompt(text, pipeline._execution_device, 1, False)[0][0].float().cpu()
-
-
-def _distance(shares: np.ndarray, target: Mapping[str, float]) -> float:
-    """Mean absolute distance of shares from the target."""
-    return float(np.abs(shares - np.array(list(target.values()))).mean())
 
 
 class _Reader:

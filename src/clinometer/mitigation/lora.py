@@ -216,12 +216,12 @@ class _Leaning:
 
     def _scores(self, embeddings: torch.Tensor) -> torch.Tensor:
         """II + ITA of each image, (n × d) → (n,)."""
-        scores = mcas(target_images=embeddings[:, None], target_texts=None, **self._groups())
+        scores = mcas(
+            target_images=embeddings[:, None], target_texts=None, images_a=self.images_a, images_b=self.images_b,
+            texts_a=self.texts_a, texts_b=self.texts_b,
+        )  # fmt: skip
         leaning: torch.Tensor = scores.ii + scores.ita
         return leaning
-
-    def _groups(self) -> dict[str, torch.Tensor]:
-        return {name: getattr(self, name) for name in ("images_a", "images_b", "texts_a", "texts_b")}
 
     def towards_a(self, embeddings: torch.Tensor) -> torch.Tensor:
         """Return the log odds of group a that each image's leaning stands for."""

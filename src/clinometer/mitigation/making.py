@@ -19,8 +19,16 @@ from pydantic import ValidationError
 from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import load_generator, reference
-from clinometer.models.mitigation import FILE, IN_WORDS, TENSORS, Acts, GroupWords, Mitigation, made_for, with_group
-from clinometer.models.mitigation import write_mitigation as write_file
+from clinometer.models.mitigation import (
+    FILE,
+    IN_WORDS,
+    TENSORS,
+    Acts,
+    GroupWords,
+    Mitigation,
+    with_group,
+    write_mitigation,
+)
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import file_hash, locate, user_path
 from clinometer.suites import load_suite
@@ -187,20 +195,49 @@ def mitigate(
     place = Path(out)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InvalidInputError(f"{place} is there already; name a directory that is not", field="out")
-    _require_numbers(settings)
-    asked = _leaning_suite(suite)
+    for name, least in _LEAST.items():
+        value, is_count = settings.get(name), isinstance(least, int)
+        if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
+            wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
+            raise InvalidInputError(f"found {value}, expected {wanted}", field=name)
+    asked = load_suite(suite) if isinstance(suite, str | Path) else suite
+    if not isinstance(asked, LeaningSuite):
+        raise SuiteError(
+            f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
+        )
     learned = asked.with_options(concepts=_listed(concepts)) if concepts is not None else asked
     groups = _groups(asked, words or {})
-    shares = dict(target) if target is not None else _uniform(asked)
+    compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
+    shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
     given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
     prompts = {each.name: each.prompt for each in learned.targets}
     begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
     _checked(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
     job = Job(model, given, learned, shares, groups, prompts, seed, settings, say)
-    made = make(job)
-    is_lora = made.lora is not None
-    source = None if is_lora else _pipeline_place(model, given)
-    card = {"name": model} if made.acts_on in IN_WORDS else job.generator.card
+    return _written(job, make(job), place, asked.name, begun)
+
+
+_LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
+"""The least that a wish may be; more than that for what is no whole number."""
+
+
+def _written(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
+    """Write what was made into its place, whole or not at all: a pipeline's copy, or a LoRA, or the record alone."""
+    model, is_lora = job.model, made.lora is not None
+    source = None if is_lora else _pipeline_place(model, job.options)
+    made_for: dict[str, str | None] = {"name": model, "family": None, "weights_sha256": None}
+    if made.acts_on not in IN_WORDS:
+        made_for = {name: getattr(job.generator.card, name) for name in made_for}
+    # the steps and guidance that were asked for, or that the reference model was made for
+    made_at = reference.card()["defaults"] if model == "reference" else {}
+    own = {"steps": made_at.get("steps"), "guidance_scale": made_at.get("guidance")}
+    drawn_at = {name: job.options.get(name, own[name]) for name in own}
+    if is_lora:
+        options: tuple[str, ...] = ("--model", model, "--lora", str(place))
+    elif source is not None:
+        options = ("--model", str(place))
+    else:
+        options = ("--model", model, "--mitigation", str(place))
     partial = place.with_name(f".{place.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -208,33 +245,21 @@ def mitigate(
             shutil.copytree(source, partial)
         partial.mkdir(parents=True, exist_ok=True)
         mitigation = _checked(
-            acts_on=made.acts_on, made_for=made_for(card), template=made.template, strength=made.strength,
-            offsets=dict(made.offsets), tensors_sha256=_written(made, partial), drawn_at=_drawn_at(model, given),
-            made_of=dict(made.told) | {"suite": asked.name, "concepts": list(prompts)}, **begun,
+            acts_on=made.acts_on, made_for=made_for, template=made.template, strength=made.strength,
+            offsets=dict(made.offsets), tensors_sha256=_write_tensors(made, partial),
+            drawn_at={name: value for name, value in drawn_at.items() if value is not None},
+            made_of=dict(made.told) | {"suite": suite, "concepts": list(job.prompts)}, **begun,
         )  # fmt: skip
-        write_file(mitigation, partial)
-        options_of_audit = _options_of_audit(model, place, made, is_pipeline=source is not None)
-        (partial / "README.md").write_text(_card(mitigation, model, methods()[method], options_of_audit), "utf-8")
+        write_mitigation(mitigation, partial)
+        card_text = _card(mitigation, model, methods()[mitigation.method], options)
+        (partial / "README.md").write_text(card_text, "utf-8")
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
             place.rmdir()
         partial.rename(place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Mitigated(mitigation, place, options_of_audit)
-
-
-_LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
-"""The least that a wish may be; more than that for what is no whole number."""
-
-
-def _require_numbers(settings: Mapping[str, Any]) -> None:
-    """Refuse numbers that no method can take, before anything is drawn."""
-    for name, least in _LEAST.items():
-        value, is_count = settings.get(name), isinstance(least, int)
-        if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
-            wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
-            raise InvalidInputError(f"found {value}, expected {wanted}", field=name)
+    return Mitigated(mitigation, place, options)
 
 
 def _checked(**fields: Any) -> Mitigation:
@@ -253,21 +278,6 @@ def _listed(concepts: int | Sequence[str] | str) -> int | list[str]:
     if isinstance(concepts, str):
         return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
     return concepts if isinstance(concepts, int) else list(concepts)
-
-
-def _leaning_suite(suite: str | Path | LeaningSuite) -> LeaningSuite:
-    loaded = load_suite(suite) if isinstance(suite, str | Path) else suite
-    if not isinstance(loaded, LeaningSuite):
-        raise SuiteError(
-            f"suite {loaded.name} is of study {loaded.study}, which has no neutral prompts; expected leaning"
-        )
-    return loaded
-
-
-def _uniform(suite: LeaningSuite) -> dict[str, float]:
-    """The groups that the suite compares, alike: its pair, or all cells of its axes."""
-    names = list(suite.groups) if suite.axis is None else [suite.axis.a, suite.axis.b]
-    return {name: 1 / len(names) for name in names}
 
 
 def _groups(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
@@ -289,14 +299,6 @@ def _groups(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWor
     return groups
 
 
-def _drawn_at(model: str, options: Mapping[str, Any]) -> dict[str, float]:
-    """The steps and guidance that were asked for, or that the reference model was made for."""
-    made_at = reference.card()["defaults"] if model == "reference" else {}
-    own = {"steps": made_at.get("steps"), "guidance_scale": made_at.get("guidance")}
-    asked = {name: options.get(name, own[name]) for name in own}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
 def _pipeline_place(model: str, options: Mapping[str, Any]) -> Path | None:
     """Find the directory of a model that is a pipeline; None of a server's model, of one file, or of a plug-in's."""
     spec = model.removeprefix("diffusers:")
@@ -316,7 +318,7 @@ def _pipeline_place(model: str, options: Mapping[str, Any]) -> Path | None:
     return found
 
 
-def _written(made: Made, folder: Path) -> str | None:
+def _write_tensors(made: Made, folder: Path) -> str | None:
     """Write tensors and a LoRA; return the hash of the tensors."""
     if not (made.tensors or made.lora):
         return None
@@ -328,12 +330,6 @@ def _written(made: Made, folder: Path) -> str | None:
         return None
     (folder / TENSORS).write_bytes(save({name: value.contiguous() for name, value in made.tensors.items()}))
     return file_hash(folder / TENSORS)
-
-
-def _options_of_audit(model: str, place: Path, made: Made, *, is_pipeline: bool) -> tuple[str, ...]:
-    if made.lora is not None:
-        return ("--model", model, "--lora", str(place))
-    return ("--model", str(place)) if is_pipeline else ("--model", model, "--mitigation", str(place))
 
 
 _PLAIN: Final = {

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -209,28 +209,10 @@ def read_mitigation(spec: str | Path) -> tuple[Mitigation, Path]:
     return found, path
 
 
-def write_mitigation(mitigation: Mitigation, folder: Path) -> Path:
-    """Write ``mitigation.json`` into a folder; return its place."""
-    path = folder / FILE
-    path.write_text(json.dumps(mitigation.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n", "utf-8")
-    return path
-
-
-def require_made_for(mitigation: Mitigation, card_name: str, weights_sha256: str | None) -> None:
-    """Refuse a mitigation of embeddings or attention that was made for other weights.
-
-    Raises
-    ------
-    ModelError
-        It was made for another model.
-    """
-    made_for = mitigation.made_for
-    if mitigation.acts_on not in IN_WORDS and made_for.get("weights_sha256") != weights_sha256:
-        raise ModelError(
-            f"its {mitigation.acts_on} mitigation was made for {made_for.get('name')}, and {card_name} has other "
-            "weights; make one for it by clinometer mitigate",
-            field="mitigation",
-        )
+def write_mitigation(mitigation: Mitigation, folder: Path) -> None:
+    """Write ``mitigation.json`` into a folder."""
+    written = json.dumps(mitigation.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    (folder / FILE).write_text(written + "\n", "utf-8")
 
 
 def only_draws(name: str, mitigation: Mitigation, does: str) -> ModelError:
@@ -302,9 +284,3 @@ class Reworded:
             raise AttributeError(name)
         own = getattr(self._generator, name)
         return (lambda request: own(self._worded(request))) if name == "shown_requests" else own
-
-
-def made_for(card: Card | Mapping[str, Any]) -> dict[str, str | None]:
-    """Tell which model a mitigation is made for, by its card."""
-    names = ("name", "family", "weights_sha256")
-    return {name: card.get(name) if isinstance(card, Mapping) else getattr(card, name) for name in names}

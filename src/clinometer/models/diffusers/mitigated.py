@@ -28,7 +28,7 @@ from typing import Any, Final
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.diffusers.backbone import network_of
-from clinometer.models.mitigation import TENSORS, Mitigation, read_mitigation, require_made_for
+from clinometer.models.mitigation import IN_WORDS, TENSORS, Mitigation, read_mitigation
 
 ATTENTION: Final = "attn2"
 """How diffusers calls the cross-attention of a UNet's transformer block."""
@@ -91,7 +91,13 @@ class Mitigator:
         if mitigation.acts_on == "weights":
             asked = "it is given as that already; leave this out" if lora else f"give --lora {file.parent}"
             raise ModelError(f"{file.parent} is a LoRA: {asked}", field="mitigation")
-        require_made_for(mitigation, name, weights_sha256)
+        made_for = mitigation.made_for
+        if mitigation.acts_on not in IN_WORDS and made_for.get("weights_sha256") != weights_sha256:
+            raise ModelError(
+                f"its {mitigation.acts_on} mitigation was made for {made_for.get('name')}, and {name} has other "
+                "weights; make one for it by clinometer mitigate",
+                field="mitigation",
+            )
         if mitigation.acts_on in ("text embedding", "unconditional embedding"):
             require_embeddings(pipeline, mitigation.method)
         if mitigation.tensors_sha256 is None:
