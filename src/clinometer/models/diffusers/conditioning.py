@@ -120,9 +120,12 @@ class Conditioning:
         negative_prompt: str | None,
         mitigator: Mitigator | None = None,
     ) -> None:
+        self._pipeline = pipeline
+        self._options: dict[str, Any] = {
+            "size": size, "guided": guided, "negative_prompt": negative_prompt, "mitigator": mitigator
+        }  # fmt: skip
         self._negative_prompt = negative_prompt
         self._mitigator = mitigator
-        self._made_of = pipeline, size, guided
         self._embeddings: PromptEmbeddings | None = None
         self._latent_shape: tuple[int, ...] | None = None
         outputs = ENCODE_PROMPT_OUTPUTS.get(type(pipeline).__name__, ())
@@ -142,21 +145,10 @@ class Conditioning:
         """What is done to each batch; None of a model as it is."""
         return None if self._mitigator is None else self._mitigator.mitigation
 
-    def for_guidance(self, guided: bool) -> Conditioning:
-        """The same for calls that are guided, or are not: the unconditional embedding is there where it is needed."""
-        pipeline, size, as_now = self._made_of
-        if guided == as_now:
-            return self
-        return Conditioning(
-            pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt, mitigator=self._mitigator
-        )
-
-    def mitigated(self, mitigator: Mitigator) -> Conditioning:
-        """The same with what a mitigation does to each batch."""
-        pipeline, size, guided = self._made_of
-        return Conditioning(
-            pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt, mitigator=mitigator
-        )
+    def changed(self, **options: Any) -> Conditioning:
+        """The same with another option: ``guided``, where it is not so already, or the ``mitigator``."""
+        options = self._options | options
+        return self if options == self._options else Conditioning(self._pipeline, **options)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""

@@ -26,7 +26,7 @@ from clinometer.models.batching import BatchBounds, Batches, largest_batch, rele
 from clinometer.models.diffusers.conditioning import Conditioning, DiffusersPrior
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import call_parameters, draws, edits_by_instruction, images_of
-from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
+from clinometer.models.diffusers.settings import FIXED, STEP_NAMES, TRIAL_STEPS, is_guided
 from clinometer.models.diffusers.tracing import Tracer
 from clinometer.models.images import blank_reason
 from clinometer.models.mitigation import only_draws
@@ -203,11 +203,12 @@ class DiffusersGenerator:
             self.batch_size = known
         elif not self._is_fitted and self._bounds.start < self._bounds.most:
             batch_sizes = {} if self.opened is None else self.opened.batch_sizes
+            few = {name: min(self._call[name], TRIAL_STEPS) for name in STEP_NAMES if name in self._call}
             question = self._call.get("height"), self._call.get("width"), is_guided(self._call), prompt
 
             def draw(size: int) -> None:
                 arguments = self._conditioning([prompt] * size, list(range(size)))
-                self.pipeline(**trial_call(self._call), **arguments, output_type="np")
+                self.pipeline(**(self._call | few), **arguments, output_type="np")
 
             if question not in batch_sizes:
                 batch_sizes[question] = largest_batch(draw, self._bounds)
@@ -229,7 +230,7 @@ class DiffusersGenerator:
     def mitigated(self, mitigator: Mitigator) -> DiffusersGenerator:
         """Return the same pipeline at the same settings, with what a mitigation does to each batch; for trials."""
         other = copy(self)
-        other._conditioning = self._conditioning.mitigated(mitigator)
+        other._conditioning = self._conditioning.changed(mitigator=mitigator)
         return other
 
     def traced(
@@ -286,12 +287,23 @@ class DiffusersGenerator:
             It has no image-to-image pipeline, or wears a mitigation.
         """
         self._require_as_it_is("edits")
-        return editor_of(
-            self.pipeline,
-            self.card,
-            call=self._edit_call,
-            conditioning=self._conditioning.for_guidance(is_guided(self._edit_call)),
-            batch_size=self.batch_size,
+        none = ModelError(
+            f"{self.card.name}: a {type(self.pipeline).__name__} has no image-to-image pipeline in diffusers; "
+            "expected one that edits images, for a suite of study editing"
+        )
+        from diffusers import AutoPipelineForImage2Image  # it imports the pipelines of every family
+
+        by_instruction, editing = edits_by_instruction(self.pipeline), self.pipeline
+        try:
+            editing = editing if by_instruction else AutoPipelineForImage2Image.from_pipe(editing)
+        except Exception as error:  # ValueError for a family without one, others for a component it lacks
+            raise none from error
+        if "strength" not in call_parameters(editing) and not edits_by_instruction(editing):
+            raise none
+        editing.set_progress_bar_config(disable=True)
+        conditioning = self._conditioning.changed(guided=is_guided(self._edit_call))
+        return DiffusersEditor(
+            editing, self.card, call=self._edit_call, conditioning=conditioning, batch_size=self.batch_size
         )
 
     def prior(self) -> DiffusersPrior:
@@ -489,29 +501,3 @@ class DiffusersEditor(DiffusersGenerator):
         if self.names_strength:
             return self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
         return self.pipeline(**call, **arguments, image=images[0], output_type="np")
-
-
-def editor_of(
-    pipeline: Any, card: Card, *, call: dict[str, Any], conditioning: Conditioning, batch_size: int
-) -> DiffusersEditor:
-    """Make an editor of a text-to-image pipeline's components.
-
-    Raises
-    ------
-    ModelError
-        diffusers has no image-to-image pipeline for it.
-    """
-    none = ModelError(
-        f"{card.name}: a {type(pipeline).__name__} has no image-to-image pipeline in diffusers; "
-        "expected one that edits images, for a suite of study editing"
-    )
-    from diffusers import AutoPipelineForImage2Image  # it imports the pipelines of every family
-
-    try:
-        editing = pipeline if edits_by_instruction(pipeline) else AutoPipelineForImage2Image.from_pipe(pipeline)
-    except Exception as error:  # ValueError for a family without one, others for a component it lacks
-        raise none from error
-    if "strength" not in call_parameters(editing) and not edits_by_instruction(editing):
-        raise none
-    editing.set_progress_bar_config(disable=True)
-    return DiffusersEditor(editing, card, call=call, conditioning=conditioning, batch_size=batch_size)

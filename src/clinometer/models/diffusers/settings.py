@@ -151,11 +151,6 @@ def edit_settings(
     return CallSettings(recorded, call)
 
 
-def trial_call(call: dict[str, Any]) -> dict[str, Any]:
-    """The same call with few steps: as much memory, and an image that is good for nothing."""
-    return call | {name: min(call[name], TRIAL_STEPS) for name in STEP_NAMES if name in call}
-
-
 def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: str | None) -> str | None:
     """The negative prompt: what was asked, or where guidance would else be left out, an empty one.
 

@@ -203,9 +203,13 @@ class ChatReader:
             arguments = self._arguments | further | form
             return self._client.chat.completions.create(messages=[{"role": "user", "content": content}], **arguments)
 
+        schema = {
+            "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False
+        }  # fmt: skip
+        form = {"name": name, "strict": True, "schema": schema}
         if self._takes_schema:
             try:
-                return ask(prompts[0], response_format=wanted(name, properties))
+                return ask(prompts[0], response_format={"type": "json_schema", "json_schema": form})
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
                     raise
@@ -275,12 +279,6 @@ def said_in(answer: Any) -> tuple[str, str, str]:
     if isinstance(content, list):  # some servers answer in parts
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return str(content or "").strip(), finish, ""
-
-
-def wanted(name: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """Ask for an answer in JSON of these properties and no others."""
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
 
 
 def _unfenced(said: str) -> str:
