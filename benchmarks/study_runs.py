@@ -19,8 +19,8 @@ from PIL import Image
 
 from benchmarks.browse import ENCODER, GENERATOR, rows
 from clinometer.models.images import encode_png
-from clinometer.runs.ledger import classifications_name, samples_name
-from clinometer.runs.plan import build_plan, parts_of
+from clinometer.runs.ledger import CLASSIFICATIONS, part_name, samples_name
+from clinometer.runs.plan import Parts, build_plan
 from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
@@ -133,14 +133,14 @@ def make_study_run(place: Path, study: str, images: int, concepts: int, *, part:
     rng, pictures = np.random.default_rng(0), cycle(_pictures(side if study == "editing" else 8))
     texts = suite.texts()
     run.vectors.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
-    for number, samples in parts_of(plan).items():
+    for number, samples in Parts(plan).items():
         table = pa.Table.from_pylist(list(rows(samples, pictures)), schema=SAMPLE_SCHEMA)
         run.ledger.write_table(samples_name(number), table)
         vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
         run.vectors.write("eye", number, [sample.id for sample in samples], vectors)
         if isinstance(suite, ClassificationSuite):
             errors = list(_errors(suite, samples, rng))
-            run.ledger.write_table(classifications_name(number), pa.Table.from_pylist(errors, schema=CLASSIFIED))
+            run.ledger.write_table(part_name(CLASSIFICATIONS, number), pa.Table.from_pylist(errors, schema=CLASSIFIED))
     run.ledger.list_files()
     return run
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.runs.plan import build_plan, parts_of, plan_to_table, table_to_plan
+from clinometer.runs.plan import Parts, Plan, build_plan
 from clinometer.suites import PromptSpec, load_suite
 from tests.toys import toy_suite
 
@@ -24,13 +24,13 @@ def test_ids_are_unique_and_do_not_depend_on_the_parts(questions, part_size):
     ids = [sample.id for sample in plan]
     assert len(set(ids)) == len(ids) == sum(question.images for question in questions)
     assert ids == [sample.id for sample in plan_of(questions)]
-    assert all(len(samples) <= part_size for samples in parts_of(plan).values())
+    assert all(len(samples) <= part_size for samples in Parts(plan).values())
 
 
 @given(QUESTIONS)
 def test_the_plan_reads_back_as_written(questions):
     plan = plan_of(questions)
-    assert table_to_plan(plan_to_table(plan)) == plan
+    assert Plan(plan.table()) == plan
 
 
 def test_more_images_keep_the_first_ones():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.runs.plan import Plan, Sample, build_plan, gathered, parts_of
+from clinometer.runs.plan import Parts, Plan, Sample, build_plan, gathered
 from clinometer.runs.samples import REPORTED, SAMPLE_FIELDS, SHARED
 from clinometer.suites import PromptSpec
 
@@ -53,7 +53,7 @@ def test_samples_are_found_by_their_ids(samples):
 
 @given(SAMPLES)
 def test_parts_hold_their_samples_in_the_order_of_the_plan(samples):
-    parts = parts_of(samples)
+    parts = Parts(Plan.of(samples))
     assert list(parts) == list(dict.fromkeys(sample.part for sample in samples))
     for part, held in parts.items():
         assert held == [sample for sample in samples if sample.part == part]

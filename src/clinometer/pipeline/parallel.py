@@ -149,7 +149,7 @@ class Parallel:
         work = replace(
             self._work(stage, run, self.generator, generator),
             batch_size=generator.batch_size,
-            redraw=run.drawn.to_redraw,
+            redraw=dict(run.drawn.to_redraw),
             draws=True,
         )
         with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
@@ -159,7 +159,8 @@ class Parallel:
                     unmet -= set(run.plan.parts_of([result.id for result in outcome.results]))
                     self._meet(outcome, run, generator, failures)
                     converted.update(outcome.conversions)
-            run.drawn.note_redrawn(undrawn)
+            for part in undrawn:
+                run.drawn.to_redraw.pop(part, None)
             failures.require_one(sample for samples in parts.values() for sample in samples)
         tell_conversions(converted, progress)
 

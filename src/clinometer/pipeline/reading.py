@@ -23,7 +23,7 @@ from clinometer.models.protocols import Card, Encoder
 from clinometer.models.readers import Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN_SCHEMA, question_of
+from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN, KNOWN_SCHEMA, question_of
 from clinometer.studies.reading import clusters_of, distribute, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
 
@@ -213,7 +213,7 @@ def read_known(
     for reader in readers:
         found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget)
         labelled = found.table[found.table.truth.notna()].assign(question=spec.name)
-        run.answers.write_known(reader.card, spec.name, labelled[KNOWN_SCHEMA.names].to_dict("records"))
+        run.answers.write_beside(KNOWN, reader.card, spec.name, labelled[KNOWN_SCHEMA.names].to_dict("records"))
     run.end_stage()
 
 

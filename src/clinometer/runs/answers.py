@@ -59,7 +59,10 @@ KNOWN: Final = "known.parquet"
 CLUSTERS: Final = "clusters.parquet"
 """Beside a reader's answers, which answers to its open questions were put together."""
 
-CLUSTERS_SCHEMA: Final = pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string()))
+BESIDE: Final = {
+    KNOWN: KNOWN_SCHEMA,
+    CLUSTERS: pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string())),
+}
 
 
 @dataclass(frozen=True)
@@ -169,47 +172,38 @@ class Answers:
             readings_name(card.name, part), pa.Table.from_pylist(list(rows), READINGS_SCHEMA.with_metadata(metadata))
         )
 
-    def write_known(self, card: Card, question: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write what a reader answered about labelled pictures of a folder, beside what it did to other questions."""
-        self._write_beside(KNOWN, KNOWN_SCHEMA, card, question, rows)
-
-    def known(self, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What a reader answered about labelled pictures, each with its ``truth``; nothing where none were given."""
-        return self._beside(KNOWN, reader)
-
     def write_clusters(self, card: Card, question: str, clusters: Clusters) -> None:
         """Write which answers to an open question were put together, in place of what was before."""
         rows = [
             {"question": question, "answer": answer, "cluster": cluster, "by": clusters.by}
             for answer, cluster in clusters.of.items()
         ]
-        self._write_beside(CLUSTERS, CLUSTERS_SCHEMA, card, question, rows)
+        self.write_beside(CLUSTERS, card, question, rows)
 
     def clusters(self, reader: Mapping[str, Any]) -> dict[str, Clusters]:
         """What was put together of a reader's answers, by open question."""
         found: dict[str, Clusters] = {}
-        for row in self._beside(CLUSTERS, reader):
+        for row in self.beside(CLUSTERS, reader):
             own = found.get(row["question"], Clusters({}, row["by"]))
             found[row["question"]] = Clusters({**own.of, row["answer"]: row["cluster"]}, row["by"])
         return found
 
-    def _write_beside(
-        self, file: str, schema: pa.Schema, card: Card, question: str, rows: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def write_beside(self, file: str, card: Card, question: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write what belongs to a reader's answers to a question, beside what there is of other questions."""
         record = {"name": card.name, "fingerprint": card.fingerprint}
-        others = [row for row in self._beside(file, record) if row["question"] != question]
-        table = pa.Table.from_pylist([*others, *rows], schema.with_metadata({"reader": card.fingerprint}))
+        others = [row for row in self.beside(file, record) if row["question"] != question]
+        table = pa.Table.from_pylist([*others, *rows], BESIDE[file].with_metadata({"reader": card.fingerprint}))
         self._ledger.write_table(f"{readings_name(card.name)}/{file}", table)
 
-    def _beside(self, file: str, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def beside(self, file: str, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What lies beside a reader's answers: those about labelled pictures are `KNOWN`; nothing where none is."""
         name = f"{readings_name(reader['name'])}/{file}"
         if not self._directory.exists(name):
             self._ledger.require_there([name])
             return []
         table = self._ledger.read_table(name, way_out=READ_AGAIN)
-        return (
-            table.to_pylist() if (table.schema.metadata or {}).get(b"reader") == reader["fingerprint"].encode() else []
-        )
+        is_own = (table.schema.metadata or {}).get(b"reader") == reader["fingerprint"].encode()
+        return table.to_pylist() if is_own else []
 
     def table(self, reader: Mapping[str, Any], questions: Mapping[str, QuestionSpec], suite: Suite) -> pd.DataFrame:
         """Every answer of a reader, beside what its image was drawn for; see ``Run.readings``."""

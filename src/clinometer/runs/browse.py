@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from math import nan
 from typing import Any, Final
 
@@ -48,33 +50,24 @@ def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> It
         below: list[Directory] = []
         for directory in level:
             looked_at += 1
-            if _is_run(directory):
+            try:
+                is_run = directory.exists(RECORD)
+            except RunCorruptError:  # one of which that cannot be said is shown with the reason
+                is_run = True
+            if is_run:
                 yield directory
-            elif looked_at <= most_folders:
-                below += _folders_in(directory)
+                continue
+            entries: list[dict[str, Any]] = []
+            with suppress(OSError):  # not a folder, or not readable
+                entries = directory.fs.ls(directory.root, detail=True) if looked_at <= most_folders else []
+            names = sorted(
+                entry["name"].rstrip("/").rsplit("/", 1)[-1]
+                for entry in entries
+                if entry["type"] == "directory" and not entry.get("islink")
+            )
+            base = directory.url.rstrip("/")
+            below += [Directory(f"{base}/{name}") for name in names if not name.startswith(".")]
         level = below
-
-
-def _is_run(directory: Directory) -> bool:
-    """Whether a folder is a run; one of which that cannot be said is shown with the reason."""
-    try:
-        return directory.exists(RECORD)
-    except RunCorruptError:
-        return True
-
-
-def _folders_in(directory: Directory) -> list[Directory]:
-    try:
-        entries = directory.fs.ls(directory.root, detail=True)
-    except OSError:  # not a folder, or not readable
-        return []
-    names = sorted(
-        entry["name"].rstrip("/").rsplit("/", 1)[-1]
-        for entry in entries
-        if entry["type"] == "directory" and not entry.get("islink")
-    )
-    base = directory.url.rstrip("/")
-    return [Directory(f"{base}/{name}") for name in names if not name.startswith(".")]
 
 
 def stamp_of(directory: Directory) -> str:
@@ -161,7 +154,17 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
         with run.directory.fs.open(name, "rb") as file:
             opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
             require_bounded(opened, file, _IMAGE)
-            first, rows = _rows_around(opened, row)
+            sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
+            starts = [0, *accumulate(sizes)]
+            group = min(max(bisect_right(starts, row) - 1, 0), len(sizes) - 1)
+            first, rows = starts[group], list[dict[str, Any]]()
+            for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
+                if row < first + batch.num_rows:
+                    rows = batch.to_pylist()
+                    break
+                first += batch.num_rows
+            else:
+                raise IndexError("it has fewer rows than it had")
     except Exception as error:
         raise _unreadable(name, error) from error
     return {first + order: (image["id"], _checked(image, name)) for order, image in enumerate(rows)}
@@ -175,21 +178,6 @@ def _checked(row: dict[str, Any], name: str) -> bytes | None:
             f"{name}: image {row['id']} is not the one that was written (its sha256 does not fit). {REDO}"
         )
     return content
-
-
-def _rows_around(file: pq.ParquetFile, row: int) -> tuple[int, list[dict[str, Any]]]:
-    """The few rows that are read together with one, and the number of the first."""
-    start = 0
-    for group in range(file.num_row_groups):
-        n_rows = file.metadata.row_group(group).num_rows
-        if row < start + n_rows:
-            break
-        start += n_rows
-    for batch in file.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
-        if row < start + batch.num_rows:
-            return start, batch.to_pylist()
-        start += batch.num_rows
-    raise IndexError("it has fewer rows than it had")
 
 
 # --- What an encoder sees in single images ---------------------------------------------------------------------------
@@ -273,7 +261,16 @@ class Reader:
     def __init__(self, run: Run, encoder: str, words: Mapping[str, Sequence[str]]) -> None:
         self._run = run
         self.encoder = encoder
-        self.groups, self._words = _word_means(run, encoder, words)
+        try:
+            texts = run.texts(encoder) if words else {}
+        except RunNotFoundError:  # the encoder has not come to them
+            texts = {}
+        has_all = all(word in texts for group in words.values() for word in group)
+        self.groups: tuple[str, ...] = tuple(words) if has_all else ()
+        """Those that images are read as; none where a word of theirs is not embedded."""
+        self._words = [
+            unit_vectors(np.stack([texts[word] for word in words[name]])).mean(axis=0) for name in self.groups
+        ]
         self._sums: dict[Owner, np.ndarray] = {}
 
     def learn(self, piece: Piece) -> None:
@@ -287,21 +284,19 @@ class Reader:
         rows, units = self._vectors(piece)
         if not len(rows):
             return
-        groups, margins = self._sides(units)
+        groups, margins = [""] * len(units), np.full(len(units), nan)
+        if self.groups:
+            cosines = units @ np.stack(self._words).T
+            ranked = np.sort(cosines, axis=1)
+            groups, margins = [self.groups[g] for g in nearest_group(cosines)], ranked[:, -1] - ranked[:, -2]
         typicality = np.full(len(rows), nan)
         for owner, own in _by_owner(piece, rows):
             if owner in self._sums:  # else its images were embedded since
-                typicality[own] = _cosines(units[own], self._sums[owner])
+                length = float(np.linalg.norm(self._sums[owner]))
+                if length:  # else their mean has no direction
+                    typicality[own] = units[own] @ self._sums[owner] / length
         for row, *cells in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
             yield row, Reading(*cells)
-
-    def _sides(self, units: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """As which group each reads, and by how much."""
-        if not self.groups:
-            return [""] * len(units), np.full(len(units), nan)
-        cosines = units @ self._words.T
-        ranked = np.sort(cosines, axis=1)
-        return [self.groups[g] for g in nearest_group(cosines)], ranked[:, -1] - ranked[:, -2]
 
     def _vectors(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
         """Rows of a part's images that the encoder saw, and their unit vectors."""
@@ -326,21 +321,3 @@ def _by_owner(piece: Piece, rows: np.ndarray) -> Iterator[tuple[Owner, np.ndarra
         own = np.flatnonzero(row_codes == code)
         if len(own):
             yield owner, own
-
-
-def _cosines(units: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Cosines of unit vectors with a vector; NaN where it has no direction."""
-    length = float(np.linalg.norm(mean))
-    return units @ mean / length if length else np.full(len(units), nan)
-
-
-def _word_means(run: Run, encoder: str, words: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The groups that images are read as, and the mean unit vector of each group's words."""
-    try:
-        texts = run.texts(encoder) if words else {}
-    except RunNotFoundError:  # the encoder has not come to them
-        texts = {}
-    if not words or any(word not in texts for group in words.values() for word in group):
-        return (), np.zeros((0, 0))
-    means = [unit_vectors(np.stack([texts[word] for word in group])).mean(axis=0) for group in words.values()]
-    return tuple(words), np.stack(means)

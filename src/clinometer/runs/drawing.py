@@ -190,15 +190,10 @@ class _Stored:
 def _storing(result: GenerationResult, pool: Executor, room: WeightGate) -> Future[_Stored]:
     """A result on its way to be stored; one that has its file, or no image, is there."""
     if result.content is None and result.image is not None:
-        return room.submit(pool, _size(result), _compressed, result)
+        return room.submit(pool, result.image.width * result.image.height * BYTES_A_PIXEL, _compressed, result)
     stored: Future[_Stored] = Future()
     stored.set_result(_compressed(result))
     return stored
-
-
-def _size(result: GenerationResult) -> int:
-    """What an image takes in memory."""
-    return 0 if result.image is None else result.image.width * result.image.height * BYTES_A_PIXEL
 
 
 def _compressed(result: GenerationResult) -> _Stored:

@@ -15,9 +15,9 @@ from clinometer.runs.ledger import (
     LATENTS,
     STRIPS,
     Ledger,
-    beside_trace_name,
     embeddings_name,
-    same_place,
+    folder_name,
+    part_name,
     trace_name,
     vectors_name,
 )
@@ -129,7 +129,7 @@ class ModelCards:
             )
         cards = self.all_cards()
         for name in cards if card.name not in cards else ():
-            if same_place(name, card.name):
+            if folder_name(name).lower() == folder_name(card.name).lower():  # one folder on many systems
                 raise RunMismatchError(
                     f"{self._url}: {self.kind} {card.name!r} would share {self.place(name)} with {self.kind} {name!r}; "
                     "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
@@ -350,7 +350,7 @@ class StoredTraces:
                 part
                 for part in self._planned.parts
                 if not all(directory.exists(trace_name(name, part)) for name in encoders)
-                or (self.record.get("latents") and not directory.exists(beside_trace_name(LATENTS, part)))
+                or (self.record.get("latents") and not directory.exists(part_name(LATENTS, part)))
             ]
 
     def at(self, encoder: str, step: int) -> dict[str, np.ndarray]:
@@ -373,7 +373,7 @@ class StoredTraces:
         """Read the pictures of the way, by sample id and step; of a run without any, none."""
         strips: dict[str, dict[int, bytes]] = {}
         for part in self._planned.parts if self.record else ():
-            name = beside_trace_name(STRIPS, part)
+            name = part_name(STRIPS, part)
             if self._ledger.directory.exists(name):
                 for row in self._ledger.read_table(name).to_pylist():
                     strips.setdefault(row["id"], {})[row["step"]] = row["image"]["bytes"]
@@ -396,13 +396,13 @@ class StoredTraces:
             values = pa.array([own.ravel() for own in latents], pa.list_(pa.float32()))
             shapes = pa.array([list(own.shape) for own in latents], pa.list_(pa.int32()))
             table = pa.table(about | {"latents": values, "shape": shapes})
-            self._ledger.write_table(beside_trace_name(LATENTS, part), table)
+            self._ledger.write_table(part_name(LATENTS, part), table)
         shown = [(*key, content) for key, content in zip(keys, pictures, strict=True) if content is not None]
         if shown:
             images = [{"bytes": content, "path": f"{key}-{step}.png"} for key, step, content in shown]
             steps = pa.array([step for _, step, _ in shown], pa.int32())
             table = pa.table({"id": [key for key, *_ in shown], "step": steps, "image": images})
-            self._ledger.write_table(beside_trace_name(STRIPS, part), table)
+            self._ledger.write_table(part_name(STRIPS, part), table)
         for name, rows in vectors.items():  # last: a part whose vectors are there is done
             flat = pa.array(np.ascontiguousarray(rows, np.float32).ravel())
             column = pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])

@@ -157,7 +157,14 @@ class PartEncoder:
     def read_texts(self) -> None:
         """Embed the texts of the suite unless they are; images are then to have vectors as long as theirs."""
         with named("encoder", self.name):
-            _encode_texts(self._run, self._encoder)
+            if not self._run.vectors.has_texts(self.name):
+                texts, vectors = self._run.suite.texts() if offers(self._encoder, ReadsTexts) else [], NO_VECTORS
+                if texts:
+                    vectors = require_vectors(self._encoder.encode_texts(texts), self.name, texts)
+                    again = self._encoder.encode_texts(texts[:PROBED])
+                    again = require_vectors(again, self.name, texts[:PROBED], vectors.shape[1])
+                    require_same(vectors[:PROBED], again, self._encoder.card, "text")
+                self._run.vectors.write_texts(self.name, texts, vectors)
         self._width = next((len(vector) for vector in self._run.texts(self.name).values()), None)
 
     def embed(self, part: int, ids: Sequence[str], prepared: list[Any], *, probe: bool) -> None:
@@ -171,7 +178,9 @@ class PartEncoder:
         with named("encoder", self.name):
             vectors = self._embed(prepared) if prepared else list
             if probe and prepared:
-                self._require_steady(ids, prepared, vectors())
+                first = require_vectors(vectors(), self.name, ids, self._width)
+                again = require_vectors(self._embed(prepared[:PROBED])(), self.name, ids[:PROBED], first.shape[1])
+                require_same(first[:PROBED], again, self._encoder.card, "image")
         self._begun.append((part, ids, vectors))
         if len(self._begun) > self._at_once:  # the next one is in the device's hands while this one is fetched
             self._hand_on()
@@ -189,12 +198,6 @@ class PartEncoder:
         self._write(self._run.vectors.write, self.name, part, ids, embeddings)
         self._done(part)
 
-    def _require_steady(self, ids: Sequence[str], prepared: list[Any], output: Any) -> None:
-        """Refuse an encoder that gives the first images other vectors when it is asked again."""
-        first = require_vectors(output, self.name, ids, self._width)
-        again = require_vectors(self._embed(prepared[:PROBED])(), self.name, ids[:PROBED], first.shape[1])
-        require_same(first[:PROBED], again, self._encoder.card, "image")
-
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
     """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
@@ -209,19 +212,6 @@ def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
         return lambda: vectors
 
     return prepare, begin
-
-
-def _encode_texts(run: Run, encoder: Encoder) -> None:
-    if run.vectors.has_texts(encoder.card.name):
-        return
-    reads_text = offers(encoder, ReadsTexts)
-    texts = run.suite.texts() if reads_text else []
-    name = encoder.card.name
-    vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
-    if texts:
-        again = require_vectors(encoder.encode_texts(texts[:PROBED]), name, texts[:PROBED], vectors.shape[1])
-        require_same(vectors[:PROBED], again, encoder.card, "text")
-    run.vectors.write_texts(name, texts, vectors)
 
 
 # --- What an encoder gives, checked before it is stored --------------------------------------------------------------

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -32,7 +32,6 @@ from clinometer.runs.stores import (
     listing,
     no_answer,
     not_writable,
-    options_for,
     settle,
     write_file,
 )
@@ -67,8 +66,10 @@ class Files:
         """The URL as it may be printed and stored."""
         try:
             # A path may hold "::", which fsspec takes for URLs in a chain.
-            is_url = "://" in self.url
-            self.fs, root = url_to_fs(self.url, **options_for(self.url)) if is_url else (_LOCAL, local_path(self.url))
+            kind, is_url, _ = self.url.partition("://")
+            # Other processes write to a store, too, so its listings must not be cached.
+            options = {"use_listings_cache": False} if kind in STORES else {}
+            self.fs, root = url_to_fs(self.url, **options) if is_url else (_LOCAL, local_path(self.url))
         except (ImportError, ValueError) as error:
             raise RunStorageError(
                 f"{self.url}: this kind of filesystem is not available ({error}); install its package, or give a path"
@@ -131,11 +132,6 @@ class Files:
         if inventory is not None and inventory.knows(name):
             return inventory.entry(name) is not None
         return self._is_there(self.path(name))
-
-    def those_there(self, names: Iterable[str]) -> list[str]:
-        """Those of some files that are there; a store is asked for listings, and not for each."""
-        with self.listed_once():
-            return [name for name in names if self.exists(name)]
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -216,9 +212,7 @@ class Files:
         RunStorageError
             The disk is full, or it may not be written there. What was there before is untouched.
         """
-        self._require_held(name)
-        self.require_writable()
-        self._require_inside(name)
+        self._require_may_write(name)
         if self.is_store:
             self._put(name, content)
             return
@@ -250,11 +244,13 @@ class Files:
                 f"{self.url}: this place can be read but not written; give another --out, or copy the run to a disk"
             )
 
-    def _require_held(self, name: str) -> None:
+    def _require_may_write(self, name: str) -> None:
         """Refuse to write where another process has taken over; hidden files, which say who that is, may be."""
         require = HELD.get(self.place) if HELD and not name.startswith(".") else None
         if require is not None:
             require()
+        self.require_writable()
+        self._require_inside(name)
 
     def _require_inside(self, name: str) -> None:
         """Refuse to write, or remove, through a folder that is a link out of the directory."""
@@ -279,7 +275,7 @@ class Files:
         except OSError as error:
             raise self._unwritable(name, error) from error
         if self.inventory is not None:
-            self.inventory.note_written(name, len(content))
+            self.inventory.note(name, Entry(len(content), ""))
 
     def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
         """Write a file whole, unless there is one: False then, and that one stays. Of several writers the first wins.
@@ -289,9 +285,7 @@ class Files:
         RunStorageError
             As of :meth:`write_bytes`.
         """
-        self._require_held(name)
-        self.require_writable()
-        self._require_inside(name)
+        self._require_may_write(name)
         try:
             if self.is_local:
                 create_file(self.path(name), self._temporary(name)[1], content)
@@ -339,7 +333,7 @@ class Files:
                 "the same command again"
             ) from error
         if inventory is not None:
-            inventory.note_removed(name)
+            inventory.note(name, None)
 
     def remove_empty(self, folder: str) -> None:
         """Remove a folder that holds nothing; one that does stays. On a store there is none to remove."""

@@ -79,13 +79,6 @@ class Holder:
     def __str__(self) -> str:
         return f"process {self.pid} on {_where(self.host)}"
 
-    @property
-    def is_one(self) -> bool:
-        """Whether it can be one: what was read back may be anything."""
-        texts = (self.host, self.machine, self.token)
-        is_process = type(self.pid) is int and 0 < self.pid < 2**31
-        return is_process and all(isinstance(text, str) for text in texts) and bool(_TOKEN.fullmatch(self.token))
-
 
 def is_of_this_machine(holder: Holder) -> bool:
     """Whether a holder works, or worked, on this machine since it was started."""
@@ -195,23 +188,21 @@ class Lease:
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
             claim = self._place.read_json(self._claim(generation))
             claim.pop("time", None)
-            holder = Holder(**claim)
-            return holder if holder.is_one else None
+            holder = Holder(**claim)  # what was read back may be anything
+            is_process = type(holder.pid) is int and 0 < holder.pid < 2**31
+            texts = (holder.host, holder.machine, holder.token)
+            if is_process and all(isinstance(text, str) for text in texts) and _TOKEN.fullmatch(holder.token):
+                return holder
         return None
 
     def _last_sign(self, generation: int, holder: Holder) -> float:
         """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where that cannot be said."""
-        try:
-            return self._time(_beat(holder))
-        except RunNotFoundError:  # it has claimed, and given no other sign yet
+        for name in (_beat(holder), self._claim(generation)):  # who has claimed may have given no other sign yet
             with suppress(RunNotFoundError):
-                return self._time(self._claim(generation))
-        return 0.0
-
-    def _time(self, name: str) -> float:
-        with suppress(RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
-            seconds = float(self._place.read_json(name)["time"])
-            return seconds if isfinite(seconds) else 0.0
+                with suppress(RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
+                    seconds = float(self._place.read_json(name)["time"])
+                    return seconds if isfinite(seconds) else 0.0
+                return 0.0
         return 0.0
 
     def _last_holder(self) -> str:
@@ -267,19 +258,15 @@ class Lease:
             self._signs.join()
         with suppress(RunError):
             if not self._lost and self._read_holder(self._generation) == self._holder:
-                for generation in self._over:
-                    self._forget(generation)
+                for generation in self._over:  # claims that were over, and their holders' signs
+                    holder = self._read_holder(generation)
+                    if holder is not None:
+                        self._place.remove(_beat(holder))
+                    self._place.remove(self._claim(generation))
                 self._place.remove(self._claim(self._generation))  # last: until then nobody begins to count anew
             if self._has_beat:
                 self._place.remove(_beat(self._holder))
             self._place.remove_empty(FOLDER)
-
-    def _forget(self, generation: int) -> None:
-        """Remove a claim that was over, and its holder's sign."""
-        holder = self._read_holder(generation)
-        if holder is not None:
-            self._place.remove(_beat(holder))
-        self._place.remove(self._claim(generation))
 
     def _claim(self, generation: int) -> str:
         return f"{FOLDER}/{self._name}-{generation:06d}.json"
@@ -326,16 +313,13 @@ def _locked(directory: Files) -> Iterator[None]:
     except OSError as error:  # a file is in the way, no permission, no such disk
         raise not_writable(directory.url, error) from error
     try:  # what is raised from here on is not the lock's
-        _sign(directory)
+        since = datetime.now(UTC).isoformat("T", "seconds")
+        signature = {"pid": os.getpid(), "mark": mark_of(socket.gethostname()), "since": since}
+        directory.write_json(SIGNATURE, signature)
         with in_hand(directory.root, mark=PLACE):
             yield
     finally:
         lock.release()
-
-
-def _sign(directory: Files) -> None:
-    since = datetime.now(UTC).isoformat("T", "seconds")
-    directory.write_json(SIGNATURE, {"pid": os.getpid(), "mark": mark_of(socket.gethostname()), "since": since})
 
 
 def _holder(directory: Files) -> str:

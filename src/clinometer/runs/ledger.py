@@ -32,7 +32,11 @@ COUNTS: Final = "counts.parquet"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet", COUNTS)
 RATINGS: Final = "ratings"
 STRIPS, LATENTS, TRACE = "strips", "latents", "trace"
-FOLDERS: Final = ("samples", "classifications", STRIPS, LATENTS, RATINGS)
+UNFINISHED: Final = "unfinished"
+"""Samples of parts that were stopped halfway."""
+CLASSIFICATIONS: Final = "classifications"
+"""Denoising errors."""
+FOLDERS: Final = ("samples", CLASSIFICATIONS, STRIPS, LATENTS, RATINGS)
 EMBEDDINGS: Final = "embeddings"
 READINGS: Final = "readings"
 
@@ -52,7 +56,8 @@ class Ledger:
         self._record: dict[str, Any] | None = None
         self._changed: dict[str, Any] | None = None
         """What is about to be written, of the thread that holds ``_changes``."""
-        self._written: dict[str, str] = {}
+        self.written: dict[str, str] = {}
+        """The checksums of files that this process or its workers wrote."""
         self._is_all_listed = False
         self._changes = RLock()
         self._reading = Lock()
@@ -101,15 +106,12 @@ class Ledger:
                     yield
                     if self._changed != before:
                         require_held()
-                        self._write_record(self._changed)
+                        changed = with_checksum(self._changed) if is_checked(self._changed) else self._changed
+                        self.directory.write_json(RECORD, changed)
+                        with self._reading:
+                            self._record = changed
                 finally:
                     self._changed = None
-
-    def _write_record(self, record: Mapping[str, Any]) -> None:
-        written = with_checksum(record) if is_checked(record) else dict(record)
-        self.directory.write_json(RECORD, written)
-        with self._reading:
-            self._record = written
 
     @contextmanager
     def _changing(self) -> Iterator[Callable[[], None]]:
@@ -118,8 +120,12 @@ class Ledger:
         Yields what refuses to write where the lease was lost.
         """
         if not self.directory.is_local:
-            with self._leased() as lease:
+            lease = Lease(self.directory, "record", lifetime=_WAIT / 2, is_dead=is_gone)
+            lease.acquire(_WAIT)
+            try:
                 yield lease.require_held
+            finally:
+                lease.release()
             return
         lock = FileLock(self.directory.path(".record.lock"), timeout=_WAIT)
         try:
@@ -136,24 +142,11 @@ class Ledger:
         finally:
             lock.release()
 
-    @contextmanager
-    def _leased(self) -> Iterator[Lease]:
-        lease = Lease(self.directory, "record", lifetime=_WAIT / 2, is_dead=is_gone)
-        lease.acquire(_WAIT)
-        try:
-            yield lease
-        finally:
-            lease.release()
-
     # --- files -------------------------------------------------------------------------------------------------
 
     @property
-    def files(self) -> dict[str, str]:
+    def files(self) -> Mapping[str, str]:
         """The checksum of each file that is listed, by name."""
-        return dict(self._listed)
-
-    @property
-    def _listed(self) -> Mapping[str, str]:
         listed: Mapping[str, str] = self.record.get("files") or {}
         return listed
 
@@ -190,7 +183,7 @@ class Ledger:
                 added=added,
             )
         except RunNotFoundError as error:
-            if name not in self._listed:
+            if name not in self.files:
                 raise
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it was written and is missing. {way_out.replace(REDO, REDO_MISSING)}"
@@ -203,7 +196,7 @@ class Ledger:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it carries no checksum, so it is not what was written. {way_out}"
             )
-        if self._listed.get(name, checksum) == checksum:
+        if self.files.get(name, checksum) == checksum:
             return
         listed = (self.read_anew().get("files") or {}).get(name, checksum)  # another process may have written both
         if listed != checksum:
@@ -220,58 +213,51 @@ class Ledger:
         RunCorruptError
             The message names the first that is missing.
         """
-        listed = self._listed
-        missing_names = self._missing([name for name in names if name in listed])
+        missing_names = self._missing([name for name in names if name in self.files])
         if missing_names:
             raise RunCorruptError(
                 f"{self.directory.path(missing_names[0])}: it was written and is missing. {REDO_MISSING}"
             )
 
     def _missing(self, names: Sequence[str]) -> list[str]:
-        there = set(self.directory.those_there(names))
-        return [name for name in names if name not in there]
+        with self.directory.listed_once():  # a store is asked for listings, and not for each
+            return [name for name in names if not self.directory.exists(name)]
 
     def forget_missing(self) -> None:
         """Take files off the list that are gone, for the command that writes them anew; no ratings, which none does."""
-        self.unlist(self._missing([name for name in self._listed if not name.startswith(f"{RATINGS}/")]))
+        self.unlist(self._missing([name for name in self.files if not name.startswith(f"{RATINGS}/")]))
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table; what was listed under its name is so no more."""
         self.unlist([name])
         self._is_all_listed = False
-        self._written[name] = self.directory.write_table(name, table)
+        self.written[name] = self.directory.write_table(name, table)
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write another file; what was listed under its name is so no more."""
         self.unlist([name])
         self._is_all_listed = False
         self.directory.write_bytes(name, content)
-        self._written[name] = hashlib.sha256(content).hexdigest()
+        self.written[name] = hashlib.sha256(content).hexdigest()
 
     def remove(self, name: str) -> None:
         """Remove a file, and from the list, if it is there."""
         self.unlist([name])
         self._is_all_listed = False
         self.directory.remove(name)
-        self._written.pop(name, None)
+        self.written.pop(name, None)
 
     def note_others_wrote(self, files: Mapping[str, str]) -> None:
         """Take note that workers wrote: some files for the first time, of which they tell the checksums."""
         self._is_all_listed = False
-        self._written = dict(files)
+        self.written = dict(files)
         if self.directory.inventory is not None:
             self.directory.inventory.look_again()
 
-    def written_here(self, name: str) -> str | None:
-        """The checksum of a file that this process or its workers wrote."""
-        return self._written.get(name)
-
     def unlist(self, names: Collection[str]) -> None:
         """Take files off the list, before they are written anew or removed."""
-        if not self._listed.keys().isdisjoint(names):
-            self.update(
-                lambda record: {"files": {name: checksum for name, checksum in _files(record) if name not in names}}
-            )
+        if not self.files.keys().isdisjoint(names):
+            self.update(lambda _: {"files": {name: own for name, own in self.files.items() if name not in names}})
 
     def list_files(self, names: Collection[str] | None = None) -> None:
         """List every file that is there, at the end of a stage; or some that this process wrote."""
@@ -280,28 +266,24 @@ class Ledger:
         if names is None:
             if self.directory.inventory is not None:
                 self.directory.inventory.look_again()
-            self.update(lambda record: {"files": dict(self._checksums(dict(_files(record))))})
+            with self.together():
+                present = dict.fromkeys(self.present())
+                # What was listed and is gone stays listed, so that it is missed: nobody has said that it is to go.
+                files = {name: checksum for name, checksum in self.files.items() if name not in present}
+                for name in present:
+                    checksum = self.written.get(name) or self.files.get(name) or self.directory.seal(name)
+                    if checksum:
+                        files[name] = checksum
+                self.update(lambda _: {"files": files})
             self._is_all_listed = True
         else:
-            self.update(lambda record: {"files": dict(_files(record)) | {name: self._written[name] for name in names}})
+            self.update(lambda _: {"files": {**self.files, **{name: self.written[name] for name in names}}})
 
     def note_made_of(self, name: str, fingerprint: str | None) -> None:
         """Note what a file that was just written and listed is made of, where that can be said."""
         if fingerprint is not None:
-            note = {"of": fingerprint, "file": self._listed[name]}
+            note = {"of": fingerprint, "file": self.files[name]}
             self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: note}})
-
-    def _checksums(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Files and their checksums: those written here are known, others are listed or carry theirs.
-
-        What was listed and is gone stays listed, so that it is missed: nobody has said that it is to go.
-        """
-        present = dict.fromkeys(self.present())
-        yield from ((name, checksum) for name, checksum in listed.items() if name not in present)
-        for name in present:
-            checksum = self._written.get(name) or listed.get(name) or self.directory.seal(name)
-            if checksum:
-                yield name, checksum
 
     def present(self) -> Iterator[str]:
         """Names of the files that can be listed, in order."""
@@ -314,10 +296,6 @@ class Ledger:
             for name in self.directory.names(folder, ".parquet"):
                 if _LISTED.fullmatch(name.rsplit("/", 1)[-1]):
                     yield name
-
-
-def _files(record: Mapping[str, Any]) -> Collection[tuple[str, str]]:
-    return (record.get("files") or {}).items()
 
 
 # --- The shape of tables that are read back --------------------------------------------------------------------------
@@ -364,23 +342,15 @@ def require_numbers(table: pa.Table) -> None:
         The message names the column.
     """
     for field in table.schema:
-        if field.name in _TEXTS and not _is_text(table[field.name]):
+        is_real, is_null = pa.types.is_floating(field.type), pa.types.is_null(field.type)
+        is_text = is_null or pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if is_real:  # an empty column that was read from CSV is one of numbers that are none
+            is_text = not np.isfinite(table[field.name].to_numpy()).any()
+        if field.name in _TEXTS and not is_text:
             raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected texts")
-        if field.name in _NUMBERS and not _is_number(field.type):
+        is_number = is_real or is_null or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
+        if field.name in _NUMBERS and not is_number:
             raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected numbers")
-
-
-def _is_text(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds texts, or nothing: an empty one that was read from CSV is one of numbers that are none."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return not np.isfinite(column.to_numpy()).any()
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    is_one = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    return bool(is_one or pa.types.is_null(kind))
 
 
 # --- Names of the files of a run within its directory ----------------------------------------------------------------
@@ -388,27 +358,17 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def samples_name(part: int) -> str:
     """Where a part's samples lie."""
-    return f"samples/part-{part:05d}.parquet"
+    return part_name("samples", part)
 
 
-def unfinished_name(part: int) -> str:
-    """Where those of a part's samples lie that were drawn before it was stopped."""
-    return f"unfinished/part-{part:05d}.parquet"
-
-
-def classifications_name(part: int) -> str:
-    """Where the denoising errors of a part's samples lie."""
-    return f"classifications/part-{part:05d}.parquet"
+def part_name(folder: str, part: int) -> str:
+    """Where a part lies in a folder."""
+    return f"{folder}/part-{part:05d}.parquet"
 
 
 def trace_name(encoder: str, part: int) -> str:
     """Where an encoder's embeddings lie of what a part's images were taken for on the way."""
-    return f"{TRACE}/{folder_name(encoder)}/part-{part:05d}.parquet"
-
-
-def beside_trace_name(folder: str, part: int) -> str:
-    """Where strips or latents of a part lie."""
-    return f"{folder}/part-{part:05d}.parquet"
+    return part_name(f"{TRACE}/{folder_name(encoder)}", part)
 
 
 def embeddings_name(encoder: str) -> str:
@@ -427,11 +387,6 @@ def folder_name(model: str) -> str:
     return place if place.strip(".") else "-" * len(place) or "-"  # ".." is another folder
 
 
-def same_place(model: str, other: str) -> bool:
-    """Whether what two models leave would share a folder: on many systems names that differ in case do."""
-    return folder_name(model).lower() == folder_name(other).lower()
-
-
 def vectors_name(encoder: str, part: int) -> str:
     """Where an encoder's embeddings of a part's images lie."""
-    return f"{embeddings_name(encoder)}/part-{part:05d}.parquet"
+    return part_name(embeddings_name(encoder), part)

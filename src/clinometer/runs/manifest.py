@@ -26,18 +26,30 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
         A row names a concept, group or prompt that the suite does not have.
     """
     by_owner: dict[tuple[str, str], list[PromptSpec]] = {}
-    for question in suite.prompt_specs():
-        by_owner.setdefault((question.concept, question.group), []).append(question)
-    by_prompt = _by_prompt(suite) if any(_has_prompt_alone(row) for row in rows) else {}
+    for spec in suite.prompt_specs():
+        by_owner.setdefault((spec.concept, spec.group), []).append(spec)
+    by_prompt: dict[str, list[PromptSpec]] = {}  # every question that a prompt may be meant for; as a rule one
+    if any(row.concept is None and row.group is None for row in rows):
+        for spec in suite.every_prompt_spec():
+            by_prompt.setdefault(spec.prompt, []).append(spec)
     for row in rows:
-        if _has_prompt_alone(row):
+        owner = (row.concept or "", row.group or "")
+        if row.concept is None and row.group is None:
             question = _asked_by_prompt(row, by_prompt, suite, source)
-            yield replace(question, images=1, file=row.file)
-            continue
-        concept, group = row.concept or "", row.group or ""
-        if (concept, group) not in by_owner:
+        elif owner not in by_owner:
             raise _unknown_owner(source, row, list(by_owner), suite)
-        yield replace(_question(row, by_owner[concept, group], suite, source), images=1, file=row.file)
+        else:
+            questions = by_owner[owner]
+            prompts = [spec.prompt for spec in questions]
+            if row.prompt in prompts:
+                question = questions[prompts.index(str(row.prompt))]
+            elif questions[0].concept:  # the images of a concept are one pool, whatever the words
+                question = replace(questions[0], prompt=row.prompt or questions[0].prompt)
+            elif len(questions) == 1 and not row.prompt:
+                question = questions[0]
+            else:
+                raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
+        yield replace(question, images=1, file=row.file)
 
 
 def rows_named_by_prompts(folder: Path, suite: Suite) -> list[ManifestRow]:
@@ -61,18 +73,6 @@ def groups_by_prompt(suite: Suite) -> dict[str, str]:
     return {q.prompt: q.group for q in suite.every_prompt_spec() if q.group and not q.concept}
 
 
-def _has_prompt_alone(row: ManifestRow) -> bool:
-    return row.concept is None and row.group is None
-
-
-def _by_prompt(suite: Suite) -> dict[str, list[PromptSpec]]:
-    """Every question that a prompt may be meant for; as a rule one."""
-    by_prompt: dict[str, list[PromptSpec]] = {}
-    for question in suite.every_prompt_spec():
-        by_prompt.setdefault(question.prompt, []).append(question)
-    return by_prompt
-
-
 def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
     """The one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
@@ -89,17 +89,6 @@ def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], s
         f"{where} is no prompt of suite {suite.name}; {hint} Mend it, add the column concept or group, or give the "
         "--suite it was made for"
     )
-
-
-def _question(row: ManifestRow, questions: Sequence[PromptSpec], suite: Suite, source: str) -> PromptSpec:
-    prompts = [question.prompt for question in questions]
-    if row.prompt in prompts:
-        return questions[prompts.index(str(row.prompt))]
-    if questions[0].concept:  # the images of a concept are one pool, whatever the words
-        return replace(questions[0], prompt=row.prompt or questions[0].prompt)
-    if len(questions) == 1 and not row.prompt:
-        return questions[0]
-    raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
 
 
 def _unknown_owner(

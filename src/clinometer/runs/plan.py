@@ -32,22 +32,6 @@ from clinometer.runs.ledger import Ledger, always, samples_name
 from clinometer.runs.record import COUNTED, is_checked
 from clinometer.suites import PromptSpec
 
-__all__ = [
-    "PART_BYTES",
-    "PLAN_LOST",
-    "PLAN_SCHEMA",
-    "Plan",
-    "Sample",
-    "StoredPlan",
-    "build_plan",
-    "gathered",
-    "noise_seed",
-    "parts_of",
-    "plan_to_table",
-    "sample_id",
-    "table_to_plan",
-]
-
 PART_BYTES: Final = 2**28
 """Bytes of finished images in a part, decoded: 64 of 1024 x 1024 pixels. A part is held in memory as a whole."""
 
@@ -116,8 +100,12 @@ class Plan(Sequence[Sample]):
         """The plan of some samples; a plan is its own."""
         if isinstance(samples, Plan):
             return samples
-        stream = iter(samples)
-        return cls._held(_compact(map(_table, iter(lambda: list(islice(stream, 16 * _ROWS)), []))))
+        stream, names = iter(samples), PLAN_SCHEMA.names
+        tables = (
+            pa.table({name: [getattr(sample, name) for sample in some] for name in names}, schema=PLAN_SCHEMA)
+            for some in iter(lambda: list(islice(stream, 16 * _ROWS)), [])
+        )
+        return cls._held(_compact(tables))
 
     @classmethod
     def joined(cls, plans: Iterable[Plan]) -> Plan:
@@ -161,10 +149,8 @@ class Plan(Sequence[Sample]):
         return self._equals(other, [name for name in PLAN_SCHEMA.names if name != "part"])
 
     def _equals(self, other: Plan, names: Iterable[str]) -> bool:
-        return all(self._plain(name).equals(other._plain(name)) for name in names)
-
-    def _plain(self, name: str) -> pa.ChunkedArray:
-        return self._table[name].cast(PLAN_SCHEMA.field(name).type)
+        kinds = {name: PLAN_SCHEMA.field(name).type for name in names}  # a column at a time, as both are large
+        return all(self._table[name].cast(kind).equals(other._table[name].cast(kind)) for name, kind in kinds.items())
 
     def __repr__(self) -> str:
         return f"Plan of {len(self)} samples"
@@ -255,11 +241,6 @@ class Parts(Mapping[int, Plan]):
         return part in self._spans
 
 
-def _table(samples: Sequence[Sample]) -> pa.Table:
-    columns = {name: [getattr(sample, name) for sample in samples] for name in PLAN_SCHEMA.names}
-    return pa.table(columns, schema=PLAN_SCHEMA)
-
-
 def _compact(tables: Iterable[pa.Table]) -> pa.Table:
     """Tables as one, each column in one piece."""
     return gathered(tables, PLAN_SCHEMA, _SHARED).combine_chunks()
@@ -291,18 +272,22 @@ def build_plan(
     """
     before = Plan.of(after)
     counts: Counter[str] = Counter(file or prompt for file, prompt in before.rows("file", "prompt"))
-    parts = _Parts(max((part for (part,) in before.rows("part")), default=-1) + 1, part_size)
+    first_part = max((part for (part,) in before.rows("part")), default=-1) + 1
 
     def samples() -> Iterator[Sample]:
+        part, n_images, n_bytes = first_part, 0, 0
         for question in questions:
             size = 0 if bytes_of is None else bytes_of(question)
             for _ in range(question.images):
                 source = question.file or question.prompt
                 key = (source, counts[source], seed)
                 counts[source] += 1
+                if n_images == part_size or (n_images and n_bytes + size > PART_BYTES):  # it is full
+                    part, n_images, n_bytes = part + 1, 0, 0
+                n_images, n_bytes = n_images + 1, n_bytes + size
                 yield Sample(
                     id=sample_id("sample", *key, model_fingerprint),
-                    part=parts.next(size),
+                    part=part,
                     prompt=question.prompt,
                     concept=question.concept,
                     role=question.role,
@@ -315,51 +300,14 @@ def build_plan(
     return Plan.of(samples())
 
 
-class _Parts:
-    """Numbers of parts: a new one where the last is full."""
-
-    def __init__(self, first: int, part_size: int) -> None:
-        self._part, self._part_size = first, part_size
-        self._images = self._bytes = 0
-
-    def next(self, size: int) -> int:
-        """The part of the next image, which takes ``size`` bytes."""
-        if self._images == self._part_size or (self._images and self._bytes + size > PART_BYTES):
-            self._part += 1
-            self._images = self._bytes = 0
-        self._images += 1
-        self._bytes += size
-        return self._part
-
-
 def sample_id(*key: str | float) -> str:
     """An id of 16 hexadecimal digits that follows from a key."""
-    return _digest(*key).hex()
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
 
 
 def noise_seed(*key: str | float) -> int:
     """A seed of 63 bits, what an int64 column holds, that follows from a key."""
-    return int.from_bytes(_digest(*key)) >> 1
-
-
-def _digest(*key: str | float) -> bytes:
-    """Eight bytes that follow from a key."""
-    return hashlib.sha256(json.dumps(key).encode()).digest()[:8]
-
-
-def plan_to_table(samples: Sequence[Sample]) -> pa.Table:
-    """The plan as a table, one row a sample."""
-    return Plan.of(samples).table()
-
-
-def table_to_plan(table: pa.Table) -> Plan:
-    """The plan read back."""
-    return Plan(table)
-
-
-def parts_of(samples: Iterable[Sample]) -> Mapping[int, Plan]:
-    """The samples of each part, in plan order."""
-    return Parts(Plan.of(samples))
+    return int(sample_id(*key), 16) >> 1
 
 
 PLAN_LOST: Final = "Restore it, or start a new run: the images depend on it"
@@ -378,27 +326,24 @@ class StoredPlan:
     def plan(self) -> Plan:
         """Every planned sample, in order."""
         table = self._ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
-        plan = table_to_plan(table)
-        self._require_all_planned(plan)
-        return plan
-
-    def _require_all_planned(self, plan: Plan) -> None:
-        """Refuse a plan without some images that are there: scores would be of fewer, unseen. A seal tells it, too."""
+        plan = Plan(table)
+        # Of a plan without some images that are there scores would be of fewer, unseen. A seal tells it, too.
         if not plan and self._ledger.record["origin"] != COUNTED:
             raise RunCorruptError(f"{self._directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
         if is_checked(self._ledger.record):
-            return
-        parts = set(map(samples_name, parts_of(plan)))
+            return plan
+        parts = set(map(samples_name, Parts(plan)))
         for name in self._directory.names("samples", ".parquet"):
             if _PART.fullmatch(name) and name not in parts:
                 raise RunCorruptError(
                     f"{self._directory.path('plan.parquet')}: it does not plan the images of {name}. {PLAN_LOST}"
                 )
+        return plan
 
     def extend(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own."""
         plan = Plan.joined([self.plan, Plan.of(samples)])
-        self._ledger.write_table("plan.parquet", plan_to_table(plan))
+        self._ledger.write_table("plan.parquet", plan.table())
         self.plan = plan
         self.__dict__.pop("all_parts", None)
 
@@ -410,7 +355,7 @@ class StoredPlan:
     @cached_property
     def all_parts(self) -> Mapping[int, Plan]:
         """The samples of each part."""
-        return parts_of(self.plan)
+        return Parts(self.plan)
 
 
 _AT_ONCE: Final = 256

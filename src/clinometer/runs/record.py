@@ -224,7 +224,12 @@ def require_whole(record: Mapping[str, Any], source: str) -> None:
         raise RunCorruptError(f"{explain(error, source)}; {RESTORE}") from error
     if is_checked(record) or "checksum" in record or "files" in record:
         _require_checksum(record, source)
-    require_suite_as_asked(record, source)
+    fingerprint = fingerprint_of(record["suite"])  # as it is recorded: another version may fill in further defaults
+    if fingerprint != record["suite_fingerprint"]:  # a run of any format has one
+        raise RunCorruptError(
+            f"{source}: its suite was changed since it was written (fingerprint {record['suite_fingerprint']}, found "
+            f"{fingerprint}). {CHANGED_ON_PURPOSE}"
+        )
 
 
 def _require_checksum(record: Mapping[str, Any], source: str) -> None:
@@ -232,45 +237,26 @@ def _require_checksum(record: Mapping[str, Any], source: str) -> None:
     recorded_checksum, checksum = str(record.get("checksum", "none")), checksum_of(record)
     if recorded_checksum == checksum and is_checked(record):
         return
-    where = "" if _suite_fingerprint(record) == record["suite_fingerprint"] else ", its suite among others"
+    where = "" if fingerprint_of(record["suite"]) == record["suite_fingerprint"] else ", its suite among others"
     raise RunCorruptError(
         f"{source}: it was changed since it was written{where} (checksum {recorded_checksum[:8]}, found "
         f"{checksum[:8]}). {CHANGED_ON_PURPOSE}"
     )
 
 
-def require_suite_as_asked(record: Mapping[str, Any], source: str) -> None:
-    """Refuse a suite that does not have the fingerprint that was recorded beside it; a run of any format has one."""
-    fingerprint = _suite_fingerprint(record)
-    if fingerprint != record["suite_fingerprint"]:
-        raise RunCorruptError(
-            f"{source}: its suite was changed since it was written (fingerprint {record['suite_fingerprint']}, found "
-            f"{fingerprint}). {CHANGED_ON_PURPOSE}"
-        )
-
-
-def _suite_fingerprint(record: Mapping[str, Any]) -> str:
-    """The fingerprint of a suite as it is recorded: another version may fill in defaults that this one did not know."""
-    return fingerprint_of(record["suite"])
-
-
 def question_of(record: Mapping[str, Any]) -> dict[str, str]:
     """What a run was asked, in words that differ where the question does."""
     suite, model = suite_from_mapping(record["suite"], source="run.json"), record["model"]
+    stopping = "'images fixed beforehand'"
+    if (until := record.get("until")) is not None:
+        rule = "decided" if until["precision"] is None else f"precise to {until['precision']:g}"
+        stopping = f"'until differences from a baseline are {rule}'" if until.get("of") else f"'until {rule}'"
     return {
         "suite": f"{suite.name!r} ({suite.images_in_words()}; {record['suite_fingerprint']})",
         "model": f"{model['name']!r} ({model['fingerprint']})",
         "seed": str(record["seed"]),
-        "stopping": _stopping(record.get("until")),
+        "stopping": stopping,
     }
-
-
-def _stopping(until: Mapping[str, Any] | None) -> str:
-    """The rule by which a run was drawn, in words."""
-    if until is None:
-        return "'images fixed beforehand'"
-    rule = "decided" if until["precision"] is None else f"precise to {until['precision']:g}"
-    return f"'until differences from a baseline are {rule}'" if until.get("of") else f"'until {rule}'"
 
 
 def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -346,29 +332,27 @@ def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[
             f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
             "with another suite"
         )
-    changed = suite_with_changes(suite, [_read_change(option, suite) for option in options])
+    changes = []
+    for option in options:
+        name, separator, value = option.partition("=")
+        name = name.strip()
+        if not separator or name not in suite.scoring_options:
+            settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
+            raise SuiteError(
+                f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
+                f"{suite.study!r}, these are: {settings}"
+            )
+        try:
+            changes.append({"option": name, "new": yaml.safe_load(value)})
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error
+    changed = suite_with_changes(suite, changes)
     since = datetime.now(UTC).isoformat("T", "seconds")
     return [
         {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
         for name in sorted(suite.scoring_options)
         if getattr(suite, name) != getattr(changed, name)
     ]
-
-
-def _read_change(option: str, suite: Suite) -> dict[str, Any]:
-    """A change as it is typed: a name and a value in YAML."""
-    name, separator, value = option.partition("=")
-    name = name.strip()
-    if not separator or name not in suite.scoring_options:
-        settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
-        raise SuiteError(
-            f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
-            f"{suite.study!r}, these are: {settings}"
-        )
-    try:
-        return {"option": name, "new": yaml.safe_load(value)}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error
 
 
 # --- A run under its paper's protocol: where it departs from it ------------------------------------------------------
@@ -459,58 +443,35 @@ def recorded_departures(record: Mapping[str, Any]) -> list[Departure] | None:
     return None if protocol is None else [Departure(**fields) for fields in protocol["departures"]]
 
 
-def is_papers_model(protocol: Protocol, card: Mapping[str, Any]) -> bool:
-    """Whether a model is one that the paper audited, as far as its name, a LoRA and a mitigation tell."""
-    named = any(model.is_called(str(card["name"])) for model in protocol.models)
-    return named and not (card["settings"].get("lora") or card["settings"].get("mitigation"))
-
-
 def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Departure]:
     """Where a run is not what its suite's protocol says, option by option."""
     suite = suite_from_mapping(record["suite"], source="run.json")
-    if suite.protocol is None:
+    protocol, card = suite.protocol, record["model"]
+    if protocol is None:
         return []
-    return [
-        *_of_model(suite.protocol, record["model"]),
-        *_of_sampling(suite.protocol, record["model"]["settings"]),
-        *_of_encoders(suite.protocol, encoders),
-        *_of_questions(suite, suite.protocol, record),
-    ]
-
-
-def _of_model(protocol: Protocol, card: Mapping[str, Any]) -> Iterator[Departure]:
-    if not is_papers_model(protocol, card):
-        with_lora = " with a LoRA" if card["settings"].get("lora") else ""
-        with_lora += " with a mitigation" if card["settings"].get("mitigation") else ""
-        yield Departure("model", " or ".join(m.label for m in protocol.models), f"{card['name']}{with_lora}")
-    if card["settings"].get("negative_prompt"):
-        yield Departure("negative_prompt", "none", repr(card["settings"]["negative_prompt"]))
-
-
-def _of_sampling(protocol: Protocol, settings: Mapping[str, Any]) -> Iterator[Departure]:
-    run_settings = _with_sides(settings)
+    found, settings = [], card["settings"]
+    # as far as a name, a LoRA and a mitigation tell the models that the paper audited
+    changed = [f" with a {what}" for key, what in (("lora", "LoRA"), ("mitigation", "mitigation")) if settings.get(key)]
+    if changed or not any(model.is_called(str(card["name"])) for model in protocol.models):
+        labels = " or ".join(model.label for model in protocol.models)
+        found.append(Departure("model", labels, f"{card['name']}{''.join(changed)}"))
+    if settings.get("negative_prompt"):
+        found.append(Departure("negative_prompt", "none", repr(settings["negative_prompt"])))
+    width, cross, height = str(settings.get("size", "")).partition("x")  # 512x768, as servers name a width and a height
+    if cross and width.isdigit() and height.isdigit():
+        settings = {"width": int(width), "height": int(height)} | dict(settings)
     for key, paper_setting in protocol.sampling.items():
-        if "portraits" in run_settings and key in OF_PORTRAITS:
+        if "portraits" in settings and key in OF_PORTRAITS:
             continue
-        if run_settings.get(key) is None:
-            yield Departure(
-                key, f"{paper_setting:g}", "not set", "the model has no such setting, or its card names none"
-            )
-        elif run_settings[key] != paper_setting:
-            yield Departure(key, f"{paper_setting:g}", f"{run_settings[key]:g}")
-
-
-def _with_sides(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A card's settings; a size such as ``512x768``, as servers name it, is a width and a height."""
-    width, cross, height = str(settings.get("size", "")).partition("x")
-    sides = {"width": int(width), "height": int(height)} if cross and width.isdigit() and height.isdigit() else {}
-    return sides | dict(settings)
-
-
-def _of_encoders(protocol: Protocol, encoders: Sequence[str]) -> Iterator[Departure]:
+        if settings.get(key) is None:
+            reason = "the model has no such setting, or its card names none"
+            found.append(Departure(key, f"{paper_setting:g}", "not set", reason))
+        elif settings[key] != paper_setting:
+            found.append(Departure(key, f"{paper_setting:g}", f"{settings[key]:g}"))
     if protocol.encoders and set(encoders) != set(protocol.encoders):
         reason = "the paper does not say which" if protocol.leaves_open("encoder") else ""
-        yield Departure("encoder", ", ".join(protocol.encoders), ", ".join(encoders) or "none", reason)
+        found.append(Departure("encoder", ", ".join(protocol.encoders), ", ".join(encoders) or "none", reason))
+    return [*found, *_of_questions(suite, protocol, record)]
 
 
 def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -> Iterator[Departure]:

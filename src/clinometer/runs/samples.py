@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from clinometer.errors import RunCorruptError, in_hand
 from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.ledger import (
+    CLASSIFICATIONS,
     LATENTS,
     STRIPS,
+    UNFINISHED,
     Ledger,
     always,
-    beside_trace_name,
-    classifications_name,
+    part_name,
     samples_name,
     trace_name,
-    unfinished_name,
     vectors_name,
 )
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, StoredPlan, gathered
@@ -75,18 +75,19 @@ class Samples:
             planned,
             encoder_names,
         )
-        self._to_redraw: dict[int, set[str]] = {}
+        self.to_redraw: dict[int, set[str]] = {}
+        """The samples that are to be drawn anew, by part."""
 
     def has(self, part: int) -> bool:
         """Whether a part's images are there, with none that is to be drawn anew."""
-        return part not in self._to_redraw and self._directory.exists(samples_name(part))
+        return part not in self.to_redraw and self._directory.exists(samples_name(part))
 
     def missing(self, part: int) -> Sequence[Sample]:
         """The samples of a part that are still to be drawn."""
         if self.has(part):
             return []
-        if part in self._to_redraw:
-            return [sample for sample in self._planned.parts[part] if sample.id in self._to_redraw[part]]
+        if part in self.to_redraw:
+            return [sample for sample in self._planned.parts[part] if sample.id in self.to_redraw[part]]
         ids = {row["id"] for row in self._partial_rows(part, ["id"])}
         return (
             [sample for sample in self._planned.parts[part] if sample.id not in ids]
@@ -96,25 +97,27 @@ class Samples:
 
     def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
-        if part in self._to_redraw:
+        if part in self.to_redraw:
             earlier_rows = self._with_images(samples_name(part), self.part(part, list(SAMPLE_FIELDS)))
         else:
             earlier_rows = self._partial_rows(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*earlier_rows, *rows)}
         self.forget_made_of(part)
-        self._write_rows(samples_name(part), [by_id[sample.id] for sample in self._planned.parts[part]])
-        self._to_redraw.pop(part, None)
+        ordered = [by_id[sample.id] for sample in self._planned.parts[part]]
+        self._ledger.write_table(samples_name(part), pa.Table.from_pylist(ordered, schema=SAMPLE_SCHEMA))
+        self.to_redraw.pop(part, None)
         if earlier_rows:
-            self._ledger.remove(unfinished_name(part))
+            self._ledger.remove(part_name(UNFINISHED, part))
 
     def keep(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
         if not rows:
             return
-        if part in self._to_redraw or len(rows) == len(self.missing(part)):
+        if part in self.to_redraw or len(rows) == len(self.missing(part)):
             self.write(part, rows)
         else:
-            self._write_rows(unfinished_name(part), [*self._partial_rows(part, list(SAMPLE_FIELDS)), *rows])
+            kept = [*self._partial_rows(part, list(SAMPLE_FIELDS)), *rows]
+            self._ledger.write_table(part_name(UNFINISHED, part), pa.Table.from_pylist(kept, schema=SAMPLE_SCHEMA))
 
     def part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
@@ -129,9 +132,9 @@ class Samples:
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """The rows of a part that was stopped halfway."""
         rows: list[dict[str, Any]] = []
-        if self._directory.exists(unfinished_name(part)):
-            table = self._ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)
-            rows = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
+        if self._directory.exists(part_name(UNFINISHED, part)):
+            table = self._ledger.read_table(part_name(UNFINISHED, part), columns, like=SAMPLE_SHAPE, added=ADDED)
+            rows = self._with_images(part_name(UNFINISHED, part), table) if "image" in columns else table.to_pylist()
         return rows
 
     def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
@@ -154,21 +157,18 @@ class Samples:
                 )
         return rows
 
-    def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
-
     def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
         files = [vectors_name(encoder, part) for encoder in self._encoder_names()]
         files += [trace_name(encoder, part) for encoder in self._encoder_names()]
-        files += [classifications_name(part), beside_trace_name(STRIPS, part), beside_trace_name(LATENTS, part)]
+        files += [part_name(folder, part) for folder in (CLASSIFICATIONS, STRIPS, LATENTS)]
         self._ledger.unlist(files)  # once, as each time writes run.json
         for name in files:
             self._ledger.remove(name)
 
     def has_image(self, *, edited: bool) -> bool:
         """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
-        names = (*self._directory.names("samples", ".parquet"), *self._directory.names("unfinished", ".parquet"))
+        names = (*self._directory.names("samples", ".parquet"), *self._directory.names(UNFINISHED, ".parquet"))
         tables = (self._ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
         return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
 
@@ -176,20 +176,10 @@ class Samples:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
         return self._with_images(samples_name(part), self.part(part, ["id", "status", "image", "sha256"]))
 
-    @property
-    def to_redraw(self) -> dict[int, set[str]]:
-        """The samples that are to be drawn anew, by part."""
-        return {part: set(ids) for part, ids in self._to_redraw.items()}
-
     def redraw(self, ids_by_part: Mapping[int, Collection[str]]) -> None:
         """Have samples drawn anew, beside the others of their part."""
         for part, ids in ids_by_part.items():
-            self._to_redraw.setdefault(part, set()).update(ids)
-
-    def note_redrawn(self, parts: Iterable[int]) -> None:
-        """Take note that others have drawn anew what was to be of some parts."""
-        for part in parts:
-            self._to_redraw.pop(part, None)
+            self.to_redraw.setdefault(part, set()).update(ids)
 
     def redraw_failures(self) -> int:
         """Have failed images drawn anew, beside the others of their part. Returns their number.
@@ -198,7 +188,7 @@ class Samples:
         """
         failed = [identifier for identifier, status in self.each(["id", "status"]) if status == "failed"]
         for identifier, part in zip(failed, self._planned.plan.parts_of(failed), strict=True):
-            self._to_redraw.setdefault(part, set()).add(identifier)
+            self.to_redraw.setdefault(part, set()).add(identifier)
         return len(failed)
 
     def forget_failed_parts(self, parts: Iterable[int]) -> None:
@@ -213,25 +203,23 @@ class Samples:
     @property
     def table(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
-        with self._directory.listed_once():
-            self._ledger.require_there(samples_name(part) for part in self._planned.parts)
-            return _frame((self.part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
+        return _frame(self._all_parts(WITHOUT_PIXELS), WITHOUT_PIXELS)
 
     @property
     def lost(self) -> pd.DataFrame:
         """Those of them that have no image; the others are never held together."""
-        with self._directory.listed_once():
-            self._ledger.require_there(samples_name(part) for part in self._planned.parts)
-            parts = (self.part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
-            return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
+        parts = self._all_parts(WITHOUT_PIXELS)
+        return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
 
     def each(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
+        for table in self._all_parts(list(dict.fromkeys(["id", *columns]))):
+            yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+    def _all_parts(self, columns: list[str]) -> Iterator[pa.Table]:
         with self._directory.listed_once():
             self._ledger.require_there(samples_name(part) for part in self._planned.parts)
-            for part in self._drawn_parts():
-                table = self.part(part, list(dict.fromkeys(["id", *columns])))
-                yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+            yield from (self.part(part, columns) for part in self._drawn_parts())
 
     def repeats(self) -> dict[str, str]:
         """Images that are, byte for byte, an earlier one of what they were asked for: both ids, the earlier one last.

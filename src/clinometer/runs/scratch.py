@@ -104,14 +104,10 @@ class VectorFile:
         self.width = self.width or vectors.shape[1]
         self._scratch.keep(np.asarray(vectors, _NUMBER))
         for key in keys:
-            self._extend(self._spans.setdefault(key, []))
-
-    def _extend(self, spans: list[tuple[int, int]]) -> None:
-        if spans and spans[-1][1] == self._rows:
-            spans[-1] = (spans[-1][0], self._rows + 1)
-        else:
-            spans.append((self._rows, self._rows + 1))
-        self._rows += 1
+            spans = self._spans.setdefault(key, [])
+            first = spans.pop()[0] if spans and spans[-1][1] == self._rows else self._rows
+            self._rows += 1
+            spans.append((first, self._rows))
 
     def blocks(self, keys: Iterable[Hashable], width: int) -> Blocks:
         """The rows of each key, (n × width), read when they are asked for; n may be 0."""
@@ -129,13 +125,11 @@ class VectorFile:
         return self._read(spans if stop is None else _within(spans, first, stop), width)
 
     def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
-        if not spans:
-            return np.zeros((0, width), _NUMBER)
-        return np.concatenate([self._span(*span) for span in spans]) if len(spans) > 1 else self._span(*spans[0])
-
-    def _span(self, start: int, stop: int) -> np.ndarray:
         row = self.width * _NUMBER.itemsize
-        return self._scratch.read(start * row, (stop - start) * self.width, _NUMBER).reshape(-1, self.width)
+        own = [self._scratch.read(start * row, (stop - start) * self.width, _NUMBER) for start, stop in spans]
+        if not own:
+            return np.zeros((0, width), _NUMBER)
+        return (np.concatenate(own) if len(own) > 1 else own[0]).reshape(-1, self.width)
 
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:

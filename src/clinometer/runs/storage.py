@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,8 +101,10 @@ class Directory(Files):
         added: pa.Schema | None,
     ) -> pa.Table:
         pixels = columns is None or "image" in columns
+        opened = partial(self._opened, name, whole=pixels or not HOLDS_PIXELS.match(name))
         try:
-            with self._kept_or_opened(name, pixels=pixels) as file:
+            copy = self.inventory.kept(name) if self.inventory is not None and not pixels else None
+            with opened() if copy is None else nullcontext(copy) as file:
                 contents = read_sealed(file, name, pixels=pixels)
                 if contents is not None and contents.seal != contents.checksum:
                     raise RunCorruptError(
@@ -122,15 +124,6 @@ class Directory(Files):
         except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
             message = " ".join(str(error).split()) or type(error).__name__
             raise RunCorruptError(f"{self.path(name)}: cannot be read ({message[:300]}). {way_out}") from error
-
-    @contextmanager
-    def _kept_or_opened(self, name: str, *, pixels: bool) -> Iterator[Any]:
-        copy = self.inventory.kept(name) if self.inventory is not None and not pixels else None
-        if copy is not None:
-            yield copy
-            return
-        with self._opened(name, whole=pixels or not HOLDS_PIXELS.match(name)) as file:
-            yield file
 
     def seal(self, name: str) -> str | None:
         """The checksum that a table carries; None where it carries none, or is not there."""
@@ -216,22 +209,6 @@ def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> p
 IMAGE: Final = "image"
 
 
-def writing_options(schema: pa.Schema) -> dict[str, Any]:
-    """Arguments of ``pyarrow.parquet.write_table`` for a table's columns.
-
-    A PNG is compressed already. To try again, to look for the same image twice and to note the smallest one takes twice
-    the time and holds five more copies of a part.
-    """
-    if IMAGE not in schema.names:
-        return {"compression": "zstd"}
-    others = [name for name in schema.names if name != IMAGE]
-    return {
-        "compression": {f"{IMAGE}.bytes": "none", f"{IMAGE}.path": "zstd"} | dict.fromkeys(others, "zstd"),
-        "use_dictionary": others,
-        "write_statistics": others,
-    }
-
-
 KEY: Final = "clinometer.seal"
 PIXELS: Final = "image.bytes"
 """The column that lies apart, as Parquet names it."""
@@ -270,8 +247,15 @@ class Contents:
 
 def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
     """A table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
+    options: dict[str, Any] = {"compression": "zstd"}
+    if IMAGE in table.schema.names:
+        # A PNG is compressed already. To try again, to look for the same image twice and to note the smallest one takes
+        # twice the time and holds five more copies of a part.
+        others = [column for column in table.schema.names if column != IMAGE]
+        kinds = {f"{IMAGE}.bytes": "none", f"{IMAGE}.path": "zstd"} | dict.fromkeys(others, "zstd")
+        options = {"compression": kinds, "use_dictionary": others, "write_statistics": others}
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, **writing_options(table.schema)) as writer:
+    with pq.ParquetWriter(sink, table.schema, **options) as writer:
         writer.write_table(table)
         # of a fixed length: the places are filled in when they are known
         writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d} {_BLANK.decode()}"})
@@ -351,17 +335,13 @@ def _checksum(name: str, content: memoryview, low: int, high: int, digits: int) 
 def _apart(content: memoryview) -> tuple[int, int]:
     """Where the pixels lie, first byte and the byte after the last; nowhere where they are not in one piece."""
     metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
-    places = list(_places(metadata)) if metadata.num_row_groups == 1 else []
-    return places[0] if places else (0, 0)
-
-
-def _places(metadata: Any) -> Iterator[tuple[int, int]]:
-    group = metadata.row_group(0)
-    for order in range(group.num_columns):
-        column = group.column(order)
-        if column.path_in_schema == PIXELS:
-            start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
-            yield start, start + column.total_compressed_size
+    if metadata.num_row_groups == 1:
+        group = metadata.row_group(0)
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema == PIXELS:
+                start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+                return start, start + column.total_compressed_size
+    return 0, 0
 
 
 def _fill(place: memoryview, file: _File, start: int) -> None:

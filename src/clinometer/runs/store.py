@@ -36,7 +36,7 @@ from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundErro
 from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import EncoderCards, StoredTraces, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
-from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan, plan_to_table
+from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan
 from clinometer.runs.record import (
     COUNTED,
     Departure,
@@ -302,14 +302,21 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     directory = Directory(url)
     if directory.exists("run.json"):
         run = Run(url)
-        _require_same_question(run, record)
+        theirs = question_of(record)
+        for field, words in question_of(run.record).items():
+            if words != theirs[field]:
+                detail = f" ({difference_between(run.model_card, record['model'])})" if field == "model" else ""
+                raise RunMismatchError(
+                    f"{run.url}: run.json is of a run of {field} {words}, not of {field} {theirs[field]}{detail}; "
+                    "give another --out, or delete that directory"
+                )
         _require_same_plan(run, plan)
         run.ledger.forget_missing()  # what is gone is done anew
         directory.remove_leftovers()
         return run
     require_run_or_nothing(directory)
     directory.remove_leftovers()
-    files = {"plan.parquet": directory.write_table("plan.parquet", plan_to_table(plan))}
+    files = {"plan.parquet": directory.write_table("plan.parquet", Plan.of(plan).table())}
     # last: a directory with run.json has its plan
     directory.write_json("run.json", with_checksum(dict(record) | {"files": files}))
     return Run(url)
@@ -323,31 +330,15 @@ def require_run_or_nothing(directory: Directory) -> None:
     RunMismatchError
         It holds something, and no run.
     """
-    if directory.contents() and not (directory.exists("run.json") or _only_planned(directory)):
+    held = directory.contents()
+    if held and not (
+        directory.exists("run.json")
+        # or a process was killed in here between the plan and run.json
+        or (held == ["plan.parquet"] and directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
+    ):
         raise RunMismatchError(
             f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out"
         )
-
-
-def _only_planned(directory: Directory) -> bool:
-    """Whether a process was killed in here between the plan and run.json."""
-    if directory.contents() != ["plan.parquet"]:
-        return False
-    return bool(directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
-
-
-def _require_same_question(run: Run, record: Mapping[str, Any]) -> None:
-    """Refuse, by name, to go on with a run that was asked something else."""
-    ours, theirs = question_of(run.record), question_of(record)
-    for field, words in ours.items():
-        if words != theirs[field]:
-            detail = ""
-            if field == "model":
-                detail = f" ({difference_between(run.model_card, record['model'])})"
-            raise RunMismatchError(
-                f"{run.url}: run.json is of a run of {field} {words}, not of {field} {theirs[field]}{detail}; "
-                "give another --out, or delete that directory"
-            )
 
 
 def _require_same_plan(run: Run, plan: Sequence[Sample]) -> None:

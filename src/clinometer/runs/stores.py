@@ -33,11 +33,6 @@ CLIENTS: Final = frozenset(
 """Packages that talk to a store."""
 
 
-def options_for(url: str) -> dict[str, Any]:
-    """Options of a filesystem: other processes write there too, so listings must not be cached."""
-    return {"use_listings_cache": False} if url.partition("://")[0] in STORES else {}
-
-
 BUSY: Final = frozenset({429, 500, 502, 503, 504})
 """Answers of a server that may do what it is asked a little later."""
 
@@ -222,15 +217,10 @@ class Inventory:
         """What a folder holds, by name; nothing where it is missing."""
         with self._lock:
             if folder not in self._folders:
-                self._folders[folder] = self._listed(folder)
+                entry = self.entry(folder) if folder else Entry(0, "", is_folder=True)
+                is_there = entry is not None and entry.is_folder
+                self._folders[folder] = listing(self._fs, f"{self._root}/{folder}".rstrip("/")) if is_there else {}
             return self._folders[folder]
-
-    def _listed(self, folder: str) -> dict[str, Entry]:
-        if folder:
-            above = self.entry(folder)
-            if above is None or not above.is_folder:
-                return {}
-        return listing(self._fs, f"{self._root}/{folder}".rstrip("/"))
 
     def look_again(self) -> None:
         """Have everything listed anew when it is asked for: workers may have written, or this process has."""
@@ -246,15 +236,8 @@ class Inventory:
             self._pieces.pop(name, None)
             return is_known
 
-    def note_written(self, name: str, size: int) -> None:
-        """Take note of a file that this process wrote."""
-        self._note(name, Entry(size, ""))
-
-    def note_removed(self, name: str) -> None:
-        """Take note of a file that this process removed."""
-        self._note(name, None)
-
-    def _note(self, name: str, entry: Entry | None) -> None:
+    def note(self, name: str, entry: Entry | None) -> None:
+        """Take note of a file that this process wrote, or of one that it removed, which has no entry."""
         with self._lock:
             self._pieces.pop(name, None)
             self._doubted.discard(name)
@@ -301,13 +284,13 @@ def listing(fs: Any, path: str) -> dict[str, Entry]:
             infos = fs.ls(path, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return dict(_entry(info) for info in infos if info["name"].rstrip("/") != path)
-
-
-def _entry(info: Mapping[str, Any]) -> tuple[str, Entry]:
-    stamp = " ".join(str(info[key]) for key in _STAMPS if info.get(key))
-    name = info["name"].rstrip("/").rsplit("/", 1)[-1]
-    return name, Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
+    entries = {}
+    for info in infos:
+        if (entry_path := info["name"].rstrip("/")) != path:
+            stamp = " ".join(str(info[key]) for key in _STAMPS if info.get(key))
+            entry = Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
+            entries[entry_path.rsplit("/", 1)[-1]] = entry
+    return entries
 
 
 INVENTORIES: Final[dict[str, Inventory]] = {}

@@ -24,7 +24,7 @@ from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import Card, Status
 from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import EncoderCards
-from clinometer.runs.ledger import Ledger, readings_name, samples_name, unfinished_name
+from clinometer.runs.ledger import UNFINISHED, Ledger, part_name, readings_name, samples_name
 from clinometer.runs.plan import Plan, StoredPlan
 from clinometer.runs.samples import Samples
 from clinometer.runs.storage import REDO, Check, Directory, Shape
@@ -119,24 +119,20 @@ class _PooledLedger(Ledger):
             for name, card in records[0]["encoders"].items()
             if all(name in record["encoders"] for record in records)
         }
-        return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}, "trace": _joined_trace(records)}
-
-
-def _joined_trace(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Say which steps all runs looked at; ``apart`` says why they have no trace together, and some have one."""
-    traces = [record.get("trace") or {} for record in records]
-    if not any(traces):
-        return {}
-    steps = sorted(set.intersection(*(set(trace.get("steps", ())) for trace in traces)))
-    apart = ""
-    if not all(traces):
-        apart = "not all of the runs put together were traced"
-    elif len({(trace["total"], trace["decoder"]) for trace in traces}) > 1:
-        apart = "the runs put together draw in other numbers of steps, or were traced by other decoders"
-    elif not steps:
-        apart = "the runs put together were traced at different steps"
-    some = next(trace for trace in traces if trace)
-    return dict(some) | {"steps": [] if apart else steps, "latents": False, "apart": apart}
+        traces = [record.get("trace") or {} for record in records]
+        trace: dict[str, Any] = {}
+        if any(traces):
+            steps = sorted(set.intersection(*(set(own.get("steps", ())) for own in traces)))
+            apart = ""  # why they have no trace together, though some have one
+            if not all(traces):
+                apart = "not all of the runs put together were traced"
+            elif len({(own["total"], own["decoder"]) for own in traces}) > 1:
+                apart = "the runs put together draw in other numbers of steps, or were traced by other decoders"
+            elif not steps:
+                apart = "the runs put together were traced at different steps"
+            some = next(own for own in traces if own)
+            trace = dict(some) | {"steps": [] if apart else steps, "latents": False, "apart": apart}
+        return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}, "trace": trace}
 
 
 class _PooledPlan(StoredPlan):
@@ -162,7 +158,16 @@ class PooledRun(Run):
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
-        _require_alike(self.runs)
+        first, *others = map(_identity, self.runs)
+        seeds = [run.record["seed"] for run in self.runs]
+        for order, (run, own) in enumerate(zip(self.runs[1:], others, strict=True), 1):
+            for what, trait in own.items():
+                if trait != first[what]:
+                    raise RunMismatchError(
+                        f"{run.url}: its {what} is not that of {self.runs[0].url}; only seeds may differ"
+                    )
+            if seeds[order] in seeds[:order]:
+                raise RunMismatchError(f"{run.url}: seed {seeds[order]} is given twice; its images would count twice")
         super().__init__(self.runs[0].directory.url)
 
     def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
@@ -180,16 +185,6 @@ class PooledRun(Run):
 def pooled(runs: Sequence[Run]) -> Run:
     """Runs as one; a single run is itself."""
     return runs[0] if len(runs) == 1 else PooledRun(runs)
-
-
-def _require_alike(runs: Sequence[Run]) -> None:
-    first = runs[0]
-    for order, run in enumerate(runs[1:], 1):
-        for what, trait in _identity(run).items():
-            if trait != _identity(first)[what]:
-                raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
-        if run.record["seed"] in [other.record["seed"] for other in runs[:order]]:
-            raise RunMismatchError(f"{run.url}: seed {run.record['seed']} is given twice; its images would count twice")
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -277,7 +272,7 @@ class WorkerRun(Run):
     def choose(self, parts: Sequence[int]) -> None:
         """Take the parts that are worked on from now on."""
         self.planned.chosen = tuple(parts)
-        self.drawn.forget_written()
+        self.drawn.written.clear()
 
     def take_created(self) -> dict[str, str]:
         """The files that this worker made, where there were none, since it was last asked; and their checksums."""
@@ -314,17 +309,14 @@ class _WorkerSamples(Samples):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self._written: dict[int, list[tuple[str, Status, str | None]]] = {}
-
-    def forget_written(self) -> None:
-        """Forget what became of the samples that were written here: other parts come."""
-        self._written.clear()
+        self.written: dict[int, list[tuple[str, Status, str | None]]] = {}
+        """What became of the samples that were written here."""
 
     def statuses(self) -> Iterator[tuple[str, Status, str | None]]:
         """Id, status and reason of each drawn sample; what this worker wrote is not read for it."""
         for part in self._planned.parts:
-            if part in self._written:
-                yield from self._written[part]
+            if part in self.written:
+                yield from self.written[part]
             elif self._directory.exists(samples_name(part)):
                 table = self.part(part, ["id", "status", "reason"])
                 yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
@@ -335,22 +327,22 @@ class _WorkerSamples(Samples):
     @cached_property
     def _unfinished(self) -> frozenset[str]:
         """Parts that a driver stopped halfway; a worker leaves none so."""
-        return frozenset(self._directory.names("unfinished", ".parquet"))
+        return frozenset(self._directory.names(UNFINISHED, ".parquet"))
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
-        return super()._partial_rows(part, columns) if unfinished_name(part) in self._unfinished else []
+        return super()._partial_rows(part, columns) if part_name(UNFINISHED, part) in self._unfinished else []
 
     def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a part; one that is there already stays, but for samples that are drawn anew."""
-        if part in self._to_redraw:
+        if part in self.to_redraw:
             self._ledger.replaced.add(samples_name(part))
         super().write(part, rows)
         if samples_name(part) in self._ledger.created and len(rows) == len(self._planned.parts[part]):
-            self._written[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
+            self.written[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
 
     def forget_made_of(self, part: int) -> None:
         """Forget what was made of images that are replaced; of a part that was missing, the driver has."""
-        if part in self._to_redraw:
+        if part in self.to_redraw:
             super().forget_made_of(part)
 
 

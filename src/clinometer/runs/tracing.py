@@ -41,12 +41,6 @@ STRIP_SIDE: Final = 192
 """Pixels of their longer side, at most."""
 
 
-def _small(image: Any) -> bytes:
-    small = image.copy()
-    small.thumbnail((STRIP_SIDE, STRIP_SIDE), Image.Resampling.LANCZOS)
-    return encode_png(small)
-
-
 class WatchedGenerator:
     """A generator that tells what it takes images for on the way, and the encoders that look at that.
 
@@ -133,10 +127,13 @@ class Watch:
                 vectors[name] = require_vectors(encoder.encode_images(images), name, names) if images else NO_VECTORS
         shown = traces.shown(part)
         latents = [values for *_, values in own if values is not None] if traces.record.get("latents") else None
-        traces.write(
-            part, [(key, step) for key, step, *_ in own], vectors,
-            [_small(image) if key in shown else None for key, _, image, _ in own], latents,
-        )  # fmt: skip
+        pictures: list[bytes | None] = []
+        for key, _, image, _ in own:
+            small = image.copy() if key in shown else None
+            if small is not None:
+                small.thumbnail((STRIP_SIDE, STRIP_SIDE), Image.Resampling.LANCZOS)
+            pictures.append(None if small is None else encode_png(small))
+        traces.write(part, [(key, step) for key, step, *_ in own], vectors, pictures, latents)
 
 
 def watch_of(run: Run, generator: object) -> Watch | None:

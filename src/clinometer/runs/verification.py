@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +23,16 @@ from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
 from clinometer.runs.answers import READ_AGAIN, question_of
 from clinometer.runs.files import MOST_JSON
-from clinometer.runs.ledger import COUNTS, RATINGS, READINGS, TABLES, embeddings_name, readings_name, samples_name
+from clinometer.runs.ledger import (
+    COUNTS,
+    RATINGS,
+    READINGS,
+    TABLES,
+    UNFINISHED,
+    embeddings_name,
+    readings_name,
+    samples_name,
+)
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
 from clinometer.runs.samples import WITHOUT_PIXELS
@@ -52,9 +61,18 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
 
     What precedes the hyphen is the hash of what is measured, what follows it of all by which the scores are made of it.
     """
-    files = _checked_files(run)
-    if files is None:
-        return None
+    listed = {name: checksum for name, checksum in run.ledger.files.items() if name not in DERIVED}
+    files, stamps, hashed = listed, stamps_of(run, beside=DERIVED), _hash(files=listed)
+    if stamps is None or recalled(run).get("checked") != [stamps, hashed]:  # else none was touched since it was read
+        # a store is not asked for the checksum of a file that it was given by this process
+        written = run.ledger.written if run.directory.is_store else {}
+        present = [name for name in run.ledger.present() if name not in DERIVED]
+        seals = {name: written.get(name) or run.directory.seal(name) for name in present}
+        files = {name: seal for name, seal in seals.items() if seal}
+        if not listed or files != seals or not listed.items() <= files.items():
+            return None
+        if files == listed and stamps is not None:
+            remember(run, checked=[stamps, hashed])
     ratings = {name: checksum for name, checksum in files.items() if _is_rating(name)}
     decider = run.record.get("options", {}).get("verdict_reader")
     made_by = _hash(ratings=ratings, resamples=resamples, verdict_reader=decider, versions=versions())
@@ -117,39 +135,14 @@ def _noted(run: Run, name: str) -> Mapping[str, Any]:
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:
     """Whether derived files are there, and are what run.json lists."""
     try:
-        return all(_is_listed(run, name) for name in names)
+        for name in names:
+            if name.endswith(".parquet"):
+                run.ledger.read_table(name)
+            elif run.directory.sha256(name) != run.ledger.files.get(name):
+                return False
     except (RunNotFoundError, RunCorruptError):
         return False
-
-
-def _is_listed(run: Run, name: str) -> bool:
-    if name.endswith(".parquet"):
-        run.ledger.read_table(name)
-        return True
-    return run.directory.sha256(name) == run.ledger.files.get(name)
-
-
-def _checked_files(run: Run) -> dict[str, str] | None:
-    """The checksum that each file carries; None where one carries none, or another than is listed, or is missing.
-
-    Of files that were not touched since their checksums were last read, those that are listed.
-    """
-    listed = {name: checksum for name, checksum in run.ledger.files.items() if name not in DERIVED}
-    stamps = stamps_of(run, beside=DERIVED)
-    if stamps is not None and recalled(run).get("checked") == [stamps, _hash(files=listed)]:
-        return listed
-    seals = {name: _seal(run, name) for name in run.ledger.present() if name not in DERIVED}
-    as_listed = listed and all(seals.get(name) == checksum for name, checksum in listed.items())
-    checked = {name: seal for name, seal in seals.items() if seal} if as_listed and all(seals.values()) else None
-    if checked == listed and stamps is not None:
-        remember(run, checked=[stamps, _hash(files=listed)])
-    return checked
-
-
-def _seal(run: Run, name: str) -> str | None:
-    """The checksum that a file carries; a store is not asked for it that was given the file by this process."""
-    own = run.ledger.written_here(name) if run.directory.is_store else None
-    return own or run.directory.seal(name)
+    return True
 
 
 def lost_images(run: Run) -> pd.DataFrame:
@@ -166,16 +159,11 @@ def lost_images(run: Run) -> pd.DataFrame:
 @cache
 def versions() -> dict[str, str]:
     """The packages that compute, and this one's own code: in a checkout its version stays while its code changes."""
-    return {name: metadata.version(name) for name in _PACKAGES} | {"clinometer": _code()}
-
-
-def _code() -> str:
-    root = Path(__file__).parents[1]
-    hasher = hashlib.sha256()
+    root, hasher = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
         hasher.update(f"{path.relative_to(root).as_posix()}\0".encode())
         hasher.update(hashlib.sha256(path.read_bytes()).digest())
-    return hasher.hexdigest()
+    return {name: metadata.version(name) for name in _PACKAGES} | {"clinometer": hasher.hexdigest()}
 
 
 def _hash(**content: Any) -> str:
@@ -253,7 +241,18 @@ def verify(run: Run, progress: Progress) -> int:
     RunCorruptError
         Some are missing, or not as they were written; the message names each with its way out, a line each.
     """
-    checks = list(_checks(run))
+    checks: list[Callable[[], object]] = []
+    parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
+    for name in run.ledger.present():
+        if name in parts:
+            checks.append(partial(run.drawn.read, parts[name]))
+        elif name.startswith(f"{READINGS}/"):
+            checks.append(partial(_require_answers, run, name))
+        elif name.endswith(".parquet"):
+            checks.append(partial(run.ledger.read_table, name, way_out=_way_out(name)))
+        else:
+            checks.append(partial(_require_bytes, run, name))
+    checks += [partial(run.ledger.read_table, name) for name in run.directory.names(UNFINISHED, ".parquet")]
     damage = missing_files(run)
     progress.start("verifying", len(checks), 0)
     for check in checks:
@@ -328,22 +327,6 @@ def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
         if name not in there:
             names_by_way_out.setdefault(_way_out(name).replace(REDO, REDO_MISSING), []).append(name)
     return [f"missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in names_by_way_out.items()]
-
-
-def _checks(run: Run) -> Iterator[Callable[[], object]]:
-    """What reads each file that there is."""
-    parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
-    for name in run.ledger.present():
-        if name in parts:
-            yield partial(run.drawn.read, parts[name])
-        elif name.startswith(f"{READINGS}/"):
-            yield partial(_require_answers, run, name)
-        elif name.endswith(".parquet"):
-            yield partial(run.ledger.read_table, name, way_out=_way_out(name))
-        else:
-            yield partial(_require_bytes, run, name)
-    for name in run.directory.names("unfinished", ".parquet"):
-        yield partial(run.ledger.read_table, name)
 
 
 def _require_answers(run: Run, name: str) -> None:

@@ -17,7 +17,7 @@ from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_row
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
 from clinometer.metrics.records import READING, Score
 from clinometer.models.protocols import Encoder
-from clinometer.runs.answers import KNOWN_SCHEMA, Clusters
+from clinometer.runs.answers import KNOWN, KNOWN_SCHEMA, Clusters
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
@@ -168,7 +168,7 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
     """Count a reader's answers to each question, by concept and by known group; a picture counts once."""
     lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
-    labelled = pd.DataFrame(run.answers.known(run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
+    labelled = pd.DataFrame(run.answers.beside(KNOWN, run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
     for question, spec in run.readers.questions(reader).items():
         if spec.kind == "open":  # its answers are no groups: see _opened_rows
             continue

@@ -8,7 +8,8 @@ import io
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path, PurePosixPath
@@ -44,10 +45,32 @@ def import_ratings(
     """
     ratings = read_ratings(file, named)
     items, answers = _Items(run, rated), rated.answers
-    rows = [_row(rating, items, answers, question) for rating in ratings]
-    _require_groups(run, rows, answers)
-    _with_pseudonyms(rows)
-    rows = _with_repeats(rows)
+    # A pseudonym is put in the place of each rater. Its key is thrown away: nothing leads back to a worker's number.
+    key, times, rows = secrets.token_bytes(32), Counter[tuple[str, str]](), list[dict[str, Any]]()
+    labels = [answers.get(rating.answer.lower(), rating.answer) for rating in ratings]
+    for rating, answer in zip(ratings, labels, strict=True):
+        item = items.of(rating)
+        rater = hashlib.blake2b(rating.rater.encode("utf-8", "replace"), key=key, digest_size=6).hexdigest()
+        times[rater, item] += 1
+        if times[rater, item] <= 2:
+            rows.append(
+                {
+                    "question": question,
+                    "item": item,
+                    "rater": rater,
+                    "answer": answer,
+                    "seconds": rating.seconds,
+                    "time": rating.time,
+                    "simulated": rating.is_simulated,
+                    "repeat": times[rater, item] == 2,
+                }
+            )
+    groups, labels = set(answers.values()), list(dict.fromkeys(labels))
+    if not groups & set(labels):  # nothing could be held against the machine
+        raise RatingsError(
+            f"answers: found {first_and_more(labels, 4)}, expected names or labels of the suite's groups among them: "
+            f"{', '.join(sorted(groups))}"
+        )
     add_ratings(run, f"file sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}", rows)
     used = tuple(dict.fromkeys(row["answer"] for row in rows))
     return Imported(len(rows), len({row["item"] for row in rows}), len({row["rater"] for row in rows}), used)
@@ -75,45 +98,6 @@ class _Items:
         raise RatingsError(
             f"{rating.place}: {quoted(rating.item)} is no item of {self.run.url}; expected a sample's id, the file it "
             f"was imported from, or a concept{'; ' if hint else ''}{hint}"
-        )
-
-
-def _row(rating: Rating, items: _Items, answers: Mapping[str, str], question: str) -> dict[str, Any]:
-    return {
-        "question": question,
-        "item": items.of(rating),
-        "rater": rating.rater,
-        "answer": answers.get(rating.answer.lower(), rating.answer),
-        "seconds": rating.seconds,
-        "time": rating.time,
-        "simulated": rating.is_simulated,
-    }
-
-
-def _with_pseudonyms(rows: Iterable[dict[str, Any]]) -> None:
-    """Put a pseudonym in the place of each rater. The key is thrown away: nothing leads back to a worker's number."""
-    key = secrets.token_bytes(32)
-    for row in rows:
-        row["rater"] = hashlib.blake2b(row["rater"].encode("utf-8", "replace"), key=key, digest_size=6).hexdigest()
-
-
-def _with_repeats(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts: dict[tuple[str, str], int] = {}
-    counted_rows = []
-    for row in rows:
-        times = counts[row["rater"], row["item"]] = counts.get((row["rater"], row["item"]), 0) + 1
-        if times <= 2:
-            counted_rows.append(row | {"repeat": times == 2})
-    return counted_rows
-
-
-def _require_groups(run: Run, rows: Iterable[Mapping[str, Any]], answers: Mapping[str, str]) -> None:
-    """Refuse answers of which none is a group of the suite: nothing could be held against the machine."""
-    groups, labels = set(answers.values()), list(dict.fromkeys(row["answer"] for row in rows))
-    if not groups & set(labels):
-        raise RatingsError(
-            f"answers: found {first_and_more(labels, 4)}, expected names or labels of the suite's groups among them: "
-            f"{', '.join(sorted(groups))}"
         )
 
 
@@ -168,7 +152,7 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
     """
     text = _text(file)
     if file.suffix.lower() == ".json":
-        ratings = list(_label_studio(_json(text, file), file))
+        ratings = list(_label_studio(text, file))
     else:
         ratings = list(_rows(text, file, dict(named or {})))
     if not ratings:
@@ -192,19 +176,27 @@ def _text(file: Path) -> str:
 
 
 def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         columns = {key: _column(key, reader.fieldnames or (), named, file) for key in COLUMNS}
         for row in reader:
-            if str(row.get(columns["status"]) or "").strip().lower() not in LEFT_OUT:
-                yield _rating(row, columns, f"{file}, line {reader.line_num}")
+            entries = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
+            if entries["status"].lower() in LEFT_OUT:
+                continue
+            place = f"{file}, line {reader.line_num}"
+            for key in ("item", "rater", "answer"):
+                if not entries[key]:
+                    raise RatingsError(
+                        f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})"
+                    )
+            item, rater, answer, seconds, time = (
+                entries[key] for key in ("item", "rater", "answer", "seconds", "time")
+            )
+            simulated = entries["simulated"].lower() in ("true", "1")
+            yield _short(Rating(item, rater, answer, _seconds(seconds), time, place, simulated))
     except csv.Error as error:
         raise RatingsError(f"{file}, line {reader.line_num}: not CSV: {error}") from error
-
-
-def _delimiter(text: str) -> str:
-    head = text.partition("\n")[0]
-    return max(",;\t", key=head.count)
 
 
 def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Path) -> str:
@@ -222,24 +214,6 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
             f"{file}: no column for the {key}; found {named_in_a_line(header)}. Name it: --{key}-column NAME"
         )
     return ""
-
-
-def _rating(row: Mapping[str, Any], columns: Mapping[str, str], place: str) -> Rating:
-    entries = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
-    for key in ("item", "rater", "answer"):
-        if not entries[key]:
-            raise RatingsError(f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})")
-    return _short(
-        Rating(
-            entries["item"],
-            entries["rater"],
-            entries["answer"],
-            _seconds(entries["seconds"]),
-            entries["time"],
-            place,
-            entries["simulated"].lower() in ("true", "1"),
-        )
-    )
 
 
 def _short(rating: Rating) -> Rating:
@@ -268,7 +242,8 @@ def _seconds(text: str) -> float:
 # --- Label Studio ----------------------------------------------------------------------------------------------------
 
 
-def _json(text: str, file: Path) -> list[Any]:
+def _label_studio(text: str, file: Path) -> Iterator[Rating]:
+    """Every first choice of every annotation that was not skipped."""
     try:
         tasks = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -277,11 +252,6 @@ def _json(text: str, file: Path) -> list[Any]:
         raise RatingsError(
             f"{file}: expected a list of tasks, as Label Studio exports them; found {type(tasks).__name__}"
         )
-    return tasks
-
-
-def _label_studio(tasks: Sequence[Any], file: Path) -> Iterator[Rating]:
-    """Every first choice of every annotation that was not skipped."""
     for order, task in enumerate(tasks, 1):
         place = f"{file}, task {order}"
         data = task.get("data") if isinstance(task, dict) else None

@@ -11,7 +11,7 @@ import pandas as pd
 
 from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, MachineScores, RatedConcept, human_rows
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.store import OF_CONCEPT, Rated, Readings, has_ratings, ratings_of, readings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, Rated, has_ratings, ratings_of, readings_of
 from clinometer.runs.store import Run
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 
@@ -67,26 +67,20 @@ def human_study(run: Run, rated: Rated, scores: pd.DataFrame, *, simulated: bool
     estimated = ratings[(ratings.attention == "") & ~ratings["repeat"]]
     answers = tuple(dict.fromkeys([a, b, *([rated.third] if rated.third else []), *sorted(estimated.answer.unique())]))
     checks = ratings[ratings.attention != ""]
-    same, repeats = _repeats(ratings)
+    keys = ["source", "rater", "item"]
+    first, again = (ratings[ratings["repeat"] == is_repeat][[*keys, "answer"]] for is_repeat in (False, True))
+    asked_twice = again.merge(first, on=keys, suffixes=("", "_first"))
     return HumanStudy(
         answers=answers,
         a=0,
         b=1,
         concepts=tuple(_concepts(run, rated, estimated, answers)),
-        same=same,
-        repeats=repeats,
+        same=int((asked_twice.answer == asked_twice.answer_first).sum()),
+        repeats=len(asked_twice),
         right=int((checks.answer == checks.attention).sum()),
         checks=len(checks),
         machine=machine_scores(scores, rated),
     )
-
-
-def _repeats(ratings: pd.DataFrame) -> tuple[int, int]:
-    """How many repeated items got the same answer again, and of how many."""
-    keys = ["source", "rater", "item"]
-    first, again = (ratings[ratings["repeat"] == is_repeat][[*keys, "answer"]] for is_repeat in (False, True))
-    both = again.merge(first, on=keys, suffixes=("", "_first"))
-    return int((both.answer == both.answer_first).sum()), len(both)
 
 
 def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[str]) -> Iterator[RatedConcept]:
@@ -97,38 +91,25 @@ def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[s
     answered = answered.reindex(raters)
     drawn = ratings.drop_duplicates("item").set_index("item")
     readings = readings_of(run, rated)
-    for concept, category, ids in _images(run, rated):
+    there = run.samples
+    images = there[(there.status == "ok") & there.role.isin(rated.roles)]
+    for (concept, category), own in images.groupby(["concept", "category"], sort=False):
+        ids = own.id.tolist()
         seen = [identifier for identifier in ids if identifier in answered.columns]
         if seen:
-            yield _concept(concept, category, ids, seen, answered[seen].to_numpy(), readings, drawn.loc[seen])
+            others = [identifier for identifier in ids if identifier not in answered.columns]
+            whole = {name: by_id for name, by_id in readings.items() if by_id.keys() >= set(ids)}
+            yield RatedConcept(
+                str(concept),
+                str(category),
+                answered[seen].to_numpy(),
+                {name: np.array([by_id[each] for each in seen], np.float64) for name, by_id in whole.items()},
+                {name: np.array([by_id[each] for each in others], np.float64) for name, by_id in whole.items()},
+                *_strata(drawn.loc[seen], readings.get(MEAN, {}), ids),
+            )
     for item in (item for item in answered.columns if item.startswith(OF_CONCEPT)):
         name = item.removeprefix(OF_CONCEPT)
         yield RatedConcept(name, name, answered[[item]].to_numpy(), whole=True)
-
-
-def _concept(
-    name: str,
-    category: str,
-    ids: Sequence[str],
-    rated: Sequence[str],
-    answers: np.ndarray,
-    readings: Readings,
-    drawn: pd.DataFrame,
-) -> RatedConcept:
-    others = [identifier for identifier in ids if identifier not in set(rated)]
-    whole_readings = {
-        encoder: by_id for encoder, by_id in readings.items() if all(identifier in by_id for identifier in ids)
-    }
-    strata, sizes = _strata(drawn, readings.get(MEAN, {}), ids)
-    return RatedConcept(
-        name,
-        category,
-        answers,
-        {encoder: _values_of(by_id, rated) for encoder, by_id in whole_readings.items()},
-        {encoder: _values_of(by_id, others) for encoder, by_id in whole_readings.items()},
-        strata,
-        sizes,
-    )
 
 
 def _strata(
@@ -150,18 +131,6 @@ def _strata(
     sides = np.array([int(read[identifier]) for identifier in ids])
     kinds = np.unique(labels)
     return np.searchsorted(kinds, labels), np.array([int((sides == kind).sum()) for kind in kinds])
-
-
-def _values_of(by_id: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
-    return np.array([by_id[identifier] for identifier in ids], np.float64)
-
-
-def _images(run: Run, rated: Rated) -> Iterator[tuple[str, str, list[str]]]:
-    """Concepts with their category and the rated images that are there."""
-    there = run.samples
-    images = there[(there.status == "ok") & there.role.isin(rated.roles)]
-    for (concept, category), concept_images in images.groupby(["concept", "category"], sort=False):
-        yield str(concept), str(category), concept_images.id.tolist()
 
 
 # --- What an organiser sees while ratings come in: how far each rater and concept is, and how far raters agree -------
@@ -195,20 +164,17 @@ def agreement_so_far(answers: pd.DataFrame) -> Agreement:
 
 def rater_summaries(answers: pd.DataFrame) -> dict[str, RaterSummary]:
     """Each rater's answers so far, by pseudonym."""
-    return {str(name): _rater(str(name), own_answers) for name, own_answers in answers.groupby("rater", sort=False)}
-
-
-def _rater(name: str, answers: pd.DataFrame) -> RaterSummary:
-    checks = answers[answers.attention != ""]
-    again = answers[answers["repeat"].astype(bool)].merge(
-        answers[~answers["repeat"].astype(bool)], on=["run", "item"], suffixes=("", "_first")
-    )
-    return RaterSummary(
-        name=name,
-        answers=len(answers),
-        seconds=float(answers.seconds.astype(float).median()),
-        right=int((checks.answer == checks.attention).sum()),
-        checks=len(checks),
-        same=int((again.answer == again.answer_first).sum()),
-        repeats=len(again),
-    )
+    summaries = {}
+    for name, own in answers.groupby("rater", sort=False):
+        checks, is_repeat = own[own.attention != ""], own["repeat"].astype(bool)
+        again = own[is_repeat].merge(own[~is_repeat], on=["run", "item"], suffixes=("", "_first"))
+        summaries[str(name)] = RaterSummary(
+            name=str(name),
+            answers=len(own),
+            seconds=float(own.seconds.astype(float).median()),
+            right=int((checks.answer == checks.attention).sum()),
+            checks=len(checks),
+            same=int((again.answer == again.answer_first).sum()),
+            repeats=len(again),
+        )
+    return summaries

@@ -100,9 +100,14 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
     ``rows`` have the columns of ``SCHEMA`` without ``source``; those of ``DEFAULTS`` may be missing.
     """
-    _forget_missing(run)
-    earlier_part = _part_of(run, source)
-    name = earlier_part or _next_part(run)
+    there = run.directory.names(
+        RATINGS, ".parquet"
+    )  # parts that are gone are taken off the list, as this replaces them
+    run.ledger.unlist([name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there])
+    name = _part_of(run, source)
+    if name is None:
+        numbers = [int(part.rpartition("part-")[2].removesuffix(".parquet")) for part in _parts(run)]
+        name = f"{RATINGS}/part-{max(numbers, default=-1) + 1:05d}.parquet"
     table = pa.Table.from_pylist([DEFAULTS | dict(row) | {"source": source} for row in rows], schema=SCHEMA)
     run.ledger.write_table(name, table)
     run.ledger.list_files([name])
@@ -166,23 +171,12 @@ def _parts(run: Run) -> list[str]:
     return there
 
 
-def _forget_missing(run: Run) -> None:
-    """Take parts off the list that are gone: ratings are about to be taken in anew."""
-    there = run.directory.names(RATINGS, ".parquet")
-    run.ledger.unlist([name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there])
-
-
 def _part_of(run: Run, source: str) -> str | None:
     """The part that a source wrote before."""
     for name in _parts(run):
         if source in run.ledger.read_table(name, ["source"], way_out=IMPORT_AGAIN)["source"].unique().to_pylist():
             return name
     return None
-
-
-def _next_part(run: Run) -> str:
-    numbers = [int(name.rpartition("part-")[2].removesuffix(".parquet")) for name in _parts(run)]
-    return f"{RATINGS}/part-{max(numbers, default=-1) + 1:05d}.parquet"
 
 
 # --- Which images of a run people are shown: drawn at random from each concept, or from each concept and reading -----
@@ -261,11 +255,11 @@ def draw_items(
             pictures, flagged = tuple(chosen.id), bool(chosen.flagged.any())
             items.append(DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=flagged, pictures=pictures))
     else:
-        items = [
-            item
-            for stratum in _strata(run, rated, pool, strata)
-            for item in _stratum_items(stratum, images, strata, rng)
-        ]
+        items, most = [], -(-images // 2) if strata == "reading" else images
+        for stratum, samples in _strata(run, rated, pool, strata):
+            size = len(samples) if stratum else 0
+            for row in samples.iloc[np.sort(rng.permutation(len(samples))[:most])].itertuples():
+                items.append(DrawnItem(str(row.id), str(row.concept), stratum, size, flagged=bool(row.flagged)))
     return [*items, *_attention(run, rated, attention, rng)]
 
 
@@ -324,17 +318,6 @@ def _strata(run: Run, rated: Rated, pool: pd.DataFrame, strata: Strata) -> Itera
     read = pool.assign(read=[a if readings[identifier] else b for identifier in pool.id])
     for (concept, group), stratum in read.groupby(["concept", "read"], sort=False):
         yield f"{concept}, read as {group}", stratum
-
-
-def _stratum_items(
-    stratum: tuple[str, pd.DataFrame], images: int, strata: Strata, rng: np.random.Generator
-) -> Iterator[DrawnItem]:
-    name, samples = stratum
-    n = -(-images // 2) if strata == "reading" else images
-    chosen = samples.iloc[np.sort(rng.permutation(len(samples))[:n])]
-    for row in chosen.itertuples():
-        size = len(samples) if name else 0
-        yield DrawnItem(str(row.id), str(row.concept), name, size, flagged=bool(row.flagged))
 
 
 def _attention(run: Run, rated: Rated, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:

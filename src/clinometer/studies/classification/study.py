@@ -27,7 +27,7 @@ from clinometer.models.images import DecodedImage, decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
-from clinometer.runs.ledger import classifications_name
+from clinometer.runs.ledger import CLASSIFICATIONS, part_name
 from clinometer.runs.progress import Progress, named
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run
@@ -83,7 +83,7 @@ def require_denoiser(generator: Generator, suite: Suite) -> None:
 
 def unclassified_parts(run: Run, generator: Generator) -> list[int]:
     """Return the parts whose portraits were not measured yet."""
-    return [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+    return [part for part in run.parts if not run.directory.exists(part_name(CLASSIFICATIONS, part))]
 
 
 def classify(run: Run, generator: Generator, progress: Progress) -> None:
@@ -112,7 +112,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
             measured = classifier.errors(images, advance=progress.advance)
         progress.advance((len(parts[part]) - len(images)) * evaluations)
         table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
-        run.ledger.write_table(classifications_name(part), table)
+        run.ledger.write_table(part_name(CLASSIFICATIONS, part), table)
     progress.finish()
 
 
@@ -202,7 +202,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     RunNotFoundError
         The portraits are not all classified.
     """
-    unfinished = [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+    unfinished = [part for part in run.parts if not run.directory.exists(part_name(CLASSIFICATIONS, part))]
     if unfinished:
         raise RunNotFoundError(
             f"{run.url}: {len(unfinished)} of {len(run.parts)} parts are not classified; give the audit's command again"
@@ -214,7 +214,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     samples = run.samples
     ids, repeats = set(samples.id[samples.status == "ok"]), run.drawn.repeats()
     for part, planned in run.parts.items():
-        name = classifications_name(part)
+        name = part_name(CLASSIFICATIONS, part)
         rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
         expected = {(sample.id, label) for sample in planned if sample.id in ids for label in column}
         if {(row["id"], row["label"]) for row in rows} != expected:
