@@ -194,14 +194,10 @@ class Vectors:
         """Write the vectors of a part's images."""
         self._ledger.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
 
-    def by_id(self, encoder: str) -> dict[str, np.ndarray]:
-        """Every image vector of an encoder, by sample id."""
-        return {key: vector for _, vectors in self.each_part(encoder) for key, vector in vectors.items()}
-
     def each_part(
         self, encoder: str, parts: Collection[int] | None = None, width: int = 0
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """The same part by part, of those that are embedded.
+        """The image vectors of an encoder by sample id, part by part, of those that are embedded.
 
         ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
         """

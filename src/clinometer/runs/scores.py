@@ -16,9 +16,7 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
-import pyarrow as pa
 
-from clinometer._csv import csv_text
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import MEAN, Score
@@ -26,17 +24,6 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.runs.ledger import Ledger, require_numbers
 
 SCORE_AGAIN = "Score the run again: clinometer score RUN"
-
-
-def write_scores(ledger: Ledger, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None) -> None:
-    """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""
-    ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
-    ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
-    ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
-    ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
-    with ledger.together():
-        ledger.list_files()
-        ledger.note_made_of("scores.parquet", made_of)
 
 
 def read_scores(ledger: Ledger, name: str = "scores.parquet") -> pd.DataFrame:

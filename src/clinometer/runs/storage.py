@@ -281,7 +281,14 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
         return None
     low, high = min(int(at[2]), size), min(int(at[3]), size)
     if size - (0 if pixels else max(0, high - low)) > _LARGE:
-        _require_room(file, size)
+        # A large file of which the columns are but a part has a hole; and memory may not hold it.
+        metadata = pq.read_metadata(file)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        columns = sum(own.column(at).total_compressed_size for own in groups for at in range(own.num_columns))
+        if size - columns - metadata.serialized_size > _LARGE // 64:
+            raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
+        if size > (there := memory().available):
+            raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
     content = memoryview(bytearray(size))  # zeros take no memory until they are written over
     content[tail_at:] = tail
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
@@ -292,17 +299,6 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
         if pixels_checksum != at[4].decode():
             seal, checksum = at[4].decode(), pixels_checksum
     return Contents(pa.py_buffer(content), seal, checksum, (low, max(low, high)))
-
-
-def _require_room(file: _File, size: int) -> None:
-    """Refuse a large file of which the columns are but a part, such as one with a hole, or that memory cannot hold."""
-    metadata = pq.read_metadata(file)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    columns = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
-    if size - columns - metadata.serialized_size > _LARGE // 64:
-        raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
-    if size > (there := memory().available):
-        raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
 
 
 def seal_of(file: _File) -> str | None:

@@ -31,7 +31,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from clinometer._csv import csv_text
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import EncoderCards, StoredTraces, Vectors
@@ -49,7 +51,7 @@ from clinometer.runs.record import (
     with_checksum,
 )
 from clinometer.runs.samples import Samples
-from clinometer.runs.scores import read_scores, write_scores
+from clinometer.runs.scores import read_scores
 from clinometer.runs.storage import Directory
 from clinometer.suites import Suite, suite_from_mapping
 
@@ -217,7 +219,7 @@ class Run:
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
-        return self.vectors.by_id(encoder)
+        return {key: vector for _, vectors in self.vectors.each_part(encoder) for key, vector in vectors.items()}
 
     def embedded(self, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The vectors of an encoder that has finished: of images by sample id, and of texts by text.
@@ -264,7 +266,14 @@ class Run:
 
     def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None = None) -> None:
         """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""
-        write_scores(self.ledger, scores, curves, made_of)
+        ledger = self.ledger
+        ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
+        ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
+        ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
+        ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+        with ledger.together():
+            ledger.list_files()
+            ledger.note_made_of("scores.parquet", made_of)
 
     @property
     def is_scored(self) -> bool:

@@ -46,6 +46,7 @@ SCORED: Final = (SCORES, "curves.parquet", "scores.csv")
 DERIVED: Final = (*SCORED, REPORT)
 
 _QUESTION: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
+_RATING: Final = f"{RATINGS}/"
 _CARDS: Final = ("encoders", "own_encoders")
 _CODE: Final = (".py", ".html", ".css", ".js", ".yaml")
 _PACKAGES: Final = ("numpy", "scipy", "pandas")
@@ -73,7 +74,7 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
             return None
         if files == listed and stamps is not None:
             remember(run, checked=[stamps, hashed])
-    ratings = {name: checksum for name, checksum in files.items() if _is_rating(name)}
+    ratings = {name: checksum for name, checksum in files.items() if name.startswith(_RATING)}
     decider = run.record.get("options", {}).get("verdict_reader")
     made_by = _hash(ratings=ratings, resamples=resamples, verdict_reader=decider, versions=versions())
     return f"{_measured(run, files)}-{made_by}"
@@ -88,12 +89,8 @@ def _measured(run: Run, files: Mapping[str, str]) -> str:
         asked={name: record.get(name) for name in _QUESTION},
         model=record["model"]["fingerprint"],
         encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},
-        files={name: checksum for name, checksum in files.items() if not _is_rating(name)},
+        files={name: checksum for name, checksum in files.items() if not name.startswith(_RATING)},
     )
-
-
-def _is_rating(name: str) -> bool:
-    return name.startswith(f"{RATINGS}/")
 
 
 def outdated(run: Run) -> str:
@@ -365,7 +362,7 @@ def _way_out(name: str) -> str:
         return "Import the table again: clinometer import --counts FILE --out RUN"
     if name in ("scores.csv", *TABLES[1:]):
         return SCORE_AGAIN
-    if name.startswith(f"{RATINGS}/"):
+    if name.startswith(_RATING):
         return RATE_AGAIN
     if name.startswith(f"{READINGS}/"):
         return READ_AGAIN

@@ -102,7 +102,8 @@ def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, 
             raise SuiteError(f"{where}: expected a mapping with id and prompt")
         targets.append({"name": _text(scenario, "id", where), "prompt": _text(scenario, "prompt", where)})
         pairs.append((targets[-1]["name"], _genders(scenario, where)))
-    found = {name: _by_pair(pairs, name) for name in GENDERS}
+    both = [(name, of) for name, of in pairs if of.keys() >= GENDERS.keys()]
+    found = {group: [{"pair": name, "prompt": of[group]} for name, of in both] for group in GENDERS}
     own = {name: {**groups["groups"][name], "prompts": prompts} for name, prompts in found.items() if prompts}
     name = str(data.get("name") or Path(source).stem)
     taken = (
@@ -138,11 +139,6 @@ def _genders(scenario: Mapping[str, Any], where: str) -> dict[str, str]:
             prompt = _text(variant, "prompt", f"{at}.variants.{place}")
             prompts |= {name: prompt for name, values in GENDERS.items() if variant.get("value") in values}
     return prompts
-
-
-def _by_pair(pairs: Sequence[tuple[str, Mapping[str, str]]], group: str) -> list[dict[str, str]]:
-    """List a group's prompts, of scenarios that have one for each group."""
-    return [{"pair": name, "prompt": of[group]} for name, of in pairs if of.keys() >= GENDERS.keys()]
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:

@@ -85,7 +85,9 @@ def load_suite(suite: str | Path | Suite) -> Suite:
             data = suite_from_scenarios(data, _groups_of_mcas(), source=str(path))
         return suite_from_mapping(data, source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise SuiteError(_no_such_suite(str(suite))) from error
+        name = shortened(str(suite), 200)
+        hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
+        raise SuiteError(f"no suite named {name!r}: it is neither a file nor built in; {hint}") from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error
 
@@ -93,12 +95,6 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 def _groups_of_mcas() -> dict[str, Any]:
     asked = load_suite("mcas").model_dump()
     return {key: asked[key] for key in ("groups", "axis")}
-
-
-def _no_such_suite(name: str) -> str:
-    name = shortened(name, 200)
-    hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
-    return f"no suite named {name!r}: it is neither a file nor built in; {hint}"
 
 
 def suite_from_text(text: str, *, source: str) -> Suite:
@@ -112,18 +108,10 @@ def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     if isinstance(study, str) and study in _EARLIER_NAMES:
         study = _EARLIER_NAMES[study]
         data = data | {"study": study}
-    shape = _shape_of(study) if isinstance(study, str) else None
+    shape: type[Suite] | None = SHAPES.get(study) if isinstance(study, str) else None
+    if shape is None and isinstance(study, str):  # of a study that another package brings its record says it
+        shape = next((entry.load().suite for entry in entry_points(group=STUDIES, name=study)), None)
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
         raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")
     return shape.checked(data, source=source)
-
-
-def _shape_of(study: str) -> type[Suite] | None:
-    """The shape of a built-in study, or of one that another package brings: its record says it."""
-    if study in SHAPES:
-        return SHAPES[study]
-    for entry in entry_points(group=STUDIES, name=study):
-        shape: type[Suite] = entry.load().suite
-        return shape
-    return None

@@ -51,15 +51,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def _in_our_words(message: str) -> str:
-    """Say what pydantic expects as every other message does: ``expected at least 1``."""
-    for theirs, ours in (("Input should be ", "expected "), ("greater than or equal to", "at least"),
-                         ("a valid integer, unable to parse string as an integer", "a whole number"),
-                         ("a valid number, unable to parse string as a number", "a number"),
-                         ("less than or equal to", "at most"), ("greater than", "more than")):  # fmt: skip
-        message = message.replace(theirs, ours)
-    return message
-
+_OUR_WORDS: Final = {
+    "Input should be ": "expected ",
+    "greater than or equal to": "at least",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
+"""What pydantic expects, as every other message says it: ``expected at least 1``."""
 
 _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
 
@@ -94,7 +94,10 @@ def first_problem(
         message = str(first["ctx"]["error"])
     else:
         expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
-        message = f"expected {expected}" if expected else _in_our_words(first["msg"])
+        message = f"expected {expected}" if expected else first["msg"]
+        if not expected:
+            for theirs, ours in _OUR_WORDS.items():
+                message = message.replace(theirs, ours)
         if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
             message += f", found {quoted(first['input'])}"
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):

@@ -75,7 +75,8 @@ class Stimuli(Strict):
         filled = (
             sentence.replace("{a word}", f"{article} {{word}}") for sentence in self.sentences or SENTENCES[self.form]
         )
-        return tuple(_capital(sentence.replace("{word}", word)) for sentence in filled)
+        sentences = (sentence.replace("{word}", word) for sentence in filled)
+        return tuple(sentence[:1].upper() + sentence[1:] for sentence in sentences)
 
 
 class WeatSuite(Suite):
@@ -134,7 +135,3 @@ class WeatSuite(Suite):
 
     def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]

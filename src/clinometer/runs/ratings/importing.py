@@ -150,7 +150,15 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
     RatingsError
         The file cannot be read, lacks a column, or a row lacks an entry; the message names the place.
     """
-    text = _text(file)
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"{file}: cannot be read: {reason}") from error
     if file.suffix.lower() == ".json":
         ratings = list(_label_studio(text, file))
     else:
@@ -158,18 +166,6 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
     if not ratings:
         raise RatingsError(f"{file}: it holds no rating")
     return ratings
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) <= MOST_BYTES:
-            return content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RatingsError(f"{file}: cannot be read: {reason}") from error
-    raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------

@@ -248,19 +248,26 @@ def draw_items(
         raise RatingsError(f"expected one of {', '.join(get_args(Strata))}, found {strata!r}", field="strata")
     rng = np.random.default_rng([seed, 20])
     pool = ratable_images(run, rated, concepts)
+    items: list[DrawnItem] = []
     if images == ALL_AT_ONCE:
-        items = []
         for name, images_of_concept in pool.groupby(rated.column, sort=False):
             chosen = over_prompts(images_of_concept, shown, rng)
             pictures, flagged = tuple(chosen.id), bool(chosen.flagged.any())
             items.append(DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=flagged, pictures=pictures))
     else:
-        items, most = [], -(-images // 2) if strata == "reading" else images
-        for stratum, samples in _strata(run, rated, pool, strata):
-            size = len(samples) if stratum else 0
-            for row in samples.iloc[np.sort(rng.permutation(len(samples))[:most])].itertuples():
+        most = -(-images // 2) if strata == "reading" else images
+        for stratum, own in _strata(run, rated, pool, strata):
+            size = len(own) if stratum else 0
+            for row in own.iloc[np.sort(rng.permutation(len(own))[:most])].itertuples():
                 items.append(DrawnItem(str(row.id), str(row.concept), stratum, size, flagged=bool(row.flagged)))
-    return [*items, *_attention(run, rated, attention, rng)]
+    samples = _samples(run)
+    for order, group in enumerate(rated.groups if attention else ()):  # as many images of either, drawn for it by name
+        own = samples[(samples.status == "ok") & samples.group.isin(rated.shown_by.get(group, [group]))]
+        own = own[own.role.isin(rated.shown_roles)]
+        n = (attention + 1 - order) // 2
+        for row in own.iloc[rng.permutation(len(own))[:n]].itertuples():
+            items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
+    return items
 
 
 def over_prompts(images: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -318,15 +325,3 @@ def _strata(run: Run, rated: Rated, pool: pd.DataFrame, strata: Strata) -> Itera
     read = pool.assign(read=[a if readings[identifier] else b for identifier in pool.id])
     for (concept, group), stratum in read.groupby(["concept", "read"], sort=False):
         yield f"{concept}, read as {group}", stratum
-
-
-def _attention(run: Run, rated: Rated, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
-    """As many images of either group, drawn for it by name."""
-    samples, items = _samples(run), []
-    for order, group in enumerate(rated.groups if number else ()):
-        of = samples[(samples.status == "ok") & samples.group.isin(rated.shown_by.get(group, [group]))]
-        of = of[of.role.isin(rated.shown_roles)]
-        n = (number + 1 - order) // 2
-        for row in of.iloc[rng.permutation(len(of))[:n]].itertuples():
-            items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
-    return items
