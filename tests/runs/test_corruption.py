@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ import pytest
 from clinometer import api
 from clinometer.api import verify_run
 from clinometer.errors import RunCorruptError
-from clinometer.runs import ledger, record, storage, verification
+from clinometer.runs import Run, ledger, record, storage, verification
+from clinometer.runs.ledger import STRIPS, part_name
 from clinometer.runs.samples import Samples
 from tests.fuzz.corruption import Specimen, attempt
 
@@ -103,8 +105,29 @@ def edit_the_seed(run):
     (run / "run.json").write_text(json.dumps(said | {"seed": said["seed"] + 1}))
 
 
+def edit_the_page(run):
+    (run / "report.html").write_text((run / "report.html").read_text().replace("<body", "<body class=other"))
+
+
+def flip_a_pixel_of_a_strip(run):
+    """No cell of a strip holds the hash of its picture, as one of a sample does."""
+    name, picture = part_name(STRIPS, 0), random.Random(0).randbytes(400)
+    strips = Run(run).ledger
+    strips.write_table(name, pa.table({"id": ["a"], "step": [1], "image": [{"bytes": picture, "path": "a-1.png"}]}))
+    strips.list_files()
+    content = bytearray((run / name).read_bytes())
+    content[content.index(picture)] ^= 1
+    (run / name).write_bytes(content)
+
+
 def said_checksum(name, content, low, high, digits):
     return str(content[digits:][:64], "ascii")
+
+
+def without_pixels(file, name, *, pixels, read=storage.read_sealed):
+    """A sealed file as it is read, its pixels too, and only what is beside them hashed."""
+    contents, beside = (read(file, name, pixels=each) for each in (pixels, False))
+    return contents and replace(contents, seal=beside.seal, checksum=beside.checksum)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +135,8 @@ def said_checksum(name, content, low, high, digits):
     [
         (change_vectors_under_their_seal, storage, "_checksum", said_checksum),
         (write_scores_anew, ledger.Ledger, "_require", lambda *_: None),
+        (flip_a_pixel_of_a_strip, storage, "read_sealed", without_pixels),
+        (edit_the_page, verification, "_require_bytes", lambda *_: None),
         (remove_a_part, verification, "missing_files", lambda *_: []),
         (edit_the_seed, record, "_require_checksum", lambda *_: None),
         (partial(list_anew, name="samples/part-00000.parquet", edit=exchanged), Samples, "_with_images", lambda *_: []),

@@ -227,11 +227,21 @@ def test_a_host_is_told_from_others_and_not_named(tmp_path, monkeypatch):
         monkeypatch.setattr("socket.gethostname", lambda: "okapihost")
         with pytest.raises(RunLockedError, match="on another machine since"):
             Directory(tmp_path).locked().__enter__()
-        (tmp_path / ".lock-holder.json").write_text('{"pid": 7, "host": "of an earlier version", "since": "then"}')
-        with pytest.raises(RunLockedError, match="process 7 on of an earlier version since then"):
+        next(tmp_path.glob(".leases/driver-*.json")).write_text("no claim")
+        with pytest.raises(RunLockedError, match=r"working on this run \(process unknown\)"):
             Directory(tmp_path).locked().__enter__()
         monkeypatch.setattr("socket.gethostname", lambda: "quaggahost")
     assert Holder().host != Holder().machine
+
+
+def test_a_silent_holder_of_this_machine_keeps_the_run(tmp_path, monkeypatch):
+    """Its process was stopped, say: the lease is over, and the lock of the operating system is not."""
+    monkeypatch.setattr("clinometer.runs.leases.LIFETIME", 0.1)
+    monkeypatch.setattr(Lease, "_give_signs", lambda self: None)
+    with Directory(tmp_path).locked():
+        time.sleep(0.2)
+        with pytest.raises(RunLockedError, match="another process is working on this run"):
+            Directory(tmp_path).locked().__enter__()
 
 
 def test_a_second_driver_on_an_object_store_is_told(tmp_path):

@@ -210,6 +210,16 @@ class Lease:
         last = self._generations()[-1:]
         return str(self._read_holder(last[0]) or "process unknown") if last else ""
 
+    def last_claim(self) -> str:
+        """Who made the last claim and since when, in words: the lock of a machine does not say who has it."""
+        with suppress(RunError, KeyError, TypeError, ValueError, OverflowError, OSError):
+            generation = self._generations()[-1:]
+            holder = self._read_holder(*generation) if generation else None
+            if holder is not None:
+                since = datetime.fromtimestamp(self._place.read_json(self._claim(*generation))["time"], UTC)
+                return f"{holder} since {since.isoformat('T', 'seconds')}"
+        return "process unknown"
+
     def _give_signs(self) -> None:
         """Give signs until the lease is released or lost. A disk that does not answer once is asked again."""
         while not self._released.wait(self._lifetime / SIGNS):
@@ -279,9 +289,6 @@ def _beat(holder: Holder) -> str:
 # --- A run directory in the hands of one process: a lock on this machine, and a lease for all others -----------------
 
 
-SIGNATURE: Final = ".lock-holder.json"
-
-
 @contextmanager
 def hold(directory: Files) -> Iterator[None]:
     """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
@@ -307,24 +314,13 @@ def _locked(directory: Files) -> Iterator[None]:
         lock.acquire()
     except Timeout as error:
         raise RunLockedError(
-            f"{directory.url}: another process is working on this run ({_holder(directory)}); wait for it, or give "
-            "another --out"
+            f"{directory.url}: another process is working on this run ({Lease(directory, 'driver').last_claim()}); "
+            "wait for it, or give another --out"
         ) from error
     except OSError as error:  # a file is in the way, no permission, no such disk
         raise not_writable(directory.url, error) from error
     try:  # what is raised from here on is not the lock's
-        since = datetime.now(UTC).isoformat("T", "seconds")
-        signature = {"pid": os.getpid(), "mark": mark_of(socket.gethostname()), "since": since}
-        directory.write_json(SIGNATURE, signature)
         with in_hand(directory.root, mark=PLACE):
             yield
     finally:
         lock.release()
-
-
-def _holder(directory: Files) -> str:
-    with suppress(RunNotFoundError, RunCorruptError):
-        holder = directory.read_json(SIGNATURE)
-        where = holder["host"] if "host" in holder else _where(holder.get("mark", ""))  # earlier versions named it
-        return f"process {holder.get('pid')} on {where} since {holder.get('since')}"
-    return "process unknown"
