@@ -213,7 +213,8 @@ class Ledger:
         RunCorruptError
             The message names the first that is missing.
         """
-        missing_names = self._missing([name for name in names if name in self.files])
+        listed = self.files
+        missing_names = self._missing([name for name in names if name in listed])
         if missing_names:
             raise RunCorruptError(
                 f"{self.directory.path(missing_names[0])}: it was written and is missing. {REDO_MISSING}"
