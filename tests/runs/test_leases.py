@@ -273,7 +273,7 @@ def test_a_record_without_a_lock_is_changed_by_one_at_a_time(tmp_path):
     def change(name):
         for number in range(5):
             said = {f"{name}{number}": 1}
-            Ledger(run.directory).update(lambda record, said=said: said)
+            Ledger(run.directory).update(lambda record, said=said: time.sleep(0.02) or said)  # others come meanwhile
 
     threads = [threading.Thread(target=change, args=(name,)) for name in "abc"]
     for thread in threads:
