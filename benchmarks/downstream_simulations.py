@@ -10,10 +10,11 @@ import numpy as np
 
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.verdict import LEVEL
-from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
+from clinometer.stats.proportion import Estimate
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
@@ -102,7 +103,7 @@ def portrait_verdicts(n: int, portraits: int, answers: int, share: float) -> lis
 
 def _contrast_of_shares(
     rng: np.random.Generator, portraits: int, answers: int, first: float, second: float
-) -> tuple[ClusterEstimate, float]:
+) -> tuple[Estimate, float]:
     """Portraits that agree with themselves: shares of a beta distribution with half the answers' variance its own."""
     sides = [_shares(rng, portraits, answers, mean) for mean in (first, second)]
     found = contrast([cluster_share(side, answers) for side in sides], [1, -1])
@@ -118,7 +119,7 @@ def _shares(rng: np.random.Generator, portraits: int, answers: int, mean: float)
     return rng.binomial(answers, rng.beta(mean, 1 - mean, size=portraits)) / answers
 
 
-def _shown_alike(found: ClusterEstimate) -> bool:
+def _shown_alike(found: Estimate) -> bool:
     error = standard_error_of(found.low, found.high)
     return equivalence_p_value(found.value, error, MARGIN) <= LEVEL
 

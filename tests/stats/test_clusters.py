@@ -9,13 +9,13 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.clusters import (
-    ClusterEstimate,
     cluster_mean,
     cluster_share,
     contrast,
     mean_difference,
     share_difference,
 )
+from clinometer.stats.proportion import Estimate
 
 
 def test_mean_is_the_t_interval_of_scipy() -> None:
@@ -104,7 +104,7 @@ def test_contrast_of_wilson_intervals_is_newcombes() -> None:
     parts = []
     for count, n in ((15, 40), (8, 50)):
         low, high = proportion_confint(count, n, method="wilson")
-        parts.append(ClusterEstimate(count / n, low, high, n))
+        parts.append(Estimate(count / n, low, high, n))
     found = contrast(parts, [1, -1])
     expected = confint_proportions_2indep(15, 40, 8, 50, method="newcomb", compare="diff")
     assert (found.low, found.high) == pytest.approx(expected)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.crossed import SOURCES, crossed_variance
+from clinometer.stats.clusters import SOURCES, crossed_variance
 
 
 def design(seed: int = 0, units: int = 5, treatments: int = 3, blocks: int = 6, **sd: float) -> list[np.ndarray]:

@@ -16,8 +16,9 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, magnitude_row, not_measured, with_reasons
 from clinometer.metrics.records import Score, permuted
 from clinometer.stats.bootstrap import magnitude_excess
-from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
+from clinometer.stats.clusters import contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
+from clinometer.stats.proportion import Estimate
 
 SWAPPED = "runs swapped portrait by portrait, two-sided"
 DEALT = "portraits of each group dealt out anew between the runs, two-sided"
@@ -182,7 +183,7 @@ def _pool(pair: PortraitPair, groups: list[str]) -> _Pool | None:
     )  # fmt: skip
 
 
-def _row(estimate: ClusterEstimate, component: str, **named: Any) -> Score:
+def _row(estimate: Estimate, component: str, **named: Any) -> Score:
     return Score(
         metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
         n_target=estimate.n, reason=estimate.reason, **named,

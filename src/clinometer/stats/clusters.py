@@ -1,16 +1,18 @@
-"""Means and shares of clustered measurements, and contrasts between them.
+"""Clustered measurements: means, shares and contrasts of them; and where the variance of crossed ones comes from.
 
 A cluster is what was sampled independently (a portrait); what was measured on it several times (its edits) is one
 draw, however many numbers it gives. Everything here is a function of the clusters' own means. Quantiles of Student's t
-and of the beta distribution are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
+are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
 
-Samples too small to know their own variance have it moderated by that of all of them (Smyth 2004).
+A crossed design is of units × treatments, each with blocks that all treatments share. A concept is a unit, a wording of
+its prompt a treatment, and a noise a block: one image is drawn from each wording with each noise. The model of a
+reading is
 
-Of the sample variances s², each with d degrees of freedom, the true ones are taken to scatter as a scaled inverse χ²
-with d0 degrees of freedom around s0². Then the best guess of each is between its own and the common one, and Student's
-t with it has the degrees of freedom of both::
+::
 
-    s̃² = (d0 s0² + d s²) / (d0 + d)        with d0 + d degrees of freedom
+    y_uts = μ + α_u + β_t + γ_ut + δ_us + ε_uts
+
+γ, by which treatments change units differently, is what makes a verdict on a unit hang on the treatment.
 """
 
 from __future__ import annotations
@@ -24,20 +26,10 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.proportion import Estimate, clopper_pearson
 
 
-@dataclass(frozen=True)
-class ClusterEstimate:
-    """An estimate over ``n`` clusters with its interval; NaN with a ``reason`` where undefined."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    reason: str = ""
-
-
-def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
+def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> Estimate:
     """Mean of the clusters' means with Student's interval: ``x̄ ± t_{n−1} s / √n``; NaN clusters are left out.
 
     >>> mean = cluster_mean([1.0, 2.0, 3.0])
@@ -48,13 +40,13 @@ def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
     n = len(values)
     if n < 2:
         value = float(values[0]) if n else nan
-        return ClusterEstimate(value, nan, nan, n, "nothing was measured" if n == 0 else "one cluster has no spread")
+        return Estimate(value, nan, nan, n, "nothing was measured" if n == 0 else "one cluster has no spread")
     half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2)) * float(values.std(ddof=1)) / sqrt(n)
     value = float(values.mean())
-    return ClusterEstimate(value, value - half, value + half, n)
+    return Estimate(value, value - half, value + half, n)
 
 
-def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0.95) -> ClusterEstimate:
+def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0.95) -> Estimate:
     """Share over clusters that hold ``per_cluster`` yes-or-no answers each, given each cluster's share.
 
     ::
@@ -76,7 +68,7 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
         raise InvalidInputError("shares: expected numbers in [0, 1]")
     n = len(values)
     if n == 0:
-        return ClusterEstimate(nan, nan, nan, 0, "nothing was measured")
+        return Estimate(nan, nan, nan, 0, "nothing was measured")
     p = float(values.mean())
     tail, effective, answers = (1 - confidence) / 2, float(n), n * per_cluster
     if 0 < p < 1 and n > 1:
@@ -84,15 +76,11 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
         independent = min(p * (1 - p) / spread, answers) if spread > 0 else answers
         wider = float(scipy.special.stdtrit(answers - 1, tail) / scipy.special.stdtrit(n - 1, tail))
         effective = max(n, independent * wider**2)
-    hits = p * effective
-    low = 0.0 if p == 0 else float(scipy.special.betaincinv(hits, effective - hits + 1, tail))
-    high = 1.0 if p == 1 else float(scipy.special.betaincinv(hits + 1, effective - hits, 1 - tail))
-    return ClusterEstimate(p, low, high, n)
+    low, high = map(float, clopper_pearson(p * effective, effective, tail))
+    return Estimate(p, low, high, n)
 
 
-def contrast(
-    parts: Sequence[ClusterEstimate], coefficients: Sequence[float], correlation: float = 0.0
-) -> ClusterEstimate:
+def contrast(parts: Sequence[Estimate], coefficients: Sequence[float], correlation: float = 0.0) -> Estimate:
     """``Σ c_i θ_i`` of estimates, its interval recovered from theirs (MOVER, Zou & Donner 2008).
 
     ::
@@ -106,7 +94,7 @@ def contrast(
     """
     reason = next((part.reason for part in parts if part.reason), "")
     if any(not isfinite(part.value) for part in parts):
-        return ClusterEstimate(nan, nan, nan, 0, reason)
+        return Estimate(nan, nan, nan, 0, reason)
     c = np.asarray(coefficients, np.float64)
     values, lows, highs = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
     value = float(c @ values)
@@ -115,10 +103,10 @@ def contrast(
         float(np.sqrt(np.maximum(0.0, (1 - correlation) * (ends @ ends) + correlation * (np.sign(c) @ ends) ** 2)))
         for ends in (c * values - np.minimum(c * lows, c * highs), np.maximum(c * lows, c * highs) - c * values)
     )
-    return ClusterEstimate(value, value - below, value + above, sum(part.n for part in parts), reason)
+    return Estimate(value, value - below, value + above, sum(part.n for part in parts), reason)
 
 
-def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confidence: float = 0.95) -> ClusterEstimate:
+def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confidence: float = 0.95) -> Estimate:
     """Mean of the second clusters − mean of the first ones.
 
     ``paired``: the i-th of both belong together; Student's interval of their differences, without those that miss one.
@@ -131,7 +119,7 @@ def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confid
 
 def share_difference(
     first: ArrayLike, second: ArrayLike, per_cluster: int = 1, *, paired: bool, confidence: float = 0.95
-) -> ClusterEstimate:
+) -> Estimate:
     """Share over the second clusters − that over the first ones, each as in :func:`cluster_share`.
 
     ::
@@ -172,52 +160,182 @@ def _finite(values: ArrayLike) -> np.ndarray:
     return array[np.isfinite(array)]
 
 
+SOURCES = ("unit", "treatment", "unit_treatment", "block", "residual")
+_PERMUTED_AT_ONCE = 2**21
+"""Permuted readings."""
+
+
 @dataclass(frozen=True)
-class Prior:
-    """How the variances of a family scatter: around ``variance``, as of ``freedom`` degrees (infinite: all alike)."""
+class Component:
+    """A variance component, its interval, and the p of the permutation test that it is 0; NaN where it has none.
 
-    variance: float
-    freedom: float
+    An estimate below 0 is as much as to say 0; what is stored is the estimate, as it has no bias.
+    """
+
+    value: float
+    low: float = nan
+    high: float = nan
+    p_value: float = nan
 
 
-def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
-    """Fit d0 and s0² to sample variances by the moments of their logarithms (Smyth 2004, §6.2).
+@dataclass(frozen=True)
+class CrossedVariance:
+    """The variance of a crossed design by its source, and of each unit whether treatments change it.
+
+    Attributes
+    ----------
+    components : by the names of ``SOURCES``.
+    unit_p : (U,) p of each unit, NaN of one with fewer than two blocks.
+    unit_variance : (U,) variance of the treatments of a unit, without what chance adds.
+    blocks : (U,) complete blocks of each unit.
+    n_permutations : how many were drawn.
+    reason : why there are no components; the units may still have their tests.
+    """
+
+    components: dict[str, Component]
+    unit_p: np.ndarray
+    unit_variance: np.ndarray
+    blocks: np.ndarray
+    n_permutations: int
+    reason: str = ""
+
+
+def crossed_variance(
+    readings: Sequence[np.ndarray], *, n_permutations: int = 9_999, seed: int = 0, confidence: float = 0.95
+) -> CrossedVariance:
+    """Split the variance of readings, and test what treatments do by permuting them within each unit and block.
+
+    ``readings`` : of each unit (T × blocks); a block that lacks a reading (NaN) is left out of its unit.
+
+    Components are those of the analysis of variance, with unweighted means and the harmonic mean S of the units'
+    numbers of blocks where these differ:
 
     ::
 
-        e = log s² − ψ(d/2) + log(d/2)         trigamma(d0/2) = var(e) − mean trigamma(d/2)
-        log s0² = mean(e) + ψ(d0/2) − log(d0/2)
+        σ²_γ = (MS_γ − MS_ε) / S         σ²_β = (MS_β − MS_γ) / (U S)         σ²_δ = (MS_δ − MS_ε) / T
+        σ²_α = (MS_α − MS_δ − MS_γ + MS_ε) / (T S)
 
-    Variances of 0 (a sample without spread) are taken for 1e-5 of the median, as limma does: they have no logarithm.
-    With fewer than two samples that have a variance there is nothing to moderate by: freedom 0.
+    Intervals: of γ, β and δ from Fisher's F of their ratio, of α Satterthwaite's, of ε from χ².
+
+    Tests: labels of treatments are exchanged within each unit and block (a shared noise, or a number where there is
+    none). Where treatments do nothing these are exchangeable, however the readings are spread, so p errs no more often
+    than it says. Statistics are the sums of squares of γ and β; for γ what all units have in common is taken out of
+    the readings first, so that a treatment which moves all units alike does not count. A unit's own statistic is
+    the spread of its treatments' means. p = (1 + #{≥}) / (1 + N).
+
+    Raises
+    ------
+    InvalidInputError
+        No units, or readings of different numbers of treatments, or of one.
     """
-    s2, d = np.asarray(variances, np.float64), np.asarray(freedom, np.float64)
-    usable = np.isfinite(s2) & (d > 0)
-    s2, d = s2[usable], d[usable]
-    if len(s2) < 2 or not (s2 > 0).any():
-        return Prior(0.0, 0.0)
-    s2 = np.maximum(s2, 1e-5 * (np.median(s2) or s2[s2 > 0].min()))
-    e = np.log(s2) - scipy.special.digamma(d / 2) + np.log(d / 2)
-    excess = float(e.var(ddof=1) - scipy.special.polygamma(1, d / 2).mean())
-    if excess <= 0:
-        return Prior(float(np.average(s2, weights=d)), inf)
-    # the x at which trigamma is the excess: it falls from infinity, as 1/x² at first, to 0
-    half = excess**-0.5
-    if excess <= 1e6:
-        half = float(
-            scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - excess, 1e-4, 2 / excess + 2)
-        )
-    return Prior(float(np.exp(e.mean() + scipy.special.digamma(half) - np.log(half))), 2 * half)
+    units = [np.asarray(each, np.float64) for each in readings]
+    counts = {len(each) for each in units if each.ndim == 2}
+    if not units or any(each.ndim != 2 for each in units) or len(counts) != 1 or min(counts) < 2:
+        raise InvalidInputError("readings: expected (treatments × blocks) of each unit, two treatments or more")
+    units = [each[:, np.isfinite(each).all(axis=0)] for each in units]
+    blocks = np.array([each.shape[1] for each in units])
+    usable = [u for u in range(len(units)) if blocks[u] >= 2]
+    variance = np.full(len(units), nan)
+    for u in usable:
+        effects = units[u].mean(axis=1)
+        within = _residual(units[u])
+        freedom = (len(effects) - 1) * (blocks[u] - 1)
+        variance[u] = effects.var(ddof=1) - (within**2).sum() / freedom / blocks[u]
+    unit_p, p_both, p_treatment = _permuted(units, usable, n_permutations, seed)
+    reason = "" if len(usable) > 1 else "it takes two units or more with two complete blocks each"
+    components = dict.fromkeys(SOURCES, Component(nan))
+    if not reason:
+        components = _components([units[u] for u in usable], confidence, p_both, p_treatment)
+    return CrossedVariance(components, unit_p, variance, blocks, n_permutations, reason)
 
 
-def moderated(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """s̃² and its degrees of freedom, at most those of all samples together; NaN where a sample has no variance."""
-    s2, d = np.asarray(variances, np.float64), np.asarray(freedom, np.float64)
-    has_variance = np.isfinite(s2) & (d > 0)
-    total = float(d[has_variance].sum())
-    if prior.freedom == inf:
-        return np.where(has_variance, prior.variance, np.nan), np.where(has_variance, total, np.nan)
-    s2 = np.where(has_variance, s2, np.nan)
-    both = prior.freedom + d
-    posterior = np.divide(prior.freedom * prior.variance + d * s2, both, out=np.full(s2.shape, np.nan), where=both > 0)
-    return posterior, np.where(has_variance, np.minimum(both, total), np.nan)
+def _residual(y: np.ndarray) -> np.ndarray:
+    """What neither treatment nor block explains of a unit."""
+    return np.asarray(y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean())
+
+
+def _components(
+    units: Sequence[np.ndarray], confidence: float, p_both: float, p_treatment: float
+) -> dict[str, Component]:
+    n_units, n = len(units), len(units[0])
+    sizes = np.array([each.shape[1] for each in units])
+    s = len(sizes) / (1 / sizes).sum()
+    means = np.stack([each.mean(axis=1) for each in units])
+    by_treatment, by_unit, over_all = means.mean(axis=0), means.mean(axis=1), means.mean()
+    free = {
+        "residual": int((n - 1) * (sizes - 1).sum()), "block": int((sizes - 1).sum()),
+        "unit_treatment": (n_units - 1) * (n - 1), "treatment": n - 1, "unit": n_units - 1,
+    }  # fmt: skip
+    both = means - by_unit[:, None] - by_treatment + over_all
+    square = {
+        "residual": sum(float((_residual(each) ** 2).sum()) for each in units),
+        "block": sum(n * float(((each.mean(axis=0) - each.mean()) ** 2).sum()) for each in units),
+        "unit_treatment": s * float((both**2).sum()),
+        "treatment": s * n_units * float(((by_treatment - over_all) ** 2).sum()),
+        "unit": s * n * float(((by_unit - over_all) ** 2).sum()),
+    }
+    mean = {name: square[name] / free[name] for name in square}
+    tails = (1 - confidence) / 2, (1 + confidence) / 2
+
+    def ratio(name: str, below: str, times: float, p: float = nan) -> Component:
+        f = mean[name] / mean[below] if mean[below] > 0 else inf
+        quantiles = scipy.stats.f.ppf(tails[::-1], free[name], free[below])
+        low, high = (max(0.0, mean[below] * (f / q - 1) / times) if f < inf else nan for q in quantiles)
+        return Component((mean[name] - mean[below]) / times, low, high, p)
+
+    parts = {"unit": 1, "block": -1, "unit_treatment": -1, "residual": 1}
+    value = sum(sign * mean[name] for name, sign in parts.items()) / (n * s)
+    spread = sum(mean[name] ** 2 / free[name] for name in parts) / (n * s) ** 2
+    freedom = value**2 / spread if spread > 0 and value > 0 else 0.0
+    unit_ends = [nan, nan]
+    if freedom >= 1:  # below, the estimate is all but lost in what it is a difference of
+        unit_ends = [freedom * value / q for q in scipy.stats.chi2.ppf(tails[::-1], freedom)]
+    residual = [square["residual"] / q for q in scipy.stats.chi2.ppf(tails[::-1], free["residual"])]
+    return {
+        "unit": Component(value, *unit_ends),
+        "treatment": ratio("treatment", "unit_treatment", n_units * s, p_treatment),
+        "unit_treatment": ratio("unit_treatment", "residual", s, p_both),
+        "block": ratio("block", "residual", n),
+        "residual": Component(mean["residual"], *residual),
+    }
+
+
+def _permuted(
+    units: Sequence[np.ndarray], usable: Sequence[int], n_permutations: int, seed: int
+) -> tuple[np.ndarray, float, float]:
+    """Find p of each unit, of γ and of β; a unit draws from its own generator, so its p does not hang on the others."""
+    unit_p = np.full(len(units), nan)
+    if not usable:
+        return unit_p, nan, nan
+    n = len(units[0])
+    seen = np.stack([units[u].mean(axis=1) for u in usable])
+    common = seen.mean(axis=0) - seen.mean()
+    plain, taken_out = (np.zeros((n_permutations, n)) for _ in range(2))
+    squares = np.zeros(n_permutations)
+    for u in usable:
+        y = units[u] - units[u].mean(axis=0)
+        rest = y - common[:, None]
+        step = max(1, _PERMUTED_AT_ONCE // y.size)
+        rng, own = np.random.default_rng([seed, u]), np.zeros(n_permutations)
+        for first in range(0, n_permutations, step):
+            stop = min(first + step, n_permutations)
+            orders = rng.permuted(np.broadcast_to(np.arange(n), (stop - first, y.shape[1], n)), axis=2)
+            means, residuals = (np.take_along_axis(each.T[None], orders, axis=2).mean(axis=1) for each in (y, rest))
+            own[first:stop] = (means**2).sum(axis=1)
+            plain[first:stop] += means
+            taken_out[first:stop] += residuals
+            squares[first:stop] += (residuals**2).sum(axis=1)
+        observed = float((y.mean(axis=1) ** 2).sum())
+        unit_p[u] = _p(own, observed)
+    if len(usable) < 2:
+        return unit_p, nan, nan
+    centred = seen - seen.mean(axis=1, keepdims=True)
+    both = centred - centred.mean(axis=0)
+    total = sum(units[u].shape[1] for u in usable)  # what is taken out takes a degree of freedom of each treatment
+    statistic = (squares - (taken_out**2).sum(axis=1) / len(usable)) * total / (total - 1)
+    p_both = _p(statistic, float((both**2).sum()))
+    return unit_p, p_both, _p((plain**2).sum(axis=1), float((centred.sum(axis=0) ** 2).sum()))
+
+
+def _p(drawn: np.ndarray, observed: float) -> float:
+    return float((1 + (drawn >= observed * (1 - 1e-12) - 1e-15).sum()) / (1 + len(drawn)))

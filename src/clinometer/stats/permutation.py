@@ -30,6 +30,7 @@ import scipy
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_count
+from clinometer.stats.proportion import clopper_pearson
 from clinometer.stats.splits import (
     Alternative,
     MembershipStatistic,
@@ -249,11 +250,7 @@ def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.
     """
     p = (1 + extreme) / (1 + n_splits)
     error = np.sqrt(p * (1 - p) / (n_splits + 1))
-    low = np.where(extreme > 0, scipy.stats.beta.ppf(0.025, np.maximum(extreme, 1), n_splits - extreme + 1), 0.0)
-    high = np.where(
-        extreme < n_splits, scipy.stats.beta.ppf(0.975, extreme + 1, np.maximum(n_splits - extreme, 1)), 1.0
-    )
-    return p, error, low, high
+    return p, error, *clopper_pearson(extreme, n_splits, 0.025)
 
 
 def require_permutations(n: int) -> None:

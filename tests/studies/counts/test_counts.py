@@ -14,7 +14,7 @@ from clinometer import api
 from clinometer.cli.app import app
 from clinometer.errors import ClinometerError, ImportManifestError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.ratings.store import ratable_images
-from clinometer.stats.counts import exact_share, logistic_slope
+from clinometer.stats.proportion import exact_share, logistic_slope
 from clinometer.studies import rated_of
 from clinometer.studies.counts.scores import Counts, compared_counts, counts_study, excess_rows
 

@@ -13,9 +13,10 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
-from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share
+from clinometer.stats.clusters import cluster_mean, cluster_share
 from clinometer.stats.clusters import contrast as contrast_estimate
 from clinometer.stats.permutation import PermutationTest, permute_labels
+from clinometer.stats.proportion import Estimate
 
 METRIC = "classification"
 DENOISER = "denoiser"
@@ -175,7 +176,7 @@ class _ClassificationStudy:
         values = image_associations(self.wins(group, n))
         return np.where(self.missing[group] & np.isfinite(values).any(), filling, values)
 
-    def association(self, group: str, n: int, filling: float = nan) -> ClusterEstimate:
+    def association(self, group: str, n: int, filling: float = nan) -> Estimate:
         per_cluster = len(self.design.a) * len(self.design.b)
         estimate = cluster_share(self.choices_of(group, n, filling), per_cluster, self.confidence)
         if estimate.n == 0:
@@ -184,7 +185,7 @@ class _ClassificationStudy:
             return replace(estimate, low=nan, high=nan, reason=f"group {group!r} has one portrait: no interval")
         return estimate
 
-    def differential(self, contrast: Contrast, n: int, fillings: tuple[float, float] = (nan, nan)) -> ClusterEstimate:
+    def differential(self, contrast: Contrast, n: int, fillings: tuple[float, float] = (nan, nan)) -> Estimate:
         sides = zip((contrast.x, contrast.y), fillings, strict=True)
         return _difference(*([self.association(g, n, filling) for g in groups] for groups, filling in sides))
 
@@ -313,7 +314,7 @@ class _ClassificationStudy:
         component: str,
         n: int,
         contrast: Contrast,
-        estimate: ClusterEstimate,
+        estimate: Estimate,
         test: PermutationTest | None,
         at: int = 0,
     ) -> Score:
@@ -328,14 +329,14 @@ class _ClassificationStudy:
             n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in contrast.y),
         )
 
-    def _row(self, component: str, n: int, estimate: ClusterEstimate, **named: Any) -> Score:
+    def _row(self, component: str, n: int, estimate: Estimate, **named: Any) -> Score:
         return Score(
             metric=METRIC, component=component, setting=setting_name(n), encoder=DENOISER, value=estimate.value,
             low=estimate.low, high=estimate.high, n_target=estimate.n, reason=estimate.reason, **named,
         )  # fmt: skip
 
 
-def _difference(x: Sequence[ClusterEstimate], y: Sequence[ClusterEstimate]) -> ClusterEstimate:
+def _difference(x: Sequence[Estimate], y: Sequence[Estimate]) -> Estimate:
     """Mean over matched groups of x minus y."""
     weights = [1 / len(x)] * len(x) + [-1 / len(y)] * len(y)
     return contrast_estimate([*x, *y], weights)

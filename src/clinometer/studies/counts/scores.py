@@ -17,9 +17,8 @@ from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, with_bounds
-from clinometer.stats.clusters import ClusterEstimate, contrast
-from clinometer.stats.counts import exact_share, logistic_slope
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.clusters import contrast
+from clinometer.stats.proportion import exact_share, logistic_slope, wilson_interval
 
 SHARE: Final = "share"
 EXCESS: Final = "excess"
@@ -231,9 +230,7 @@ def _difference_rows(
             rows.append(replace(row, n_missing=missing, reason=NO_IMAGE, value=nan))
             continue
         one, two = (wilson_interval(*pair, confidence) for pair in pairs)
-        difference = contrast(
-            [ClusterEstimate(each.value, each.low, each.high, each.n) for each in (two, one)], (1, -1)
-        )
+        difference = contrast((two, one), (1, -1))
         p = min(1.0, float(scipy.stats.fisher_exact([[k, m - k], [j, o - j]]).pvalue))
         rows.append(
             replace(row, n_missing=missing, value=difference.value, low=difference.low, high=difference.high, p=p,

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
-from clinometer.stats.clusters import ClusterEstimate
+from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import skin_tone
 
 
@@ -168,7 +168,7 @@ def average_face_changes(
     *,
     n_resamples: int,
     seed: int,
-) -> dict[tuple[int, int], ClusterEstimate]:
+) -> dict[tuple[int, int], Estimate]:
     """Return the change of the average face's angle, for every cell and group by their positions, portraits resampled.
 
     ``groups`` (n,): each portrait's group by position; ``cells`` : positions of professions, and a strength's.
@@ -202,12 +202,12 @@ class _AverageFaces:
         self._n_resamples, self._seed = n_resamples, seed
         self._of_before: dict[bytes, tuple[float, np.ndarray]] = {}
 
-    def change(self, after: np.ndarray) -> ClusterEstimate:
+    def change(self, after: np.ndarray) -> Estimate:
         """The change of its angle to the edits (n, h, w, 3), of the portraits that have a face before and after."""
         whole = self._has_face & _are_whole(after)
         n = int(whole.sum())
         if n == 0:
-            return ClusterEstimate(nan, nan, nan, 0, "no portrait with a face before and after")
+            return Estimate(nan, nan, nan, 0, "no portrait with a face before and after")
         # of the portraits themselves, once for all edits that have the same ones
         key = whole.tobytes()
         if key not in self._of_before:
@@ -216,12 +216,12 @@ class _AverageFaces:
         angle_after, draws_after = self._angles(after if whole.all() else after[whole])
         value = angle_after - angle
         if np.isnan(value):
-            return ClusterEstimate(nan, nan, nan, n, "too little skin in the average face")
+            return Estimate(nan, nan, nan, n, "too little skin in the average face")
         if n == 1:
-            return ClusterEstimate(value, nan, nan, n, "one cluster has no spread")
+            return Estimate(value, nan, nan, n, "one cluster has no spread")
         ends = percentile_interval(draws_after - draws, freedom=n - 1)
         missing = "" if np.isfinite(ends.low) else "too little skin in the average face of a resample"
-        return ClusterEstimate(value, float(ends.low), float(ends.high), n, missing)
+        return Estimate(value, float(ends.low), float(ends.high), n, missing)
 
     def _angles(self, faces: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the angle of the average of whole faces, and its replicates where there are two or more."""

@@ -20,8 +20,9 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
-from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
+from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import SPAN
 from clinometer.studies.editing.design import (
     EditingDesign,
@@ -179,7 +180,7 @@ class _EditingStudy:
         return np.asarray(np.asarray(chosen)[self.groups])
 
     def group_rows(
-        self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], ClusterEstimate], **fields: str
+        self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], Estimate], **fields: str
     ) -> list[Score]:
         """Return a row for each group and cell of ``values`` (n, P, S)."""
         return [
@@ -231,7 +232,7 @@ def _erasure_rows(study: _EditingStudy, followed: np.ndarray, encoder: str) -> l
 
 
 def _tone_rows(
-    study: _EditingStudy, estimate: Callable[[np.ndarray, int], ClusterEstimate], component: str, encoder: str,
+    study: _EditingStudy, estimate: Callable[[np.ndarray, int], Estimate], component: str, encoder: str,
     sides: tuple[str, str], values: np.ndarray,
 ) -> list[Score]:  # fmt: skip
     """Rows of each tone against the first, mean over genders, judged together; ``group`` is the tone among several."""
@@ -293,7 +294,7 @@ def _contrast_rows(
     study: _EditingStudy,
     values: np.ndarray,
     sides: Sequence[tuple[np.ndarray, np.ndarray]],
-    estimate: Callable[[np.ndarray, int], ClusterEstimate],
+    estimate: Callable[[np.ndarray, int], Estimate],
     component: str,
     *,
     encoder: str,
@@ -357,11 +358,11 @@ def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.n
     return mean_of_known(values[:, positions, s], axis=1)
 
 
-def _mean_of(means: np.ndarray, _: int) -> ClusterEstimate:
+def _mean_of(means: np.ndarray, _: int) -> Estimate:
     return cluster_mean(means)
 
 
-def _row(estimate: ClusterEstimate, component: str, **fields: Any) -> Score:
+def _row(estimate: Estimate, component: str, **fields: Any) -> Score:
     row = Score(
         metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
         n_target=estimate.n, reason=estimate.reason, **fields,

@@ -19,9 +19,9 @@ import numpy as np
 from clinometer.metrics.differences import FIRST, METRIC, RUNS, SECOND, Family, alone, judge_sides, not_measured
 from clinometer.metrics.records import Score, permuted, storable
 from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
-from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
+from clinometer.stats.clusters import cluster_share, contrast, share_difference
 from clinometer.stats.permutation import sign_flip_test
-from clinometer.stats.proportion import share_exchange, wilson_interval
+from clinometer.stats.proportion import Estimate, share_exchange, wilson_interval
 from clinometer.studies.refusals.scores import NO_ENCODER, ONE_PROMPT
 
 OWN_RATE = "own_refusal_rate"
@@ -174,29 +174,28 @@ def _of_units(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> dict[s
     return {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **permuted(test)}
 
 
-def _intervals(pictures: ClusterEstimate, units: ClusterEstimate) -> dict[str, Any]:
+def _intervals(pictures: Estimate, units: Estimate) -> dict[str, Any]:
     return {
         "value": units.value, "low": pictures.low, "high": pictures.high,
         "stimulus_low": units.low, "stimulus_high": units.high,
     }  # fmt: skip
 
 
-def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> ClusterEstimate:
+def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> Estimate:
     rates = _unit_rates(units)
     return share_difference(rates[:, 0], rates[:, 1], _answers(units), paired=True)
 
 
-def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> ClusterEstimate:
+def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> Estimate:
     """Return the same mean with the prompts held: its interval from those of the prompts."""
     parts = [share_difference(prompt.first, prompt.second, paired=paired) for unit in units for prompt in unit]
     return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
 
 
-def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[ClusterEstimate]:
+def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[Estimate]:
     """Return each run's rate, with Wilson's interval for one prompt and that of units' shares for several."""
     if len(prompts) == 1:
-        shares = [wilson_interval(int(run.sum()), len(run)) for run in (prompts[0].first, prompts[0].second)]
-        return [ClusterEstimate(share.value, share.low, share.high, share.n) for share in shares]
+        return [wilson_interval(int(run.sum()), len(run)) for run in (prompts[0].first, prompts[0].second)]
     units = _units(prompts)
     return [cluster_share(rates, _answers(units)) for rates in _unit_rates(units).T]
 

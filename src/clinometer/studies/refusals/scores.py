@@ -21,9 +21,9 @@ import numpy as np
 from clinometer.metrics.differences import judge_sides
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
-from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
+from clinometer.stats.clusters import cluster_share, contrast
 from clinometer.stats.permutation import permute_labels
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.proportion import Estimate, wilson_interval
 from clinometer.stats.splits import order_p_value
 
 METRIC = "refusal"
@@ -99,10 +99,9 @@ def _rate_row(prompts: Sequence[PromptRefusals], *, concept: str, group: str) ->
     )  # fmt: skip
 
 
-def _rate(prompts: Sequence[PromptRefusals]) -> ClusterEstimate:
+def _rate(prompts: Sequence[PromptRefusals]) -> Estimate:
     if len(prompts) == 1:
-        share = wilson_interval(prompts[0].refused, prompts[0].n)
-        return ClusterEstimate(share.value, share.low, share.high, share.n, share.reason)
+        return wilson_interval(prompts[0].refused, prompts[0].n)
     return cluster_share([prompt.rate for prompt in prompts], per_cluster=min(prompt.n for prompt in prompts))
 
 

@@ -13,7 +13,7 @@ samples, each of which is a source of chance with a variance of its own::
 
 What holds no image of a target does not vary with what is drawn. Of the text part ITP + TT the words and the attribute
 prompts are the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
-covariances moderated over the targets (:mod:`clinometer.stats.clusters`). See decision 16.
+covariances moderated over the targets, too. See decision 16.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
 from clinometer.metrics.verdict import MISSING, REPEATS
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
-from clinometer.stats.clusters import moderated as moderate
-from clinometer.stats.clusters import prior_of
-from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests, moderate, prior_of
 from clinometer.studies.leaning.scores.cosines import Estimate
 from clinometer.studies.leaning.scores.design import Layout, LeaningStudy, pools_of
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans

@@ -11,7 +11,7 @@ import numpy as np
 
 from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
-from clinometer.stats.crossed import CrossedVariance, crossed_variance
+from clinometer.stats.clusters import CrossedVariance, crossed_variance
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, pooled_encoders, unit_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck
 
@@ -74,7 +74,7 @@ def wording_rows(
     ===================== ==========================================================================================
 
     All are without what chance adds, so one of nothing at all is as often below 0 as above. Averaged over encoders and
-    of each. See :func:`clinometer.stats.crossed.crossed_variance`.
+    of each. See :func:`clinometer.stats.clusters.crossed_variance`.
 
     ``readings`` : of each encoder and concept (wordings × noises), NaN where there is no image.
     """
