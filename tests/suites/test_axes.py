@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from clinometer.errors import SuiteError
-from clinometer.metrics.stopping import StoppingRule
+from clinometer.metrics.verdict import StoppingRule
 from clinometer.pipeline.execution import Rounds
 from clinometer.pipeline.planning import plan_audit
 from clinometer.studies.leaning.embeddings import study_design

@@ -17,8 +17,8 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score, corrected
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
 from clinometer.metrics.verdict import (
+    ATTRIBUTE_LEVEL,
     LEVEL,
     MISSING,
     REPEATS,
@@ -26,6 +26,7 @@ from clinometer.metrics.verdict import (
     Judgement,
     ReasonCode,
     Verdict,
+    anytime_q,
     at_least,
     image_ends,
     judge_rows,
@@ -33,7 +34,7 @@ from clinometer.metrics.verdict import (
     p_can_tell,
     with_bounds,
 )
-from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 METRIC = "comparison"
 FIRST, SECOND = "first", "second"
@@ -125,10 +126,11 @@ def judged_when_stopped(rows: Sequence[Score], family: str, sides: Sequence[tupl
     ``sides`` : the groups that a positive and a negative difference lean to, of each row. A row that was withheld
     before stays so.
     """
-    q, q_alike = (_anytime_q(np.array([getattr(row, name) for row in rows])) for name in ("p", "p_equivalence"))
-    p_holm = holm(np.array([row.p for row in rows], np.float64))
+    p, p_alike = (np.array([getattr(row, name) for row in rows]) for name in ("p", "p_equivalence"))
+    with np.errstate(divide="ignore"):
+        q, q_alike = (anytime_q(1 / np.maximum(each - ATTRIBUTE_LEVEL, 0)) for each in (p, p_alike))
     judged = []
-    for row, own, alike, adjusted, (a, b) in zip(rows, q, q_alike, p_holm, sides, strict=True):
+    for row, own, alike, adjusted, (a, b) in zip(rows, q, q_alike, holm(p), sides, strict=True):
         corrected_row = replace(row, q=float(own), q_equivalence=float(alike), p_holm=float(adjusted), family=family)
         if row.verdict == Verdict.NOT_MEASURED:
             judged.append(corrected_row)
@@ -139,12 +141,6 @@ def judged_when_stopped(rows: Sequence[Score], family: str, sides: Sequence[tupl
         undecided = judgement.verdict == Verdict.UNDECIDED
         judged.append(judged_as(corrected_row, judgement, n_decide=corrected_row.n_decide if undecided else 0))
     return judged
-
-
-def _anytime_q(p_values: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        evidence = 1 / np.maximum(p_values - ATTRIBUTE_LEVEL, 0)
-    return np.asarray(np.minimum(e_benjamini_hochberg(evidence) + ATTRIBUTE_LEVEL, 1.0))
 
 
 def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:

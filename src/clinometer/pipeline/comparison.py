@@ -10,7 +10,7 @@ import pandas as pd
 
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.stopping import Evidence
+from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import resamples_of
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample

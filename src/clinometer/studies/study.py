@@ -17,7 +17,7 @@ import pandas as pd
 from clinometer._cores import one_blas_thread
 from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
-from clinometer.metrics.stopping import Evidence, StoppingRule
+from clinometer.metrics.verdict import Evidence, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import Evidence, StoppingRule
+from clinometer.metrics.verdict import Evidence, StoppingRule
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.studies.leaning.scores.axes import axis_rows
 from clinometer.studies.leaning.scores.components import mcas_rows, own_text_rows, prior_rows, sensitivity_rows

@@ -49,8 +49,20 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judged_when_stopped
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, StoppingRule, in_family
-from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, REPEATS, Judgement, ReasonCode, Verdict, judged_as
+from clinometer.metrics.verdict import (
+    ATTRIBUTE_LEVEL,
+    LEANING,
+    LEVEL,
+    MISSING,
+    REPEATS,
+    Evidence,
+    Judgement,
+    ReasonCode,
+    StoppingRule,
+    Verdict,
+    in_family,
+    judged_as,
+)
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
