@@ -12,8 +12,14 @@ from math import nan
 import numpy as np
 
 from clinometer.metrics.classification import image_associations
-from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
-from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
+from clinometer.metrics.differences import (
+    Family,
+    PortraitPair,
+    bounded_magnitude,
+    difference_row,
+    judged_families,
+    portrait_magnitude,
+)
 from clinometer.metrics.records import Score
 from clinometer.studies.classification.scores import (
     DENOISER,
@@ -57,7 +63,7 @@ def compare_classifications(
     ``magnitude``     of mean |ΔS| over the contrasts, with a verdict
     ================= ========================================================================================
 
-    ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.portrait_differences`).
+    ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`).
     """
     runs = (first, second)
     of_first, of_second = values = [_associations(run, design) for run in runs]

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
-from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
+from clinometer.metrics.differences import (
+    Family,
+    PortraitPair,
+    bounded_magnitude,
+    difference_row,
+    judged_families,
+    portrait_magnitude,
+)
 from clinometer.metrics.records import Score
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
@@ -77,7 +83,7 @@ def compare_edits(
     Soft erasure is there where both runs' suites say what an edit shows. Contrasts name their tone among several.
 
     Flips are those of every encoder, and with encoder ``mean`` each portrait's mean over encoders; verdicts are on
-    those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.portrait_differences`).
+    those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`).
     """
     study = _EditComparison(first, second, design, paired, n_permutations, seed, confidence)
     flipped = [
