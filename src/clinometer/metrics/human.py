@@ -35,46 +35,26 @@ def human_rows(study: HumanStudy) -> list[Score]:
     """
     if not study.concepts:
         return []
-    shares = share_rows(study)
+    shares = [
+        _people(study, concept, study.a, concept.other_than(study.a, study.b), "share") for concept in study.concepts
+    ]
     return [
-        *fraction_rows(study),
+        *(
+            _people(study, concept, number, None, "fraction")
+            for concept in study.concepts
+            for number in range(len(study.answers))
+        ),
         *shares,
-        *corrected_rows(study),
+        *(
+            row
+            for concept in study.concepts
+            if not concept.whole
+            for encoder in concept.readings
+            for row in _corrected(study, concept, encoder)
+        ),
         *agreement_rows(study),
         *encoder_rows(study),
         *correlation_rows(study, {row.concept: row.value for row in shares}),
-    ]
-
-
-def fraction_rows(study: HumanStudy) -> list[Score]:
-    """``fraction``: of each concept, how often each answer was given, among all answers."""
-    return [
-        _people(study, concept, number, None, "fraction")
-        for concept in study.concepts
-        for number in range(len(study.answers))
-    ]
-
-
-def share_rows(study: HumanStudy) -> list[Score]:
-    """``share``: of each concept, how often a was chosen among the answers a and b."""
-    return [
-        _people(study, concept, study.a, concept.other_than(study.a, study.b), "share") for concept in study.concepts
-    ]
-
-
-def corrected_rows(study: HumanStudy) -> list[Score]:
-    """``corrected_share``: of the images that people would see as a or b, the share that they would see as a.
-
-    Of each concept and encoder, by :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of
-    all images and people's answers to some. ``n_target`` are all images, ``n_a`` the rated ones. ``more_ratings``:
-    rated images still needed for the margin.
-    """
-    return [
-        row
-        for concept in study.concepts
-        if not concept.whole
-        for encoder in concept.readings
-        for row in _corrected(study, concept, encoder)
     ]
 
 
@@ -93,6 +73,12 @@ def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.n
 
 
 def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
+    """``corrected_share``: of the images that people would see as a or b, the share that they would see as a.
+
+    By :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of all images and people's
+    answers to some. ``n_target`` are all images, ``n_a`` the rated ones. ``more_ratings``: rated images still needed
+    for the margin.
+    """
     chosen = concept.chosen(study.a)
     estimate = rated_share(
         chosen, concept.readings[encoder], concept.unrated[encoder], outside=concept.other_than(study.a, study.b),

@@ -38,7 +38,7 @@ from clinometer.stats.permutation import (
     require_permutations,
     split_test,
 )
-from clinometer.stats.splits import Alternative, at_least_as_extreme
+from clinometer.stats.splits import Alternative, at_least_as_extreme, members_of
 
 EXACT_SPLITS = 1_000_000
 """Splits of sets of unequal size that are enumerated."""
@@ -143,7 +143,12 @@ def _count_extreme(
     """Count splits at least as extreme; blocks are independent, so neither their size nor the threads matter."""
     tolerance = 1e-10 * max(1.0, abs(observed))
     single = gram.astype(np.float32)
-    doubt = np.float32(_rounding(gram, *sizes))
+    # A bound on the rounding of _single_precision: (2P + 8) u times the sizes of its terms, which may cancel,
+    # (2/y²) x R + P R / y² + |1/x² − 1/y²| x R, with R the largest Σ_q |H_pq| and u = 2⁻²⁴ (Higham 2002, §3.1)
+    x, y = sizes
+    terms = 2 / y**2 * x + len(gram) / y**2 + abs(1 / x**2 - 1 / y**2) * x
+    largest = float(np.abs(gram + gram.T).sum(axis=1).max()) / 2
+    doubt = np.float32((2 * len(gram) + 8) * 2.0**-24 * max(1.0, terms * largest))
 
     def count(block: _Block) -> int:
         members = block()
@@ -166,18 +171,6 @@ def _count_extreme(
     return total
 
 
-def _rounding(gram: np.ndarray, x: int, y: int) -> float:
-    """Bound on the rounding of :func:`_single_precision`: (2P + 8) u times the sizes of its terms, which may cancel.
-
-    ::
-
-        (2/y²) x R + P R / y² + |1/x² − 1/y²| x R        R the largest Σ_q |H_pq|;  u = 2⁻²⁴  (Higham 2002, §3.1)
-    """
-    largest = float(np.abs(gram + gram.T).sum(axis=1).max()) / 2
-    terms = 2 / y**2 * x + len(gram) / y**2 + abs(1 / x**2 - 1 / y**2) * x
-    return (2 * len(gram) + 8) * 2.0**-24 * max(1.0, terms * largest)
-
-
 def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
     x = np.float32(members[0].sum())
     y = np.float32(members.shape[1]) - x
@@ -194,13 +187,7 @@ def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
 def _all_splits(n: int, size: int) -> Iterator[_Block]:
     subsets = combinations(range(n), size)
     while chunk := list(islice(subsets, _BLOCK)):
-        yield partial(_members, np.array(chunk), n)
-
-
-def _members(subsets: np.ndarray, n: int) -> np.ndarray:
-    members = np.zeros((len(subsets), n), bool)
-    np.put_along_axis(members, subsets, True, axis=1)
-    return members
+        yield partial(members_of, np.array(chunk), n)
 
 
 def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[_Block]:

@@ -42,6 +42,7 @@ import numpy as np
 import scipy
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_confidence
 
 BETS = (np.arange(64) + 0.5) / 64
 """Fractions of the fortune that are bet, in equal parts: a mixture loses a factor of about √n against the best of them,
@@ -154,8 +155,7 @@ def confidence_sequence(
     >>> round(float(bounds.low[0]), 2), round(float(bounds.high[0]), 2)
     (0.6, 0.88)
     """
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+    require_confidence(confidence)
     scaled = _scaled(values, low, high)
     looks = np.array([len(scaled)] if sizes is None else sizes, int)
     if len(looks) == 0 or (np.diff(looks) <= 0).any() or looks[0] < 0 or looks[-1] > len(scaled):
@@ -244,8 +244,7 @@ def final_mean(differences: np.ndarray, total: int, confidence: float, moderatio
     n = values.shape[-1]
     if not 0 < n <= total:
         raise InvalidInputError(f"differences: expected 1 to {total} trials, found {n}")
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+    require_confidence(confidence)
     mean = values.mean(axis=-1)
     if n == total:
         return FinalMean(mean, np.zeros_like(mean))

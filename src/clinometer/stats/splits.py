@@ -135,9 +135,13 @@ def _sums_of_strata(y: np.ndarray, labels: np.ndarray, strata: np.ndarray, names
 
 def _subsets(n: int, size: int) -> np.ndarray:
     """Return all subsets of the given size, as (C(n, size) × n) 0/1 rows."""
-    chosen = np.array(list(combinations(range(n), size)), int).reshape(math.comb(n, size), size)
-    members = np.zeros((len(chosen), n), bool)
-    np.put_along_axis(members, chosen, True, axis=1)
+    return members_of(np.array(list(combinations(range(n), size)), int).reshape(math.comb(n, size), size), n)
+
+
+def members_of(subsets: np.ndarray, n: int) -> np.ndarray:
+    """Return subsets of n items, (subsets × size) places, as (subsets × n) 0/1 rows."""
+    members = np.zeros((len(subsets), n), bool)
+    np.put_along_axis(members, subsets, True, axis=1)
     return members
 
 

@@ -20,12 +20,12 @@ from math import nan
 from typing import Any
 
 import numpy as np
-import scipy
 
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
+from clinometer.stats.clusters import cluster_mean
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCosines
 
@@ -223,13 +223,11 @@ def _overall(
         few = "fewer than two stimuli" if len(values) < 2 else "all stimuli change alike"
         value = float(values.mean()) if len(values) else nan
         return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **fields, **about)
-    error = np.std(values, ddof=1) / np.sqrt(len(values))
-    reach = float(scipy.stats.t.ppf(0.975, len(values) - 1) * error)
-    mean = float(values.mean())
+    mean = cluster_mean(values)
     return Score(
-        value=mean,
-        stimulus_low=mean - reach,
-        stimulus_high=mean + reach,
+        value=mean.value,
+        stimulus_low=mean.low,
+        stimulus_high=mean.high,
         test=FLIP_TEST,
         reason=left_out,
         **permuted(sign_flip_test(values, rng=rng)),
