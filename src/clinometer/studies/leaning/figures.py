@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import cos, isfinite, radians, sin
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ from clinometer.report.figures.marks import (
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
-from clinometer.studies.leaning.view import Concept, LeaningView
+from clinometer.studies.leaning.view import LeaningView
 
 SWEEP: Final = 72
 """Degrees from upright to the end of the dial."""
@@ -35,47 +35,39 @@ def overview_figure(view: LeaningView) -> Figure | None:
     if not ranked:
         return None
     rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
-    limit = max(abs(edge) for c in ranked for edge in _edges(view.pictures[c.name])) * 1.06 or 1.0
-    hole = _hole(len(rings))
+    rows = [view.pictures[concept.name] for concept in ranked]
+    edges = [edge for row in rows for edge in (row.value, *(row.ends() if row.has_interval else ()))]
+    limit = max(map(abs, edges)) * 1.06 or 1.0
+    hole = 0.34 if len(rings) > 2 else 0.6  # radius of the inner edge as a part of the outer one
     across = _DIAL - 2 * _RIM
     up = across * (1 - hole * cos(radians(SWEEP))) / (2 * sin(radians(SWEEP)))
     with canvas(_DIAL, up + 26 + _FOOT) as figure:
         # matplotlib centres a wedge in a square; the square reaches over both edges of the figure
         over = (across - up) / 2
         axes = place(figure, _RIM, _FOOT - over, _RIM, 26 - over, projection="polar")
-        _prepare_dial(axes, view, limit, rings)
-        tips = {}
-        for order, (concept, height) in enumerate(_lanes(ranked, rings)):
-            row, mark = view.pictures[concept.name], MARKS[view.verdict_group(concept.name)]
-            _draw_arc(axes, row, height, limit, mark.colour)
-            draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=f"dial{order}")
-            tips[f"dial{order}"] = _tip(view, row, "image part")
+        _prepare_dial(axes, view, limit, len(rings), hole)
+        tips = dict[str, str]()
+        for ring, category in enumerate(rings):
+            own = [concept for concept in ranked if concept.category == category]
+            lanes = max(1, min(5, len(own) // 3))  # in a crowded ring neighbours take turns on up to five
+            for turn, concept in enumerate(own):
+                row, mark = view.pictures[concept.name], MARKS[view.verdict_group(concept.name)]
+                height, gid = ring + (turn % lanes - (lanes - 1) / 2) * 0.72 / lanes, f"dial{len(tips)}"
+                low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
+                arc = [_angle(low + (high - low) * step / 20, limit) for step in range(21)]
+                axes.plot(arc, [height] * 21, color=mark.colour, linewidth=2.4, alpha=0.4, solid_capstyle="butt")
+                draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=gid)
+                tips[gid] = _tip(view, row, "image part")
+        ends = [f"{c.name} {wording.signed(view.pictures[c.name].value, view.digits)}" for c in (ranked[0], ranked[-1])]
         return finish(
             figure,
             name="dial",
             title="All concepts on one dial",
-            description=_dial_words(view, ranked),
+            description=f"A dial on which upright means no leaning, right is {view.label_a} and left is "
+            f"{view.label_b}. Each mark is a concept, each ring a category. The ends of the scale are {ends[0]} and "
+            f"{ends[1]}. The same numbers are in the list of verdicts and in the full table.",
             tips=tips,
         )
-
-
-def _lanes(ranked: Sequence[Concept], rings: Sequence[str]) -> Iterator[tuple[Concept, float]]:
-    """Give each concept its height: in a crowded ring neighbours take turns on up to five lanes."""
-    for height, category in enumerate(rings):
-        own = [concept for concept in ranked if concept.category == category]
-        lanes = max(1, min(5, len(own) // 3))
-        for turn, concept in enumerate(own):
-            yield concept, height + (turn % lanes - (lanes - 1) / 2) * 0.72 / lanes
-
-
-def _draw_arc(axes: Any, row: Row, height: float, limit: float, colour: str) -> None:
-    low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
-    angles = [_angle(low + (high - low) * step / 20, limit) for step in range(21)]
-    axes.plot(angles, [height] * 21, color=colour, linewidth=2.4, alpha=0.4, solid_capstyle="butt")
-
-
-def _edges(row: Row) -> tuple[float, ...]:
-    return (row.value, row.low, row.high) if row.has_interval else (row.value,)
 
 
 def _angle(value: float, limit: float) -> float:
@@ -87,20 +79,16 @@ _RIM: Final = 30
 _FOOT: Final = 16
 
 
-def _hole(rings: int) -> float:
-    """Radius of the dial's inner edge as a part of its outer one."""
-    return 0.34 if rings > 2 else 0.6
-
-
-def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: Sequence[str]) -> None:
+def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: int, hole: float) -> None:
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     axes.set_thetamin(-SWEEP)
     axes.set_thetamax(SWEEP)
-    hole = _hole(len(rings))
-    axes.set_ylim(-0.6, len(rings) - 0.4)
-    axes.set_rorigin(-0.6 - len(rings) * hole / (1 - hole))
-    step = _nice_step(limit)
+    axes.set_ylim(-0.6, rings - 0.4)
+    axes.set_rorigin(-0.6 - rings * hole / (1 - hole))
+    # the largest of 1, 2, 5 × 10ⁿ that gives at least three ticks a side
+    steps = (factor * 10.0**exponent for exponent in range(2, -6, -1) for factor in (5, 2, 1))
+    step = next((step for step in steps if limit / step >= 3), limit)
     ticks = [step * i for i in range(-int(limit / step), int(limit / step) + 1)]
     places = 2 if step < 0.1 else 1
     axes.set_xticks(
@@ -108,33 +96,13 @@ def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: Sequence[st
         [wording.signed(tick, places) if tick else "0" for tick in ticks],
     )
     axes.tick_params(axis="x", pad=3, labelcolor=Ink.MUTED)
-    axes.set_yticks(range(len(rings)), [""] * len(rings))
+    axes.set_yticks(range(rings), [""] * rings)
     axes.grid(visible=True, linewidth=0.8)
     axes.spines[:].set_visible(False)
-    axes.plot([0, 0], [-0.6, len(rings) - 0.4], color=Ink.MUTED, linewidth=1.4)
+    axes.plot([0, 0], [-0.6, rings - 0.4], color=Ink.MUTED, linewidth=1.4)
     foot = dict(transform=axes.figure.transFigure, color=Ink.MUTED, va="bottom")
     axes.text(0.0, 0.01, f"\u25c2 {drawable(view.label_b, 18)}", ha="left", **foot)
     axes.text(1.0, 0.01, f"{drawable(view.label_a, 18)} \u25b8", ha="right", **foot)
-
-
-def _nice_step(limit: float) -> float:
-    """Largest of 1, 2, 5 × 10ⁿ that gives three to seven ticks a side."""
-    for exponent in range(2, -6, -1):
-        for factor in (5, 2, 1):
-            step = factor * 10.0**exponent
-            if limit / step >= 3:
-                return step
-    return limit
-
-
-def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
-    ends = (ranked[0], ranked[-1])
-    words = [f"{c.name} {wording.signed(view.pictures[c.name].value, view.digits)}" for c in ends]
-    return (
-        f"A dial on which upright means no leaning, right is {view.label_a} and left is {view.label_b}. "
-        f"Each mark is a concept, each ring a category. The ends of the scale are {words[0]} and {words[1]}. "
-        "The same numbers are in the list of verdicts and in the full table."
-    )
 
 
 def _tip(view: LeaningView, row: Row, score: str) -> str:
@@ -203,45 +171,33 @@ def component_figure(view: LeaningView) -> Figure | None:
     with canvas(_LEFT + 4 * _PANEL, 88 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         for column, (name, by_concept) in enumerate(panels.items()):
             axes = place(figure, _LEFT + column * _PANEL, 28, (3 - column) * _PANEL + _GAP, 58)
-            _draw_component(axes, [by_concept.get(c.name) for c in concepts])
+            for y, concept in enumerate(concepts):
+                row = by_concept.get(concept.name)
+                if row is not None and row.defined:
+                    widest, mark = _widest(row), MARKS["a"] if row.value > 0 else MARKS["b"]
+                    if widest.has_interval and widest.low <= 0 <= widest.high:
+                        mark = MARKS["undecided"]
+                    draw_intervals(axes, widest, y, mark.colour)
+                    draw_mark(axes, row.value, y, mark, size=6)
             label_rows(axes, [c.name if column == 0 else "" for c in concepts])
             finish_lean_axis(axes, view, (-reach, reach), total=False)
             axes.locator_params(axis="x", nbins=4)
-            _head_component(axes, name)
+            above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
+            meaning = wording.COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
+            axes.annotate(meaning, (0, 1), (0, 5), color=Ink.MUTED, fontsize=10.5, **above)
+            axes.annotate(wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **above)
+        compared = [f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels]
         return finish(
             figure,
             name="components",
             title="The four components of MCAS",
-            description=_component_words(panels),
+            description=f"Four panels, one row a concept: {'; '.join(compared)}. Every number is in the full table.",
         )
 
 
 _LEFT: Final = 158
 _PANEL: Final = 152
 _GAP: Final = 22
-
-
-def _head_component(axes: Any, name: str) -> None:
-    meaning = wording.COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
-    place_above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
-    axes.annotate(meaning, (0, 1), (0, 5), color=Ink.MUTED, fontsize=10.5, **place_above)
-    axes.annotate(wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **place_above)
-
-
-def _component_words(panels: Iterable[str]) -> str:
-    compared = [f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels]
-    return f"Four panels, one row a concept: {'; '.join(compared)}. Every number is in the full table."
-
-
-def _draw_component(axes: Any, rows: Sequence[Row | None]) -> None:
-    for y, row in enumerate(rows):
-        if row is not None and row.defined:
-            widest = _widest(row)
-            mark = MARKS["a"] if row.value > 0 else MARKS["b"]
-            if widest.has_interval and widest.low <= 0 <= widest.high:
-                mark = MARKS["undecided"]
-            draw_intervals(axes, widest, y, mark.colour)
-            draw_mark(axes, row.value, y, mark, size=6)
 
 
 def _widest(row: Row) -> Row:
@@ -260,7 +216,16 @@ def encoder_figure(view: LeaningView) -> Figure | None:
     with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         axes = place(figure, 156, 48, 14, 12)
         for y, concept in enumerate(concepts):
-            _draw_encoders(axes, y, view.pictures[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
+            own = [by_concept.get(concept.name) for by_concept in by_encoder.values()]
+            values = [row.value for row in own if row is not None and isfinite(row.value)]
+            if values:
+                axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2)
+            for order, row in enumerate(own):
+                if row is not None and row.defined:
+                    shape = ENCODER_SHAPES[order % len(ENCODER_SHAPES)]
+                    draw_mark(axes, row.value, y, Mark(shape, Ink.ACCENT, filled=order < len(ENCODER_SHAPES)), size=5)
+            mean = view.pictures[concept.name].value
+            axes.plot([mean] * 2, [y - 0.32, y + 0.32], color=Ink.TEXT, linewidth=2, zorder=5)
         label_rows(axes, [concept.name for concept in concepts])
         finish_lean_axis(axes, view, span(rows, stimulus=False))
         return finish(
@@ -269,17 +234,6 @@ def encoder_figure(view: LeaningView) -> Figure | None:
             title="The image part as each encoder measures it",
             description=f"One row a concept, one shape an encoder: {wording.listed(view.encoders)}.",
         )
-
-
-def _draw_encoders(axes: Any, y: float, mean: Row, rows: Sequence[Row | None]) -> None:
-    values = [row.value for row in rows if row is not None and isfinite(row.value)]
-    if values:
-        axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2)
-    for order, row in enumerate(rows):
-        if row is not None and row.defined:
-            shape = ENCODER_SHAPES[order % len(ENCODER_SHAPES)]
-            draw_mark(axes, row.value, y, Mark(shape, Ink.ACCENT, filled=order < len(ENCODER_SHAPES)), size=5)
-    axes.plot([mean.value] * 2, [y - 0.32, y + 0.32], color=Ink.TEXT, linewidth=2, zorder=5)
 
 
 class InternalPoint(NamedTuple):
@@ -305,17 +259,24 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
         tidy(axes, grid="both")
         logarithmic = scale_alpha(axes, [point.alpha.value for point in points])
         axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        _draw_curve(axes, view.report.curve, logarithmic)
+        curve = view.report.curve
+        _draw_curve(axes, curve, logarithmic)
+        marks = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
         tips = {}
-        for order, point in enumerate(points):
-            draw_mark(axes, point.delta.value, point.alpha.value, _mark(view, point), gid=f"p{order}", size=8)
-            tips[f"p{order}"] = _point_tip(point)
+        for order, (name, delta, alpha, stereotype) in enumerate(points):
+            mark = Mark(*marks.get(stereotype, ("s", Ink.BALANCED)), filled=not alpha.unstable)
+            draw_mark(axes, delta.value, alpha.value, mark, gid=f"p{order}", size=8)
+            numbers = f"δ {wording.number(delta.value, 3)}, α {wording.number(alpha.value)}"
+            tips[f"p{order}"] = drawable(f"{name}: {numbers}{', unstable' if alpha.unstable else ''}", 120)
         finish_internal_axes(axes, logarithmic)
+        fitted = "with a LOESS curve and its band" if len(curve.x) else "with no curve"
+        hollow = wording.count(sum(point.alpha.unstable for point in points), "point is", "points are")
         return finish(
             figure,
             name="internal",
             title="Bias amplification on diffusion bias",
-            description=_internal_words(view, points),
+            description=f"{wording.count(len(points), 'concept')}, diffusion bias across, bias amplification up, "
+            f"{fitted}. {hollow} hollow: unstable. " + "; ".join(tips.values()),
             tips=tips,
         )
 
@@ -370,32 +331,6 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
         axes.plot(*zip(*points, strict=True), color=Ink.ACCENT, linewidth=2.2)
 
 
-def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) -> Mark:
-    """Shape and colour of a stereotype group."""
-    marks = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
-    shape, colour = marks.get(stereotype, ("s", Ink.BALANCED))
-    return Mark(shape, colour, filled)
-
-
-def _mark(view: LeaningView, point: InternalPoint) -> Mark:
-    return stereotype_mark(view, point.stereotype, filled=not point.alpha.unstable)
-
-
-def _point_tip(point: InternalPoint) -> str:
-    unstable = ", unstable" if point.alpha.unstable else ""
-    delta, alpha = wording.number(point.delta.value, 3), wording.number(point.alpha.value)
-    return drawable(f"{point.concept}: δ {delta}, α {alpha}{unstable}", 120)
-
-
-def _internal_words(view: LeaningView, points: Sequence[InternalPoint]) -> str:
-    unstable = sum(point.alpha.unstable for point in points)
-    fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
-    return (
-        f"{wording.count(len(points), 'concept')}, diffusion bias across, bias amplification up, {fitted}. "
-        f"{wording.count(unstable, 'point is', 'points are')} hollow: unstable. " + "; ".join(map(_point_tip, points))
-    )
-
-
 def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
     """Draw the planted probability of group A across and what was measured up.
 
@@ -413,13 +348,25 @@ def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
         tidy(axes, grid="both")
         tips = {}
         for order, (name, row) in enumerate(rows.items()):
-            mark = MARKS[view.verdict_group(name)]
-            _draw_interval(axes, planted[name], row, mark.colour)
-            draw_mark(axes, planted[name], row.value, mark, size=7, gid=f"p{order}")
-            tips[f"p{order}"] = drawable(
-                f"{name}: planted {wording.number(planted[name])}, measured {wording.number(row.value)}", 120
-            )
-        _frame_planted(axes, view, score, list(rows.values()))
+            mark, x = MARKS[view.verdict_group(name)], planted[name]
+            if row.has_interval:
+                axes.plot([x, x], [row.low, row.high], color=mark.colour, linewidth=2.6, alpha=0.4, zorder=2)
+            draw_mark(axes, x, row.value, mark, size=7, gid=f"p{order}")
+            numbers = f"planted {wording.number(x)}, measured {wording.number(row.value)}"
+            tips[f"p{order}"] = drawable(f"{name}: {numbers}", 120)
+        label = drawable(view.label_a, 24)
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_xlabel(f"planted probability of {label}")
+        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        if score == "share":
+            axes.plot([0, 1], [0, 1], color=Ink.ACCENT, linewidth=1.8, zorder=1)
+            axes.set_ylim(-0.03, 1.03)
+            axes.set_ylabel(f"measured share read as {label}")
+        else:
+            axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
+            axes.axvline(0.5, color=Ink.MUTED, linewidth=1.1, zorder=1)
+            axes.set_ylim(*span(list(rows.values()), stimulus=False))
+            axes.set_ylabel("measured image part")
         return finish(
             figure,
             name=f"planted-{score.replace('_', '-')}",
@@ -437,24 +384,3 @@ def planted_probabilities(view: LeaningView) -> dict[str, float]:
         for name in view.concepts
         if name in planted and view.group_a in planted[name]
     }
-
-
-def _draw_interval(axes: Any, x: float, row: Row, colour: str) -> None:
-    if row.has_interval:
-        axes.plot([x, x], [row.low, row.high], color=colour, linewidth=2.6, alpha=0.4, zorder=2)
-
-
-def _frame_planted(axes: Any, view: LeaningView, score: str, rows: list[Row]) -> None:
-    label = drawable(view.label_a, 24)
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_xlabel(f"planted probability of {label}")
-    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
-    if score == "share":
-        axes.plot([0, 1], [0, 1], color=Ink.ACCENT, linewidth=1.8, zorder=1)
-        axes.set_ylim(-0.03, 1.03)
-        axes.set_ylabel(f"measured share read as {label}")
-        return
-    axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
-    axes.axvline(0.5, color=Ink.MUTED, linewidth=1.1, zorder=1)
-    axes.set_ylim(*span(rows, stimulus=False))
-    axes.set_ylabel("measured image part")

@@ -39,8 +39,11 @@ def plane(view: LeaningView) -> dict[str, Any]:
     }
     offset = view.scores.first("xmcas", "offset")
     profiles = [profile_of(view, group) for group in view.suite.groups]
+    reason = "No concept has a similarity to the third group."
+    if view.third is None:
+        reason = "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
     return {
-        "reason": "" if figure else _why_no_plane(view),
+        "reason": "" if figure else reason,
         "figure": figure,
         "few": view.holds_few,
         "close": plane_figure(view, close=True),
@@ -62,12 +65,6 @@ def plane(view: LeaningView) -> dict[str, Any]:
         "prompts": bool(prompt_places(view)),
         "offset": wording.signed(offset.value, 4) if offset is not None and offset.defined else "",
     }
-
-
-def _why_no_plane(view: LeaningView) -> str:
-    if view.third is None:
-        return "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
-    return "No concept has a similarity to the third group."
 
 
 def angle_in_words(row: Row | None) -> str:
@@ -96,7 +93,11 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
         axes = place(figure, 62, 52, 18, 16)
         tidy(axes, grid="both")
         if not close:
-            _draw_corners(axes, view)
+            axes.plot([0, 1, 0, 0], [1, 0, -1, 1], color=Ink.GRID, linewidth=1.4, zorder=1)
+            corner = dict(color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5)
+            axes.text(0.03, 1.0, drawable(f"only {view.label_a}", 28), ha="left", va="bottom", **corner)
+            axes.text(0.03, -1.0, drawable(f"only {view.label_b}", 28), ha="left", va="top", **corner)
+            axes.text(1.0, 0.05, drawable(f"only {view.label_third}", 28), ha="right", va="bottom", **corner)
         axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
         tips = {}
         for order, concept in enumerate(concepts):
@@ -106,9 +107,7 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
                 axes, row.value, mcas, MARKS[view.verdict_group(concept.name)], size=7 if close else 5, gid=f"p{order}"
             )
             tips[f"p{order}"] = drawable(f"{concept.name}: {numbers}", 120)
-        if close:
-            _draw_prompts(axes, view)
-        _draw_groups(axes, view, places, named=close)
+        _draw_groups(axes, view, places, close=close)
         own = [*places.values(), *((x, y) for _, _, x, y in prompt_places(view))]
         xs = [similarity[c.name].value for c in concepts] + [x for x, _ in own]
         ys = [view.mcas[c.name].value for c in concepts] + [y for _, y in own]
@@ -151,57 +150,26 @@ def group_mark(view: LeaningView, group: str) -> Mark:
     return Mark(GROUP_SHAPES[order % len(GROUP_SHAPES)], colours.get(group, Ink.BALANCED))
 
 
-def _draw_corners(axes: Any, view: LeaningView) -> None:
-    axes.plot([0, 1, 0, 0], [1, 0, -1, 1], color=Ink.GRID, linewidth=1.4, zorder=1)
-    for text, x, y, across, up in (
-        (f"only {view.label_a}", 0.03, 1.0, "left", "bottom"),
-        (f"only {view.label_b}", 0.03, -1.0, "left", "top"),
-        (f"only {view.label_third}", 1.0, 0.05, "right", "bottom"),
-    ):
-        axes.text(x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5)
-
-
-def _draw_prompts(axes: Any, view: LeaningView) -> None:
-    for group, _, x, y in prompt_places(view):
-        mark = group_mark(view, group)
-        axes.plot(
-            [x],
-            [y],
-            marker=mark.shape,
-            markersize=6,
-            color=mark.colour,
-            alpha=0.4,
-            zorder=2,
-            linestyle="none",
-        )
-
-
-def _draw_groups(axes: Any, view: LeaningView, places: dict[str, tuple[float, float]], *, named: bool) -> None:
+def _draw_groups(axes: Any, view: LeaningView, places: dict[str, tuple[float, float]], *, close: bool) -> None:
+    """Draw each group where it lies; ``close``, with its name and where its prompts lie."""
+    for group, _, x, y in prompt_places(view) if close else ():
+        _draw_faint(axes, x, y, group_mark(view, group), markersize=6, alpha=0.4)
     for group, (x, y) in places.items():
         mark = group_mark(view, group)
-        axes.plot(
-            [x],
-            [y],
-            marker=mark.shape,
-            markersize=15,
-            color=mark.colour,
-            alpha=0.28,
-            zorder=2,
-            linestyle="none",
-        )
+        _draw_faint(axes, x, y, mark, markersize=15, alpha=0.28)
         draw_mark(axes, x, y, mark, size=9)
-        if named:
-            rightmost = x > min(p[0] for p in places.values())
-            axes.annotate(
-                drawable(view.label(group), 22),
-                (x, y),
-                (-11 if rightmost else 11, 0),
-                textcoords="offset points",
-                ha="right" if rightmost else "left",
-                va="center",
-                color=mark.colour,
-                fontweight="bold",
-            )
+        if close:
+            to_left = x > min(p[0] for p in places.values())
+            _name_beside(axes, drawable(view.label(group), 22), (x, y), to_left, color=mark.colour, fontweight="bold")
+
+
+def _draw_faint(axes: Any, x: float, y: float, mark: Mark, **size: float) -> None:
+    axes.plot([x], [y], marker=mark.shape, color=mark.colour, zorder=2, linestyle="none", **size)
+
+
+def _name_beside(axes: Any, name: str, at: tuple[float, float], to_left: bool, **text: Any) -> None:
+    side = "right" if to_left else "left"
+    axes.annotate(name, at, (-11 if to_left else 11, 0), textcoords="offset points", ha=side, va="center", **text)
 
 
 def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
@@ -229,6 +197,10 @@ def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: S
             fontsize=11.5,
             bbox=_HALO,
         )
+    _label_axes(axes, view)
+
+
+def _label_axes(axes: Any, view: LeaningView) -> None:
     axes.set_xlabel(f"similarity to {drawable(view.label_third, 34)}")
     axes.set_ylabel(f"\u25c2 {drawable(view.label_b, 16)}    MCAS    {drawable(view.label_a, 16)} \u25b8")
     axes.tick_params(axis="y", labelcolor=Ink.MUTED)
@@ -261,7 +233,11 @@ def profile_figure(view: LeaningView) -> Figure | None:
         axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
         for y, concept in enumerate(concepts):
             for group in groups:
-                _draw_profile(axes, profiles[group].get(concept.name), y, group_mark(view, group))
+                row, mark = profiles[group].get(concept.name), group_mark(view, group)
+                if row is not None and row.defined:
+                    if row.has_interval:
+                        axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=3, alpha=0.45, zorder=2)
+                    draw_mark(axes, row.value, y, mark, size=5.5)
         label_rows(axes, [concept.name for concept in concepts])
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("farther than average  \u25c2   \u25b8  nearer")
@@ -277,14 +253,6 @@ def profile_figure(view: LeaningView) -> Figure | None:
 def profile_of(view: LeaningView, group: str) -> dict[str, Row]:
     """Look up the profile row of each concept for a group."""
     return view.scores.by_concept("profile", "association", group=group)
-
-
-def _draw_profile(axes: Any, row: Row | None, y: float, mark: Mark) -> None:
-    if row is None or not row.defined:
-        return
-    if row.has_interval:
-        axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=3, alpha=0.45, zorder=2)
-    draw_mark(axes, row.value, y, mark, size=5.5)
 
 
 def plane_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
@@ -307,11 +275,18 @@ def plane_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
                 numbers = f"similarity {wording.number(x, 3)}, MCAS {wording.signed(y, 3)}"
                 tips[gid] = drawable(f"{first.label(group)}, {model}: {numbers}", 140)
         points = [point for by_group in places.values() for point in by_group.values()]
-        _frame_plane(axes, first, points)
-        for group in groups:
-            _name_group(
-                axes, first.label(group), [by_group[group] for by_group in places.values() if group in by_group]
-            )
+        axes.set_xlim(*span([], include=[CENTROID[0], *(x for x, _ in points)]))
+        reach = max(map(abs, span([], include=[0.0, *(y for _, y in points)])))
+        axes.set_ylim(-reach, reach)
+        axes.plot(*([at] for at in CENTROID), marker="+", markersize=15, markeredgewidth=2.4, color=Ink.TEXT, zorder=5)
+        _label_axes(axes, first)
+        middle = sum(axes.get_xlim()) / 2
+        for group in groups:  # a group's places are joined by a line, and named beside the outermost of them
+            own = [by_group[group] for by_group in places.values() if group in by_group]
+            axes.plot(*zip(*own, strict=True), color=Ink.GRID, linewidth=2, zorder=1)
+            to_left = max(own)[0] > middle
+            outermost = min(own) if to_left else max(own)
+            _name_beside(axes, drawable(first.label(group), 20), outermost, to_left, fontsize=11.5)
         return finish(
             figure,
             name="models-plane",
@@ -319,31 +294,3 @@ def plane_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
             description="; ".join(tips.values()),
             tips=tips,
         )
-
-
-def _frame_plane(axes: Any, view: LeaningView, points: Sequence[tuple[float, float]]) -> None:
-    axes.set_xlim(*span([], include=[CENTROID[0], *(x for x, _ in points)]))
-    reach = max(map(abs, span([], include=[0.0, *(y for _, y in points)])))
-    axes.set_ylim(-reach, reach)
-    axes.plot(*([at] for at in CENTROID), marker="+", markersize=15, markeredgewidth=2.4, color=Ink.TEXT, zorder=5)
-    axes.set_xlabel(f"similarity to {drawable(view.label_third, 34)}")
-    axes.set_ylabel(f"\u25c2 {drawable(view.label_b, 16)}    MCAS    {drawable(view.label_a, 16)} \u25b8")
-    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
-
-
-def _name_group(axes: Any, label: str, points: Sequence[tuple[float, float]]) -> None:
-    """Join a group's places by a line and name it beside the outermost of them."""
-    xs, ys = zip(*points, strict=True)
-    axes.plot(xs, ys, color=Ink.GRID, linewidth=2, zorder=1)
-    left, right = axes.get_xlim()
-    near_right = max(xs) > (left + right) / 2
-    x, y = min(points) if near_right else max(points)
-    axes.annotate(
-        drawable(label, 20),
-        (x, y),
-        (-11 if near_right else 11, 0),
-        textcoords="offset points",
-        ha="right" if near_right else "left",
-        va="center",
-        fontsize=11.5,
-    )
