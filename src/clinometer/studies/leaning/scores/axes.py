@@ -109,17 +109,14 @@ class Effect:
 def effects_of(design: Design) -> tuple[Effect, ...]:
     """List each axis, each interaction, and the cells against all alike, in this order."""
     sets = [chosen for size in range(1, len(design.axes) + 1) for chosen in combinations(design.axes, size)]
-    return (*(_effect(design, chosen) for chosen in sets), _cells(design))
+    n = len(design.groups)
+    cells = Effect("cell", "cells", tuple(design.axes), design.groups, ("",) * n, np.eye(n) - 1 / n, n - 1)
+    return (*(_effect(design, chosen) for chosen in sets), cells)
 
 
 def level_weights(design: Design, axis: str) -> np.ndarray:
     """Weigh the groups for each level's deviation from the mean of an axis' levels: (levels × groups)."""
     return _projection(design, (axis,))[list(_combinations(design, (axis,)).values())]
-
-
-def centring(sizes: Sequence[int]) -> np.ndarray:
-    """Return ``⊗ (I − J/K)``, which takes all margins out of a table of these sizes, as one row."""
-    return np.asarray(reduce(_kron, [np.eye(size) - 1 / size for size in sizes]))
 
 
 def _kron(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -131,7 +128,11 @@ def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
     rank = prod(len(design.axes[axis]) - 1 for axis in chosen)
     places = _combinations(design, chosen)
     if len(chosen) == 1:
-        return _axis(design, chosen[0], projection[list(places.values())], rank)
+        levels, component = design.axes[chosen[0]], f"axis:{chosen[0]}"
+        rows = projection[list(places.values())]
+        if rank == 1:  # the difference of two levels, on the scale of MCAS; of more, the deviation of each
+            return Effect("axis", component, chosen, levels[:1], levels[1:], rows[:1] - rows[1:], 1)
+        return Effect("axis", component, chosen, levels, ("",) * len(levels), rows, rank)
     row_places = dict(list(places.items())[: None if rank > 1 else 1])
     return Effect(
         kind="interaction",
@@ -142,20 +143,6 @@ def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
         weights=projection[list(row_places.values())],
         rank=rank,
     )
-
-
-def _axis(design: Design, axis: str, rows: np.ndarray, rank: int) -> Effect:
-    """Take the difference of two levels, on the scale of MCAS; of more, the deviation of each."""
-    levels, component = design.axes[axis], f"axis:{axis}"
-    if rank == 1:
-        return Effect("axis", component, (axis,), levels[:1], levels[1:], rows[:1] - rows[1:], 1)
-    return Effect("axis", component, (axis,), levels, ("",) * len(levels), rows, rank)
-
-
-def _cells(design: Design) -> Effect:
-    n = len(design.groups)
-    weights = np.eye(n) - 1 / n
-    return Effect("cell", "cells", tuple(design.axes), design.groups, ("",) * n, weights, n - 1)
 
 
 def _projection(design: Design, chosen: Sequence[str]) -> np.ndarray:
@@ -203,7 +190,9 @@ class Readings:
         """
         products = []
         for first, *others in zip(*(self.centred[axis] for axis in axes), strict=True):
-            product = first * _unbiased(len(first), len(axes))
+            n, k = len(first), len(axes)
+            unbiased = n / (n - 1) if k == 2 <= n else n * n / ((n - 1) * (n - 2)) if k == 3 <= n else 1.0
+            product = first * (unbiased if n >= k else np.nan)
             for part in others:
                 product = (product[:, :, None] * part[:, None, :]).reshape(len(part), product.shape[1] * part.shape[1])
             products.append(product)
@@ -224,9 +213,15 @@ def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readi
         return [(x[:, 0] + (x[:, 1] if view.reads_text else 0.0)) @ weights.T for x in images]
 
     own, calibration = scores(view.image_cosines), scores(prompts)
-    means = _level_means(design, layout, calibration)
+    by_cell: list[list[np.ndarray]] = [[] for _ in design.groups]
+    for g, of_prompt in zip(layout.prompt_groups, calibration, strict=True):
+        by_cell[g].append(of_prompt[np.isfinite(of_prompt).all(axis=1)])
+    nothing = np.full(len(weights), np.nan)
+    cells = [x.mean(axis=0) if len(x) else nothing for x in map(np.concatenate, by_cell)]
+    means = weights @ np.stack(cells)  # what each level adds to the scores, every cell weighing alike
     decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
-    of_targets, of_prompts = ([_centre(x @ decode) for x in scores] for scores in (own, calibration))
+    read = ([x @ decode for x in some] for some in (own, calibration))
+    of_targets, of_prompts = ([x - x.mean(axis=0) if len(x) else x for x in some] for some in read)
     return Readings(_split(design, of_targets)), Readings(_split(design, of_prompts))
 
 
@@ -244,7 +239,12 @@ def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> 
     """Test the excess of each of the effect's cells, and all against none; variances are moderated over the targets."""
     design, layout, confidence = study.design, study.layout, study.settings.confidence
     own, calibration = readings_of(study, view)
-    products = [x - _within_prompts(calibration, effect.axes) for x in own.products(effect.axes)]
+    # among the images of one attribute prompt the levels are all the same
+    alike = [x for x in calibration.products(effect.axes) if len(x) > len(effect.axes)]
+    by_chance = np.array(np.nan)
+    if alike:
+        by_chance = np.average([x.mean(axis=0) for x in alike], axis=0, weights=[len(x) - 1 for x in alike])
+    products = [x - by_chance for x in own.products(effect.axes)]
     # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
     more = _calibration_variance(effect, design, layout, own, calibration)
     freedom = float(sum(max(len(x) - 1, 0) for x in calibration.centred[effect.axes[0]]))
@@ -252,7 +252,9 @@ def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> 
         mean_inference([x[:, k] for x in products], confidence, lost=1, more=(more[:, k], np.full(len(more), freedom)))
         for k in range(len(effect.names))
     ]
-    basis = np.linalg.svd(centring([len(design.axes[axis]) for axis in effect.axes]))[2][: effect.rank]
+    sizes = [len(design.axes[axis]) for axis in effect.axes]
+    # ⊗ (I − J/K) takes all margins out of a table of these sizes, as one row
+    basis = np.linalg.svd(reduce(_kron, [np.eye(size) - 1 / size for size in sizes]))[2][: effect.rank]
     scores = [x @ basis.T for x in products]
     values = np.stack([x.mean(axis=0) if len(x) else np.full(effect.rank, np.nan) for x in scores])
     spread = np.einsum("rk,tk,sk->trs", basis, more, basis)
@@ -294,36 +296,6 @@ def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: 
         ]
         total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
     return np.asarray(total / cells**2 / len(design.axes[other]))
-
-
-def _within_prompts(calibration: Readings, axes: Sequence[str]) -> np.ndarray:
-    """Average the products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
-    products = [x for x in calibration.products(axes) if len(x) > len(axes)]
-    if not products:
-        return np.array(np.nan)
-    return np.asarray(np.average([x.mean(axis=0) for x in products], axis=0, weights=[len(x) - 1 for x in products]))
-
-
-def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -> np.ndarray:
-    """Find what each level adds to attribute images' scores, every cell weighing alike: (levels × levels scored)."""
-    by_cell: dict[str, list[np.ndarray]] = {group: [] for group in design.groups}
-    for g, own in zip(layout.prompt_groups, scores, strict=True):
-        by_cell[design.groups[g]].append(own[np.isfinite(own).all(axis=1)])
-    nothing = np.full(sum(map(len, design.axes.values())), np.nan)
-    cells = {group: np.concatenate(parts) for group, parts in by_cell.items()}
-    means = np.stack([cells[g].mean(axis=0) if len(cells[g]) else nothing for g in design.groups])
-    return np.asarray(np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means)
-
-
-def _centre(estimates: np.ndarray) -> np.ndarray:
-    return estimates - estimates.mean(axis=0) if len(estimates) else estimates
-
-
-def _unbiased(n: int, axes: int) -> float:
-    """Return what makes a mean product of n centred values unbiased, for two or three axes; NaN for too few images."""
-    if n < axes:
-        return np.nan
-    return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0
 
 
 def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:

@@ -441,7 +441,11 @@ def mean_inference(
     from elsewhere and its degrees of freedom.
     """
     value = np.array([x.mean() if len(x) else np.nan for x in scores])
-    parts, unknown = [_own_variance(scores, lost), more], np.full(len(value), np.nan)
+    sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost
+    raw = np.array([y.var(ddof=ddof) if len(y) > ddof else np.nan for y in scores])
+    variance, own_freedom = moderate(raw, sizes - ddof, prior_of(raw, sizes - ddof))
+    parts = [(variance / np.maximum(sizes, 1), np.nan_to_num(own_freedom, nan=0.0)), more]
+    unknown = np.full(len(value), np.nan)
     error, freedom = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
     reach = scipy.stats.t.ppf((1 + confidence) / 2, freedom) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -481,7 +485,9 @@ def joint_inference(
         if np.isfinite(total).all() and np.isfinite(theta).all() and np.linalg.matrix_rank(total) == rank:
             inverse = np.linalg.inv(total)
             statistic[t] = theta @ inverse @ theta
-            nu[t] = _freedom_of_sum([(own[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)], rank)
+            shares = [(own[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)]
+            parts = sum((np.trace(x @ x) + np.trace(x) ** 2) / degrees for x, degrees in shares if degrees > 0)
+            nu[t] = (rank + rank**2) / parts if parts > 0 else np.inf
             largest[t], null[t] = np.linalg.eigvalsh(total)[-1], np.sqrt(np.trace(total))
     denominator_freedom = np.where(np.isinf(nu), 1e9, nu) - rank + 1
     denominator_freedom = np.where(denominator_freedom > 0, denominator_freedom, np.nan)
@@ -495,14 +501,6 @@ def joint_inference(
         scipy.stats.f.sf(statistic / per_f, rank, denominator_freedom),
         null,
     )
-
-
-def _own_variance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the variance of the mean of each target's scores, moderated over the targets, and its freedom."""
-    sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost
-    raw = np.array([y.var(ddof=ddof) if len(y) > ddof else np.nan for y in scores])
-    variance, freedom = moderate(raw, sizes - ddof, prior_of(raw, sizes - ddof))
-    return variance / np.maximum(sizes, 1), np.nan_to_num(freedom, nan=0.0)
 
 
 def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:
@@ -529,8 +527,3 @@ def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray
     share = np.ones(len(sizes)) if np.isinf(prior) else prior / (prior + np.maximum(freedom, 1))
     both = share[:, None, None] * common + (1 - share[:, None, None]) * raw
     return both / np.maximum(sizes, 1)[:, None, None], np.where(is_finite, np.minimum(prior + freedom, total), 0.0)
-
-
-def _freedom_of_sum(shares: Sequence[tuple[np.ndarray, float]], rank: int) -> float:
-    parts = [(np.trace(share @ share) + np.trace(share) ** 2) / degrees for share, degrees in shares if degrees > 0]
-    return (rank + rank**2) / sum(parts) if sum(parts) > 0 else np.inf

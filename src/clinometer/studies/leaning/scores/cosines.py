@@ -10,9 +10,9 @@ computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -75,8 +75,10 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     if embeddings.group_texts is not None:
         texts = unit_rows(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
     gram = cosine(images, images)
-    for own in layout.prompt_slices:
-        _replace_self_cosines(gram[own, own])
+    for own in layout.prompt_slices:  # of an image with itself: its mean cosine with the others of its prompt
+        block = gram[own, own]
+        others = block.sum(axis=1) - block.diagonal()
+        np.fill_diagonal(block, others / (len(block) - 1) if len(block) > 1 else np.nan)
     return Cosines(
         image_image=tuple(gram[rows] for rows in layout.prompt_slices),
         text_image=text_cosine(texts, images, n),
@@ -177,13 +179,6 @@ def sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], o
             out[:, g] = np.vecdot(left[:, columns], right[:, columns])
 
 
-def _replace_self_cosines(block: np.ndarray) -> None:
-    """Replace each image's cosine with itself by its mean cosine with the others of its prompt."""
-    n = len(block)
-    others = block.sum(axis=1) - block.diagonal()
-    np.fill_diagonal(block, others / (n - 1) if n > 1 else np.nan)
-
-
 def _uniform(counts: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.full(n, 1 / max(n, 1)) for n in counts])[None, :]
 
@@ -213,6 +208,7 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
         arrays = [of(encoder) for encoder in pooled]
         return None if any(x is None for x in arrays) else _side_by_side([x for x in arrays if x is not None])
 
+    words = [encoder.group_words for encoder in pooled if encoder.group_words is not None]
     blanks = texts(lambda encoder: None if encoder.blank_text is None else encoder.blank_text[None])
     return EncoderEmbeddings(
         encoder=MEAN,
@@ -222,17 +218,12 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
             group: tuple(map(_side_by_side, zip(*(encoder.group_images[group] for encoder in pooled), strict=True)))
             for group in first.group_images
         },
-        group_words=_groupwise([encoder.group_words for encoder in pooled]),
+        group_words={group: _side_by_side([by_group[group] for by_group in words]) for group in words[0]}
+        if len(words) == len(pooled)
+        else None,
         blank_text=None if blanks is None else blanks[0],
         unfit={concept: reason for encoder in pooled for concept, reason in encoder.unfit.items()},
     )
-
-
-def _groupwise(encoder_words: Sequence[Mapping[str, np.ndarray] | None]) -> dict[str, np.ndarray] | None:
-    group_words = [by_group for by_group in encoder_words if by_group is not None]
-    if len(group_words) < len(encoder_words):
-        return None
-    return {group: _side_by_side([by_group[group] for by_group in group_words]) for group in group_words[0]}
 
 
 def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -378,11 +369,6 @@ class Estimate:
             stimulus_low=outer.low,
             stimulus_high=outer.high,
         )
-
-    def with_null(self, draws: np.ndarray, centre: Literal["mean", "median"] = "mean") -> Estimate:
-        """Add the null expectation of a non-negative score: the centre of its null draws."""
-        draws = np.asarray(draws, np.float64)
-        return replace(self, null=draws.mean(axis=0) if centre == "mean" else np.median(draws, axis=0))
 
     def without_null(self) -> Estimate:
         """Leave the null expectation out, of a number that may be negative."""

@@ -62,9 +62,17 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         for t in study.target_numbers
     ]
     unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
-    return [
-        _flag_unstable(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows
-    ]
+    flagged = []
+    for row in rows:
+        if "amplification" not in row.component:
+            flagged.append(row)
+        elif not isfinite(row.value):
+            flagged.append(row if row.reason else replace(row, reason=ZERO_TT, flag="unstable"))
+        else:
+            unbounded = not row.reason and not isfinite(row.stimulus_low)
+            reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
+            flagged.append(replace(row, flag="unstable" if unstable[row.concept] else "", reason=reason))
+    return flagged
 
 
 def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
@@ -127,12 +135,15 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
         (np.fmax(part.stimulus_high - part.value, part.value - part.stimulus_low) / normal) ** 2 for part in (top, tt)
     ]
     covariance = stimulus_covariance(study, view, above, below)
-    low, high = np.array(
-        [
-            _fieller(float(x), float(2 * y), float(v_x), float(4 * v_y), float(2 * v_xy), study.settings.confidence)
-            for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
-        ]
-    ).reshape(-1, 2).T  # fmt: skip
+    intervals = [
+        fieller_interval(
+            float(x), float(2 * y), variance_numerator=float(v_x), variance_denominator=float(4 * v_y),
+            covariance=float(2 * v_xy), confidence=study.settings.confidence,
+        )
+        for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
+    ]  # fmt: skip
+    ends = [(found.low, found.high) if found.shape == "bounded" else (nan, nan) for found in intervals]
+    low, high = np.array(ends).reshape(-1, 2).T
     null = null_expectation(view.targets, lambda part: null_of_alpha(study, part), np.median)
     known = np.isfinite(inner)
     return Estimate(
@@ -165,26 +176,6 @@ def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     """Draw α as chance alone makes it, infinite where TT is 0: (draws × T)."""
     drawn = np.abs(signed_alpha(study, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
-
-
-def _fieller(
-    x: float, y: float, variance_x: float, variance_y: float, covariance: float, confidence: float
-) -> tuple[float, float]:
-    """Find the ends of Fieller's interval of x / y; NaN where it has none."""
-    found = fieller_interval(
-        x, y, variance_numerator=variance_x, variance_denominator=variance_y, covariance=covariance,
-        confidence=confidence,
-    )  # fmt: skip
-    return (found.low, found.high) if found.shape == "bounded" else (nan, nan)
-
-
-def _flag_unstable(row: Score, unstable: bool) -> Score:
-    """Mark the row of an amplification where TT may be 0."""
-    if not isfinite(row.value):
-        return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
-    unbounded = not row.reason and not isfinite(row.stimulus_low)
-    reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
-    return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
 def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -294,11 +285,6 @@ def _standard_error(x: np.ndarray) -> np.ndarray:
     return np.asarray(x.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.full(x.shape[:-1], np.nan)
 
 
-def _standard_error_bound(x: np.ndarray) -> np.ndarray:
-    n = x.shape[-1]
-    return np.asarray(np.sqrt(np.square(x).sum(axis=-1) / max((n - 1) * n, 1)))
-
-
 def _largest(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.abs(x).max(axis=-1))
 
@@ -307,7 +293,11 @@ _STATISTICS = (
     _Statistic("min", lambda x: np.asarray(x.min(axis=-1)), _largest),
     _Statistic("max", lambda x: np.asarray(x.max(axis=-1)), _largest),
     _Statistic("mean", lambda x: np.asarray(x.mean(axis=-1)), lambda x: np.asarray(np.abs(x).mean(axis=-1))),
-    _Statistic("standard_error", _standard_error, _standard_error_bound),
+    _Statistic(
+        "standard_error",
+        _standard_error,
+        lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / max((x.shape[-1] - 1) * x.shape[-1], 1))),
+    ),
 )
 
 

@@ -60,7 +60,13 @@ class Design:
         if not self.targets:
             raise InvalidInputError("targets: expected at least one")
         if self.axes or self.cells:
-            self._check_axes()
+            if wrong := wrong_product(self.axes, self.cells, self.groups):
+                raise InvalidInputError(wrong)
+            if self.a or self.b or self.third:
+                raise InvalidInputError(
+                    f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
+                    "several axes at once, so leave them empty: every axis is measured by itself"
+                )
             return
         for role in ("a", "b", "third"):
             group = getattr(self, role)
@@ -68,15 +74,6 @@ class Design:
                 raise InvalidInputError(f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
         if self.a == self.b or self.third in (self.a, self.b):
             raise InvalidInputError("a, b, third: expected different groups")
-
-    def _check_axes(self) -> None:
-        if wrong := wrong_product(self.axes, self.cells, self.groups):
-            raise InvalidInputError(wrong)
-        if self.a or self.b or self.third:
-            raise InvalidInputError(
-                f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
-                "several axes at once, so leave them empty: every axis is measured by itself"
-            )
 
     def index(self, group: str) -> int:
         """Find the position of a group on the last axis of the tensor of mean cosines."""
@@ -213,7 +210,9 @@ def _check_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) 
         missing = [] if by_group is None else [group for group in design.groups if group not in by_group]
         if missing:
             raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
-    named = chain(_named_targets(embeddings, design) if targets else (), _named_arrays(embeddings, design))
+    by_target = zip(design.targets, embeddings.target_images, strict=True) if targets else ()
+    of_targets = ((f"target {target.name!r}", images) for target, images in by_target)
+    named = chain(of_targets, _named_arrays(embeddings, design))
     dims = {array.shape[1] for name, array in named if _check_array(f"{where}, {name}", array)}
     if len(dims) > 1:
         raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
@@ -239,11 +238,6 @@ def check_target(embeddings: EncoderEmbeddings, design: Design, t: int, images: 
     dims = {images.shape[1], *(array.shape[1] for _, array in _named_arrays(embeddings, design) if len(array))}
     if len(images) and len(dims) > 1:
         raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
-
-
-def _named_targets(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
-    for target, images in zip(design.targets, embeddings.target_images, strict=True):
-        yield f"target {target.name!r}", images
 
 
 def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
@@ -298,16 +292,13 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
     if set(cells) != set(groups):
         return "cells: expected the levels of every group, and of no other"
     for group in groups:
-        if not _is_cell(cells[group], axes):
+        by_axis = zip(cells[group], axes.values(), strict=False)
+        if len(cells[group]) != len(axes) or not all(level in levels for level, levels in by_axis):
             return f"cells: {group!r} is at {', '.join(cells[group])}; expected a level of each of {', '.join(axes)}"
     size = prod(map(len, axes.values()))
     if len(groups) != size or len({tuple(cells[group]) for group in groups}) != size:
         return f"groups: expected {size}, one for every combination of the axes' levels, found {len(groups)}"
     return ""
-
-
-def _is_cell(cell: Sequence[str], axes: Mapping[str, Sequence[str]]) -> bool:
-    return len(cell) == len(axes) and all(level in levels for level, levels in zip(cell, axes.values(), strict=True))
 
 
 @dataclass(frozen=True)

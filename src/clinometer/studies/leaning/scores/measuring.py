@@ -192,7 +192,13 @@ class Measurer:
             if self._own_texts:
                 self._add_own_texts(views, t, units)
                 blanks.append(self._blanks(t, units))
-        self._weigh(t, views)
+        if size and self._draws is not None:
+            total, start = len(self._draws.images), 0
+            rows_at_once = total if total * size <= WHOLE else max(PART // size, 1)
+            for weights in self._draws.targets(t, rows_at_once):
+                for view in views:
+                    view.add_replicates(start, weights, self._draws)
+                start += len(weights)
         own, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
         )
@@ -227,18 +233,6 @@ class Measurer:
             return np.empty(0), np.empty(0)
         own, blank = np.mean(both, axis=0).T
         return own, blank
-
-    def _weigh(self, t: int, views: Sequence[_View]) -> None:
-        size = views[0].size
-        if not size or self._draws is None:
-            return
-        total = len(self._draws.images)
-        rows = total if total * size <= WHOLE else max(PART // size, 1)
-        first = 0
-        for weights in self._draws.targets(t, rows):
-            for view in views:
-                view.add_replicates(first, weights, self._draws)
-            first += len(weights)
 
 
 def measure_by_threads(measure: Measurer, layout: Layout, draws: Draws | None) -> Iterator[tuple[int, MeasuredTarget]]:
@@ -343,8 +337,9 @@ def pairs_counted_once(
     targets = range(len(first[0].target_images))
     images = [[encoder.target_images for encoder in run] for run in (first, second)]
     kept = tuple(both(images, t) for t in targets)
-    drawn = sizes_of(first[0].target_images)
-    copies = tuple(_spread(len(own), drawn[t]) for t, own in enumerate(kept))
+    copies = tuple(np.ones(len(own), int) for own in kept)
+    for counts, drawn in zip(copies, sizes_of(first[0].target_images), strict=True):
+        counts[:1] += drawn - len(counts)  # all that were drawn: of pairs nobody asks which is which
     groups = {
         group: [
             both([[encoder.group_images[group] for encoder in run] for run in (first, second)], p)
@@ -362,18 +357,16 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
     for t in range(len(design.targets)):
         places = []
         for encoder in encoders:
-            pieces = zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False)
-            places.append(np.concatenate([_check_places(encoder, design, t, *piece) for piece in pieces]))
+            marks = []
+            for first, vectors in zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False):
+                check_target(encoder, design, t, vectors, first)
+                marks.append(signatures(vectors))
+            places.append(np.concatenate(marks))
         drawn = encoders[0].target_copies
         positions, counts = drawn_once(places, None if drawn is None else drawn[t])
         kept.append(None if len(positions) == len(places[0]) else positions)
         copies.append(counts)
     return tuple(kept), tuple(copies)
-
-
-def _check_places(encoder: EncoderEmbeddings, design: Design, t: int, first: int, vectors: np.ndarray) -> np.ndarray:
-    check_target(encoder, design, t, vectors, first)
-    return signatures(vectors)
 
 
 def _keep(
@@ -393,11 +386,3 @@ def _keep(
             for g, positions in groups.items()
         },
     )
-
-
-def _spread(n: int, drawn: int) -> np.ndarray:
-    """Return counts of n pictures that sum to all that were drawn: of pairs nobody asks which is which."""
-    counts = np.ones(n, int)
-    if n:
-        counts[0] += drawn - n
-    return counts

@@ -113,12 +113,7 @@ def mitigation_rows(
         for which, component in enumerate(("before", "after"))
     ]
     changes = [
-        replace(
-            _mean_row("change", name, b - a),
-            setting=setting,
-            test=SWAPPED,
-            **_p_of_swaps(b - a),
-        )
+        replace(_mean_row("change", name, b - a), setting=setting, test=SWAPPED, **_p_of_swaps(b - a))
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
     judged = _judged(changes, *own, margin=design.margin)
@@ -324,8 +319,9 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
         if about.n_target < FEWEST_IMAGES:
             continue
         pairs = np.mean([[_cosine_sums(run, a, design, t) for run in (a, b)] for a, b in reading], axis=0)
-        means, without = pairs.mean(axis=1), _without_each(pairs)  # run × group; run × image × group
         n = about.n_target
+        # run × group; run × image × group: of all images but each one
+        means, without = pairs.mean(axis=1), (pairs.sum(axis=1, keepdims=True) - pairs) / (n - 1)
         for name, place in ((SIMILARITY, _similarity), (DISTANCE, _distance)):
             own, left_out = place(means), np.diff(place(without), axis=0)[0]
             half = _quantile(n) * sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
@@ -369,12 +365,6 @@ def _similarity(sums: np.ndarray) -> np.ndarray:
 
 def _distance(sums: np.ndarray) -> np.ndarray:
     return np.asarray(xmcas(mcas=sums[..., 0] - sums[..., 1], similarity=sums[..., 2] / 4).distance)
-
-
-def _without_each(pairs: np.ndarray) -> np.ndarray:
-    """Average over images (run × image × group) but for each one."""
-    n = pairs.shape[1]
-    return np.asarray((pairs.sum(axis=1, keepdims=True) - pairs) / (n - 1))
 
 
 def _over_concepts(rows: Sequence[Score]) -> tuple[float, float]:

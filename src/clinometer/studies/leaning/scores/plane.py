@@ -52,7 +52,12 @@ def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     similarity = contrast_tests(study, view, nearness).estimate
     k = estimate(view.groups, lambda c: offset(study, c), study.settings.confidence)
     angle, distance = place(mcas, similarity, k)
-    null = null_expectation(view.targets, lambda part: _distance_of(study, part.null), np.mean)
+
+    def distance_by_chance(part: Replicates) -> np.ndarray:
+        leaning = composite(part.null, study.a, study.b)
+        return np.hypot(_similarity(study, part.null) - CENTROID[0], leaning - CENTROID[1])
+
+    null = null_expectation(view.targets, distance_by_chance, np.mean)
     numbers = {"similarity": similarity, "angle": angle, "distance": replace(distance, null=null)}
     rows = [
         target_row(study, view, t, basis, estimates, metric="xmcas", component=component)
@@ -73,7 +78,6 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """
     if study.design.third is None or view.groups is None:
         return []
-    owners = np.array(study.layout.prompt_groups)
     confidence = study.settings.confidence
     numbers = {
         "mcas": estimate(view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence),
@@ -81,24 +85,16 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     }
     k = estimate(view.groups, lambda c: offset(study, c), confidence)
     numbers["angle"], numbers["distance"] = place(numbers["mcas"], numbers["similarity"], k)
-    rows = []
-    for component, estimates in numbers.items():
-        for i in range(len(owners) + len(study.design.groups)):
-            g = int(owners[i]) if i < len(owners) else i - len(owners)
-            name = _prompt_name(study, i) if i < len(owners) else ""
-            rows.append(
-                _group_row(
-                    study,
-                    view,
-                    estimates,
-                    i,
-                    metric="xmcas_group",
-                    component=component,
-                    concept=name,
-                    group=study.design.groups[g],
-                )
-            )
-    return rows
+    places = []  # of each prompt its text, or its place in its group; and the group
+    for group, sizes in zip(study.design.groups, study.layout.prompt_sizes, strict=True):
+        texts = study.design.prompts.get(group) or [f"{group} {i + 1}" for i in range(len(sizes))]
+        places += [(text, group) for text in texts]
+    places += [("", group) for group in study.design.groups]
+    return [
+        _group_row(study, view, estimates, i, metric="xmcas_group", component=component, concept=name, group=group)
+        for component, estimates in numbers.items()
+        for i, (name, group) in enumerate(places)
+    ]
 
 
 def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, Estimate]:
@@ -136,11 +132,6 @@ def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
     return np.asarray(-composite(groups, study.a, study.b)[..., own].mean(axis=-1))
 
 
-def _distance_of(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
-    """Compute ``‖(c, MCAS) − centroid‖`` of every target: (… × T)."""
-    return np.hypot(_similarity(study, tensor) - CENTROID[0], composite(tensor, study.a, study.b) - CENTROID[1])
-
-
 def _similarity(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     return group_similarity(tensor)[..., study.design.index(str(study.design.third))]
 
@@ -150,14 +141,6 @@ def _over_groups(study: LeaningStudy, values: np.ndarray) -> np.ndarray:
     owners = np.array(study.layout.prompt_groups)
     means = [values[..., owners == g].mean(axis=-1, keepdims=True) for g in study.everyone]
     return np.concatenate([values, *means], axis=-1)
-
-
-def _prompt_name(study: LeaningStudy, number: int) -> str:
-    """Name an attribute prompt by its text, or by its place in its group."""
-    g = study.layout.prompt_groups[number]
-    place = number - study.layout.prompt_groups.index(g)
-    texts = study.design.prompts.get(study.design.groups[g])
-    return texts[place] if texts else f"{study.design.groups[g]} {place + 1}"
 
 
 def _group_row(
@@ -262,7 +245,7 @@ def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n
 
     def of(part: Replicates) -> Estimate:
         numbers = estimate_norm(part, profile, norm, study.settings.confidence)
-        return numbers.with_null(norm(profile(part.null)))
+        return replace(numbers, null=norm(profile(part.null)).astype(np.float64).mean(axis=0))
 
     numbers = each_target(view.targets, of)
     least = np.reshape([row.p for row in pairs], (n_pairs, -1)).min(axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any
@@ -218,7 +218,17 @@ def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, Any]:
 
 def value_reason(layout: Layout, reads_text: bool, target: int | None, basis: Basis) -> str:
     """Say why a number made of this has no estimate; empty if it should have one."""
-    return next(_missing_items(layout, reads_text, target, basis), "")
+    modalities = set(basis.modalities)
+    if _OF_TEXTS & modalities and not reads_text:
+        return "the encoder reads no text"
+    if target is not None and layout.target_sizes[target] == 0 and _OF_TARGET_IMAGES & modalities:
+        return "no image of the target"
+    for g in basis.groups:
+        if layout.image_counts[g] == 0 and _OF_ATTRIBUTE_IMAGES & modalities:
+            return f"no image of group {layout.groups[g]!r}; draw or import some"
+        if layout.word_counts[g] == 0 and _OF_WORDS & modalities:
+            return f"no word of group {layout.groups[g]!r}"
+    return ""
 
 
 def interval_reason(layout: Layout, target: int | None, basis: Basis) -> str:
@@ -242,16 +252,3 @@ def stimulus_reason(layout: Layout, basis: Basis) -> str:
         if layout.word_counts[g] == 1 and _OF_WORDS & set(basis.modalities):
             return f"no stimulus interval: group {layout.groups[g]!r} has one word"
     return ""
-
-
-def _missing_items(layout: Layout, reads_text: bool, target: int | None, basis: Basis) -> Iterator[str]:
-    modalities = set(basis.modalities)
-    if _OF_TEXTS & modalities and not reads_text:
-        yield "the encoder reads no text"
-    if target is not None and layout.target_sizes[target] == 0 and _OF_TARGET_IMAGES & modalities:
-        yield "no image of the target"
-    for g in basis.groups:
-        if layout.image_counts[g] == 0 and _OF_ATTRIBUTE_IMAGES & modalities:
-            yield f"no image of group {layout.groups[g]!r}; draw or import some"
-        if layout.word_counts[g] == 0 and _OF_WORDS & modalities:
-            yield f"no word of group {layout.groups[g]!r}"

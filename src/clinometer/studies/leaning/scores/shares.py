@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Final, TypeAlias
@@ -26,7 +26,7 @@ from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.cosines import Estimate, by_view
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, LeaningStudy
-from clinometer.studies.leaning.scores.measuring import Texts, texts_of
+from clinometer.studies.leaning.scores.measuring import texts_of
 from clinometer.studies.leaning.scores.rows import FIXED, Basis, bare, target_row, with_reason
 from clinometer.studies.leaning.scores.views import EncoderView, TextMatches, count_nearest
 
@@ -299,15 +299,7 @@ def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Seq
         return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * len(sizes)
     if len(texts.units) < 2 or matches is None:
         return [_Match(np.empty(0), len(texts.units), nan, "one text: there is no other to compare with")] * len(sizes)
-    return list(_rank_matches(matches, texts, sizes))
-
-
-def _rank_matches(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
-    """Match each target: the gains of all images wait in a file, and are read by text.
-
-    p is Mann and Whitney's, of a target's own images against those of targets with another text.
-    """
-    owners, starts = np.repeat(texts.own, sizes), np.cumsum([0, *sizes])
+    found, owners, starts = list[_Match](), np.repeat(texts.own, sizes), np.cumsum([0, *sizes])
     at_once = max(HELD // max(len(owners), 1), 1)
     for first in range(0, len(texts.own), at_once):
         by_target = np.concatenate([gains.read(first, first + at_once) for gains in matches.gains], axis=1)
@@ -315,4 +307,5 @@ def _rank_matches(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> I
             mine, others = gains[starts[k] : starts[k + 1]], gains[owners != texts.own[k]]
             p = rank_sum_p(mine, others) if len(mine) and len(others) else nan
             n_prompts, reason = (len(texts.units), "") if len(mine) else (0, "no image of the target")
-            yield _Match(matches.ranks[k], n_prompts, p, reason)
+            found.append(_Match(matches.ranks[k], n_prompts, p, reason))
+    return found

@@ -129,8 +129,13 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
     ]
     all_images = np.concatenate(images, axis=1)
     counts = [layout.image_counts[g] for g in layout.prompt_groups]
+
+    def of_target(t: int, rows: int) -> Iterator[np.ndarray]:
+        """Draw those of a target, so many rows at a time; the same ones whenever they are asked for."""
+        return rao_wu_chunks([layout.target_sizes[t]], n, image_rng("images of target", layout.targets[t]), rows)
+
     return Draws(
-        targets=partial(_target_weights, study),
+        targets=of_target,
         prompts=tuple(  # a prompt's columns of all images' weights, scaled to sum to 1
             all_images[:, own] * np.float32(count / max(own.stop - own.start, 1))
             for own, count in zip(layout.prompt_slices, counts, strict=True)
@@ -140,12 +145,6 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
         fixed_words=uniform_weights(layout, ()).words.astype(np.float32),
         encoders=rao_wu_weights([n_encoders], n, rng("encoders")) if n_encoders > 1 else np.ones((n, 1)),
     )
-
-
-def _target_weights(study: LeaningStudy, t: int, rows: int) -> Iterator[np.ndarray]:
-    """Draw the weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
-    rng = study.settings.image_rng("images of target", study.layout.targets[t])
-    return rao_wu_chunks([study.layout.target_sizes[t]], study.settings.n_resamples, rng, rows)
 
 
 def gather(
