@@ -17,7 +17,7 @@ from benchmarks.rates import Experiment, Found
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.counts.scores import Counts, excess_rows, slope_rows
 from clinometer.studies.leaning.scores import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.wordings import image_part_direction, wording_rows
+from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 
 DIM, LEVEL = 24, 0.05
 SHAPES = ("two kinds", "10% rare", "exponential", "normal")

@@ -16,8 +16,7 @@ from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
-from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores.split import split_rows
+from clinometer.studies.leaning.compare import compare_leanings, split_rows
 
 SHARPER = 1.5
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.studies.leaning.wordings import _readings
+from clinometer.studies.leaning.embeddings import encoder_embeddings, readings_of_wordings, study_design
+from clinometer.studies.leaning.scores.components import image_part_direction
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite, two_wordings
 
@@ -31,11 +32,8 @@ def test_every_wording_has_its_verdict_and_every_concept_its_test(finished):
 
 def test_the_readings_are_the_image_parts(finished):
     scores, suite = finished.scores, finished.suite
-    from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
-    from clinometer.studies.leaning.scores.wordings import image_part_direction
-
     direction = image_part_direction(encoder_embeddings(finished, suite, "eye"), study_design(suite))
-    readings = _readings(finished, suite, "eye", direction)
+    readings = readings_of_wordings(finished, suite, "eye", direction)
     rows = scores[(scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "eye")]
     values = rows.set_index("concept").value
     for concept, by_wording in suite.wordings.items():

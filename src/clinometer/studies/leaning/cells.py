@@ -26,7 +26,8 @@ from clinometer.report.wording import (
     without_estimate,
 )
 from clinometer.runs.together import Comparison
-from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, gallery, leans_means
+from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, leans_means
+from clinometer.studies.leaning.pictures import gallery
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites import LeaningSuite, Suite
 from clinometer.suites.leaning import CrossedAxis
@@ -351,9 +352,7 @@ def verdict_list(view: CellsView) -> dict[str, Any]:
         "columns": list(list(view.axes.values())[-1].levels.values()),
         "verdict": lambda name: verdict_words(view, name),
         "interaction_name": lambda component: interaction_name(view, component),
-        "interaction_reason": lambda component, name: next(
-            (r.reason for r in view.rows(component, name) if r.reason), ""
-        ),
+        "interaction_reason": reason,
     }
 
 

@@ -5,51 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite, nan
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, Family, magnitude_row, named_or_counted, not_measured, with_reasons
+from clinometer.metrics.differences import METRIC, RUNS, magnitude_row, named_or_counted, not_measured, with_reasons
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
-from clinometer.metrics.records import MEAN, TRACE, Score
+from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import MISSING, REPEATS, with_bounds
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
 from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
-from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, layout_of
+from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.differences import (
+    JUDGED,
     NO_INTERVAL,
     Absent,
     MissingPictures,
     Run,
     absent_pictures,
     contrast_differences,
+    difference_family,
     image_counts,
     make_comparable,
     measured_runs,
 )
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
-from clinometer.studies.leaning.scores.rows import Basis, Contrast
+from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
+from clinometer.studies.leaning.scores.reader import reader_checks, withheld, withheld_between
+from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
+from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
-from clinometer.studies.leaning.scores.tracing import (
-    HALF,
-    ONSET,
-    SHOWN,
-    StepReaders,
-    behind,
-    from_on,
-    level_of_told,
-    of_images_there,
-    side_shown,
-    side_told,
-)
-
-JUDGED = (IMAGE_PART, "mcas")
-"""What a comparison gives verdicts on."""
 
 COMPARED = (IMAGE_PART, "ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both, and the text part differs by ITP alone."""
@@ -141,16 +130,13 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired
     positions = {group: lost[group] for group in (design.a, design.b) if group in lost}
     if not positions or row.component == "ita":
         return row
-    words = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in positions.items())
+    words = []
+    for group, at in positions.items():
+        prompts = design.prompts.get(group)
+        named = named_or_counted([f"“{prompts[i]}”" for i in at], "of the prompts") if prompts is not None else ""
+        words.append(f"{named or f'{len(at)} of the prompts'} of {group}")
     images = "images that both runs drew" if paired else "images in one of the runs"
-    return with_reasons(row, f"left out of both for want of {images}: {words}")
-
-
-def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
-    prompts = design.prompts.get(group)
-    if prompts is None:
-        return f"{len(positions)} of the prompts"
-    return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
+    return with_reasons(row, f"left out of both for want of {images}: {' and '.join(words)}")
 
 
 def _levelled(
@@ -179,29 +165,6 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
 def _part_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
     """Replicate the image part of every target, (R × T)."""
     return all_targets(run, lambda part: _scores(design, getattr(part, kind), IMAGE_PART))
-
-
-def difference_family(
-    design: Design,
-    measured: Sequence[Run],
-    encoder: str,
-    component: str,
-    *,
-    paired: bool,
-    absent: Absent | None = None,
-) -> Family:
-    """Compare one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
-    pair = measured[0][0].pair
-    contrast = Contrast(
-        pair_weights(measured[0][0], COMPONENTS[component], *pair),
-        Basis(COMPONENTS[component], pair),
-        {"component": component},
-        (design.a, design.b),
-    )
-    return contrast_differences(
-        measured, encoder, [contrast], component, paired=paired, margin=design.margin,
-        judged=component in JUDGED and encoder == MEAN, absent=absent,
-    )  # fmt: skip
 
 
 def _magnitude(
@@ -300,96 +263,103 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
 
 
-PARTING = "parting"
+# --- what guidance adds ----------------------------------------------------------------------------------------------
+
+SPLIT: Final = "split"
+LEARNED, ADDED, AT_GUIDANCE = "learned", "added", "leaning"
 
 
-def compare_traces(
-    first: StepReaders,
-    second: StepReaders,
+def split_rows(
+    at_one: Sequence[EncoderEmbeddings],
+    guided: Sequence[EncoderEmbeddings],
     design: Design,
     *,
-    paired: bool,
-    own: tuple[Sequence[Score], Sequence[Score]],
-    total: int,
-    seed: int = 0,
-    confidence: float = 0.95,
+    missing: MissingPictures | None = None,
+    fidelity: Sequence[Score] = (),
 ) -> list[Score]:
-    """Hold two runs of one design against each other on the way to their images, second minus first.
+    """Split the leaning of every target at guidance g into what the network learned and what guidance adds.
 
-    ===================== ============================================================================== ==========
-    component             value                                                                          setting
-    ===================== ============================================================================== ==========
-    ii, ita, image_part   differences at a step that both looked at, as of ``comparison``; image_part    ``step 3``
-                          has verdicts, and q is over the targets of a step
-    parting               the step by which the image parts differ as they do at the last step of both
-    onset, half_way       by how many steps later it sets in, or half of it is there
-    ===================== ============================================================================== ==========
+    In pairs of images that start from one noise, ::
 
-    The parting has the bounds of an onset, of the difference. An onset's interval runs from the least to the most that
-    the ends of both runs' own allow, each of which errs with 2.5 % chance at most.
+        L_t  learned   image part of the images at guidance 1
+        A_t  added     mean over pairs of  (image part at guidance g − image part at guidance 1)
+        G_t  leaning   image part of the images at guidance g           L + A = G, for the same pairs
+
+    At guidance 1 the sampler follows the network's own prediction for the prompt. So L is what the network learned and
+    A what sampling makes of it ("Stay Fair!", arXiv 2605.28036). The attribute images of guidance 1 are the yardstick
+    of both: were each guidance measured by its own, a sharper picture of a man would lengthen the scale, and every
+    concept that leans would seem to lean more. Beside them, over all concepts, what guidance costs::
+
+        diversity   mean over concepts of the mean 1 − cosine of two images
+        fidelity    share of images that are nearest to their own prompt
+
+    each at both guidances and as a difference, held to the limits of a mitigation's. See decision 63.
 
     Parameters
     ----------
-    first, second : of each step that was looked at, what reads the embeddings of its estimates; where ``paired``, of
-        images that are partners.
-    own : rows of :func:`~clinometer.studies.leaning.scores.tracing.trace_rows` of either run.
-    total : how many steps either draws in.
+    at_one, guided : the i-th image of a target starts from the same noise in both. Only the attribute images of
+        ``at_one`` are looked at.
+    design : its targets know how many of their pairs are missing.
+    missing : the pictures that either run was asked for and did not draw.
+    fidelity : rows of how well either run's images show what was asked.
+
+    Returns
+    -------
+    Rows of metric ``split``, by the average over encoders: ``learned``, ``added`` and ``leaning`` of every target, with
+    interval, p, q over the targets and verdict, of ``added`` that of a difference; and over all targets ``diversity``
+    and ``fidelity``, of the first run, the second and, without a setting, their difference.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or counts of images that differ between the runs.
     """
-    design, settings = of_images_there(design), DrawSettings(1, 1, seed, confidence)
-    rows, way = list[Score](), dict[int, list[Score]]()
-    for step in sorted(first.keys() & second.keys()):
-        one, other, _ = make_comparable(first[step](), second[step](), design, paired=paired)
-        checks = [reader_checks(run, design, confidence=confidence) for run in (one, other)]
-        measured = measured_runs(one, other, design, settings, paired, linear=True)
-        at_step = [
-            replace(row, metric=TRACE, setting=f"step {step}", family=f"{TRACE}, step {step}: {component}")
-            for encoder in list(measured[0][1])[: 1 if len(one) == 1 else None]
-            for component in SHOWN
-            for row in difference_family(design, measured, encoder, component, paired=paired).judged()
-        ]
-        at_step = withheld_between(at_step, *checks)
-        way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
-        rows += at_step
-    if way:
-        level = level_of_told(way[max(way)], confidence)
-        rows += [
-            _parting([of_step[t] for of_step in way.values()], list(way), total, design, level, confidence)
-            for t in range(len(design.targets))
-        ]
-    by_name = [{(row.component, row.concept): row for row in of_run} for of_run in own]
-    return rows + [
-        _later(component, by_name[0][component, target.name], by_name[1][component, target.name])
-        for component in (ONSET, HALF)
-        for target in design.targets
-    ]
+    own = [replace(second, group_images=first.group_images) for first, second in zip(at_one, guided, strict=True)]
+    first, second, _ = make_comparable(at_one, own, design, paired=True)
+    settings = DrawSettings(1, 0, 0, 0.95)
+    measured = measured_runs(first, second, design, settings, paired=True)
+    absent = absent_pictures(missing, (first, second), design, settings, (at_one, own))
+    contrast = _contrast(measured[0][0], design, ADDED)
+    family = contrast_differences(
+        measured, MEAN, [contrast], ADDED, paired=True, margin=design.margin, judged=True, absent=absent
+    )
+    checks = [reader_checks(run, design) for run in (first, second)]
+    added = withheld_between(family.judged(), *checks)
+    own_rows = []  # each run's own, judged as its own report does
+    for (study, views), check, component in zip(measured, checks, (LEARNED, AT_GUIDANCE), strict=True):
+        name = f"{SPLIT}: {component} over {len(design.targets)} targets"
+        contrasts = [_contrast(study, design, component)]
+        judged = contrast_family(study, views[MEAN], contrasts, name, margin=design.margin, judged=True)
+        own_rows.append(withheld(judged, check))
+    added = [replace(row, metric=SPLIT, family=row.family.replace(METRIC, SPLIT, 1)) for row in added]
+    return [*own_rows[0], *added, *own_rows[1], *_costs(first, second, fidelity)]
 
 
-def _parting(
-    way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float, confidence: float
-) -> Score:
-    """Say from which step on two runs differ in a target as they do at the last step that both looked at."""
-    sides = [side_shown(row, level) for row in way]
-    last, sign = way[-1], side_told(way[-1], confidence)
-    about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
-    if not sign:
-        return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")
-    by = from_on([side == sign for side in sides], numbers, total)
-    low = behind([side == -sign for side in sides], numbers)
-    return replace(about, value=by, low=low, high=by, group=design.a if sign > 0 else design.b)
+def _contrast(study: LeaningStudy, design: Design, component: str) -> Contrast:
+    weights, basis = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair), Basis(COMPONENTS[IMAGE_PART], study.pair)
+    return Contrast(weights, basis, {"metric": SPLIT, "component": component}, (design.a, design.b))
 
 
-def _later(component: str, first: Score, second: Score) -> Score:
-    """Say by how many steps later something sets in in the second run; NaN where it does not in one of them."""
-    about = replace(second, value=nan, low=nan, high=nan, group="", flag="", reason="")
-    n = min(first.n_target, second.n_target)
-    missing = {f"{which} run": row.reason for which, row in (("first", first), ("second", second))
-               if not isfinite(row.value)}  # fmt: skip
-    if len(missing) == 2 and first.reason == second.reason:
-        missing = {"both runs": first.reason}
-    if missing:
-        return replace(about, n_target=n, reason="; ".join(f"{which}: {reason}" for which, reason in missing.items()))
-    sides = "" if first.group == second.group else f"they lean to {first.group} and to {second.group}"
-    return replace(
-        about, value=second.value - first.value, low=second.low - first.high, high=second.high - first.low, n_target=n,
-        reason=sides,
-    )  # fmt: skip
+def _costs(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], fidelity: Sequence[Score]
+) -> list[Score]:
+    """Report diversity and fidelity at both guidances, and hold their differences to their limits."""
+    about, rows = Score(metric=SPLIT, component="diversity", category="all", encoder=MEAN), list[Score]()
+    spread = image_spread(first, second)
+    if spread is not None:
+        for setting, value, error in zip((*RUNS, ""), spread.values, spread.errors, strict=True):
+            row = replace(about, setting=setting, n_target=spread.n_targets)
+            if setting:
+                rows.append(replace(row, value=value, low=value - 1.96 * error, high=value + 1.96 * error))
+            else:
+                rows.append(held(row, value, error, DIVERSITY * spread.values[0]))
+    for row in fidelity:
+        if row.component == OWN_FIDELITY:
+            rows.append(replace(row, metric=SPLIT, component="fidelity"))
+        elif row.component == "fidelity":
+            whole = replace(about, component="fidelity", n_target=row.n_target, reason=row.reason)
+            error = (row.high - row.low) / (2 * 1.96)
+            rows.append(held(whole, row.value, error, FIDELITY) if np.isfinite(error) else replace(
+                whole, value=row.value, low=nan, high=nan
+            ))  # fmt: skip
+    return rows

@@ -1,19 +1,28 @@
-"""A leaning run as the metrics see it: its suite's design, and what each encoder saw, by what it was drawn for."""
+"""A leaning run as the metrics see it: its suite's design, what each encoder saw, and what conditioned its images.
+
+Conditions are texts in the model's own encoders, and what its prior draws.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
+from clinometer.runs.drawing import requests_of
+from clinometer.runs.encoding import require_vectors
 from clinometer.runs.plan import Plan
+from clinometer.runs.progress import Progress, named
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
+from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
@@ -22,172 +31,9 @@ from clinometer.studies.study import suite_of
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 
-
-def stacked_images(
-    plan: Plan, suite: LeaningSuite, vectors: Mapping[str, np.ndarray], *, width: int
-) -> tuple[tuple[np.ndarray, ...], dict[str, tuple[np.ndarray, ...]]]:
-    """Stack the vectors that are there (by sample id): of each target, and of each attribute prompt of each group.
-
-    In the plan's order, each (n, d); n may be 0, and d is then ``width``.
-    """
-
-    def stack(ids: Sequence[str]) -> np.ndarray:
-        rows = [vectors[identifier] for identifier in ids if identifier in vectors]
-        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
-
-    by_concept, by_prompt = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
-    for identifier, concept, group, prompt in plan.rows("id", "concept", "group", "prompt"):
-        by_concept.setdefault(concept, []).append(identifier)
-        by_prompt.setdefault((group, prompt), []).append(identifier)
-    targets = tuple(stack(by_concept.get(target.name, [])) for target in suite.targets)
-    groups = {
-        name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
-        for name, group in suite.groups.items()
-    }
-    return targets, groups
-
-
-def read_images(
-    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None, repeats: Collection[str] = ()
-) -> tuple[VectorFile, dict[tuple[str, str], list[np.ndarray]]]:
-    """Read the vectors of a run's images once: of targets into a file, by name; of each group and prompt into lists.
-
-    In the plan's order, without those of ``repeats`` (ids); with ``keep``, those of images with these seeds alone.
-
-    Raises
-    ------
-    RunCorruptError
-        A file is damaged, or lacks an image.
-    """
-    targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
-    names = {target.name for target in suite.targets}
-    for _, rows, vectors in _read_parts(run, encoder, repeats=repeats):
-        kept_rows = [row for row in rows if keep is None or row.seed in keep]
-        _add_groups(groups, kept_rows, vectors)
-        of_targets = [row for row in kept_rows if row.concept in names]
-        if of_targets:
-            targets.add([row.concept for row in of_targets], np.stack([vectors[row.id] for row in of_targets]))
-    return targets, groups
-
-
-@dataclass(frozen=True)
-class ImageParts:
-    """Which parts of a run hold images of groups, and which those of each target by name."""
-
-    groups: tuple[int, ...]
-    targets: Mapping[str, tuple[int, ...]]
-
-
-def image_parts(run: Run, suite: LeaningSuite) -> ImageParts:
-    """Find which parts of a run hold which images."""
-    groups, targets = dict[int, None](), {target.name: dict[int, None]() for target in suite.targets}
-    for part, concept, group in run.plan.rows("part", "concept", "group"):
-        if group:
-            groups[part] = None
-        if concept in targets:
-            targets[concept][part] = None
-    return ImageParts(tuple(groups), {name: tuple(parts) for name, parts in targets.items()})
-
-
-def read_group_images(
-    run: Run, encoder: str, parts: ImageParts, repeats: Collection[str] = ()
-) -> dict[tuple[str, str], list[np.ndarray]]:
-    """Read those of groups alone: the parts without an image of a group are not read."""
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
-    for _, rows, vectors in _read_parts(run, encoder, parts.groups, repeats=repeats):
-        _add_groups(groups, rows, vectors)
-    return groups
-
-
-class TargetVectors:
-    """The vectors of targets' images, whose parts are read when one of their targets is first asked for.
-
-    Parameters
-    ----------
-    sizes : how many images each target has, in the suite's order, without those of ``repeats`` (ids).
-    width : of a vector.
-    """
-
-    def __init__(
-        self,
-        run: Run,
-        encoder: str,
-        parts: ImageParts,
-        sizes: Sequence[int],
-        width: int,
-        repeats: Collection[str] = (),
-    ) -> None:
-        self._run, self._encoder, self._parts, self._width = run, encoder, parts.targets, width
-        self._repeats = repeats
-        self._names = list(parts.targets)
-        self._file, self._parts_read = VectorFile(), set[int]()
-        self.blocks: Final = Blocks(sizes, self._target, self._target)
-
-    def _target(self, position: int, first: int = 0, stop: int | None = None) -> np.ndarray:
-        """Return the vectors of a target, or those from one position to another."""
-        name = self._names[position]
-        self._read([part for part in self._parts[name] if part not in self._parts_read])
-        return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
-
-    def _read(self, parts: Sequence[int]) -> None:
-        for part, rows, vectors in _read_parts(self._run, self._encoder, parts, self._file.width, self._repeats):
-            of_targets = [row for row in rows if row.concept in self._parts]
-            if of_targets:
-                self._file.add(
-                    [(row.concept, part) for row in of_targets], np.stack([vectors[row.id] for row in of_targets])
-                )
-            self._parts_read.add(part)
-
-
-def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
-    """Count each target's images by what became of the samples, without those of ``repeats`` (ids)."""
-    rows = run.drawn.each(["id", "concept", "status"])
-    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
-    return tuple(counts[target.name] for target in suite.targets)
-
-
-def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
-    """Count how often each image of each target was drawn, in the plan's order; None where each was drawn once."""
-    if not repeats:
-        return None
-    extra = Counter(repeats.values())
-    counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
-    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
-        if concept in counts and status == "ok" and key not in repeats:
-            counts[concept].append(1 + extra[key])
-    return tuple(np.array(of_target, int) for of_target in counts.values())
-
-
-class _Row(NamedTuple):
-    """What tells whose image a vector is."""
-
-    id: str
-    seed: int
-    concept: str
-    group: str
-    prompt: str
-
-
-def _read_parts(
-    run: Run,
-    encoder: str,
-    parts: Sequence[int] | None = None,
-    width: int = 0,
-    repeats: Collection[str] = (),
-) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
-    """Yield each part, its images that have a vector and are not of ``repeats``, and the vectors."""
-    for part, vectors in run.vectors.each_part(encoder, parts, width):
-        run.vectors.require(encoder, vectors, [part])
-        rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
-        yield part, [row for row in rows if row.id in vectors and row.id not in repeats], vectors
-
-
-def _add_groups(
-    groups: dict[tuple[str, str], list[np.ndarray]], rows: Sequence[_Row], vectors: Mapping[str, np.ndarray]
-) -> None:
-    for row in rows:
-        if row.group:
-            groups.setdefault((row.group, row.prompt), []).append(vectors[row.id].copy())
+if TYPE_CHECKING:
+    from clinometer.models.diffusers.conditioning import DiffusersPrior
+    from clinometer.models.encoders.own_text import OwnTextEncoder
 
 
 def study_design(suite: LeaningSuite) -> Design:
@@ -257,13 +103,177 @@ def _compared(suite: LeaningSuite) -> dict[str, Any]:
 def encoder_embeddings(
     run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
 ) -> EncoderEmbeddings:
-    """Read one encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
+    """Read one encoder's vectors as the metrics see them, once; with ``keep``, those of images with these seeds alone.
+
+    Vectors of targets wait in a file.
+
+    Raises
+    ------
+    RunCorruptError
+        A file is damaged, or lacks an image.
+    """
     run.vectors.require_finished(encoder)
     repeats = run.drawn.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
-    targets, groups = read_images(run, suite, encoder, keep, repeats)
-    names = [target.name for target in suite.targets]
+    targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
+    names = dict.fromkeys(target.name for target in suite.targets)
+    for _, rows, vectors in _read_parts(run, encoder, repeats=repeats):
+        kept = [row for row in rows if keep is None or row.seed in keep]
+        _add_groups(groups, kept, vectors)
+        of_targets = [row for row in kept if row.concept in names]
+        if of_targets:
+            targets.add([row.concept for row in of_targets], np.stack([vectors[row.id] for row in of_targets]))
     embeddings = _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
     return replace(embeddings, target_copies=drawn_counts(run, suite, repeats))
+
+
+def lazy_embeddings(
+    run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
+) -> list[EncoderEmbeddings]:
+    """Read those of some encoders; of targets, each with so many images, vectors are read when they are asked for.
+
+    Of groups alone are the parts read that hold an image of one.
+    """
+    repeats, group_parts = run.drawn.repeats(), dict[int, None]()
+    target_parts = {target.name: dict[int, None]() for target in suite.targets}
+    for part, concept, group in run.plan.rows("part", "concept", "group"):
+        if group:
+            group_parts[part] = None
+        if concept in target_parts:
+            target_parts[concept][part] = None
+    parts, copies = {name: tuple(of) for name, of in target_parts.items()}, drawn_counts(run, suite, repeats)
+
+    def embeddings(encoder: str) -> EncoderEmbeddings:
+        def targets(width: int) -> Sequence[np.ndarray]:
+            return TargetVectors(run, encoder, parts, sizes, width, repeats).blocks
+
+        groups = dict[tuple[str, str], list[np.ndarray]]()
+        for _, rows, vectors in _read_parts(run, encoder, tuple(group_parts), repeats=repeats):
+            _add_groups(groups, rows, vectors)
+        return replace(_embeddings(run, suite, encoder, groups, 0, targets), target_copies=copies)
+
+    return [embeddings(encoder) for encoder in encoders]
+
+
+class TargetVectors:
+    """The vectors of targets' images, whose parts are read when one of their targets is first asked for.
+
+    Parameters
+    ----------
+    parts : which parts of the run hold images of each target, by name.
+    sizes : how many images each target has, in the suite's order, without those of ``repeats`` (ids).
+    width : of a vector.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        encoder: str,
+        parts: Mapping[str, Sequence[int]],
+        sizes: Sequence[int],
+        width: int,
+        repeats: Collection[str] = (),
+    ) -> None:
+        self._run, self._encoder, self._parts, self._width = run, encoder, parts, width
+        self._repeats, self._names = repeats, list(parts)
+        self._file, self._parts_read = VectorFile(), set[int]()
+        self.blocks: Final = Blocks(sizes, self._target, self._target)
+
+    def _target(self, position: int, first: int = 0, stop: int | None = None) -> np.ndarray:
+        """Return the vectors of a target, or those from one position to another."""
+        name = self._names[position]
+        unread = [part for part in self._parts[name] if part not in self._parts_read]
+        for part, rows, vectors in _read_parts(self._run, self._encoder, unread, self._file.width, self._repeats):
+            of_targets = [row for row in rows if row.concept in self._parts]
+            if of_targets:
+                self._file.add(
+                    [(row.concept, part) for row in of_targets], np.stack([vectors[row.id] for row in of_targets])
+                )
+            self._parts_read.add(part)
+        return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
+
+
+def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
+    """Count each target's images by what became of the samples, without those of ``repeats`` (ids)."""
+    rows = run.drawn.each(["id", "concept", "status"])
+    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
+    return tuple(counts[target.name] for target in suite.targets)
+
+
+def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
+    """Count how often each image of each target was drawn, in the plan's order; None where each was drawn once."""
+    if not repeats:
+        return None
+    extra = Counter(repeats.values())
+    counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
+    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
+        if concept in counts and status == "ok" and key not in repeats:
+            counts[concept].append(1 + extra[key])
+    return tuple(np.array(of_target, int) for of_target in counts.values())
+
+
+class _Row(NamedTuple):
+    """What tells whose image a vector is."""
+
+    id: str
+    seed: int
+    concept: str
+    group: str
+    prompt: str
+
+
+def _read_parts(
+    run: Run,
+    encoder: str,
+    parts: Sequence[int] | None = None,
+    width: int = 0,
+    repeats: Collection[str] = (),
+) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
+    """Yield each part, its images that have a vector and are not of ``repeats``, and the vectors."""
+    for part, vectors in run.vectors.each_part(encoder, parts, width):
+        run.vectors.require(encoder, vectors, [part])
+        rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
+        yield part, [row for row in rows if row.id in vectors and row.id not in repeats], vectors
+
+
+def _add_groups(
+    groups: dict[tuple[str, str], list[np.ndarray]], rows: Sequence[_Row], vectors: Mapping[str, np.ndarray]
+) -> None:
+    for row in rows:
+        if row.group:
+            groups.setdefault((row.group, row.prompt), []).append(vectors[row.id].copy())
+
+
+def _embeddings(
+    run: Run,
+    suite: LeaningSuite,
+    encoder: str,
+    groups: Mapping[tuple[str, str], Sequence[np.ndarray]],
+    width: int,
+    targets: Callable[[int], Sequence[np.ndarray]],
+) -> EncoderEmbeddings:
+    """``width`` : of the targets' vectors, 0 where none is read yet; ``targets`` : makes them, of the width of all."""
+    texts = run.texts(encoder)
+    blank = texts.get(BLANK_PROMPT)
+    width = width or len(next(chain(chain.from_iterable(groups.values()), texts.values()), np.zeros(1)))
+    return EncoderEmbeddings(
+        encoder=encoder,
+        target_images=targets(width),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
+        group_images=_stacked_groups(suite, groups, width),
+        group_words=_by_group(suite, texts, lambda group: group.words),
+        group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
+        blank_text=blank if blank is not None and blank.any() else None,  # no cosine takes a zero vector
+        unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
+    )
+
+
+def _by_group(
+    suite: LeaningSuite, texts: Mapping[str, np.ndarray], chosen: Callable[[Group], Sequence[str]]
+) -> dict[str, np.ndarray] | None:
+    """Stack the vectors of a few texts of each group; None from an encoder that reads none."""
+    if not texts:
+        return None
+    return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}
 
 
 def traced_seeds(run: Run, encoders: Sequence[str]) -> set[int]:
@@ -298,8 +308,7 @@ def traced_embeddings(
         embeddings = []
         for name, own in kept.items():
             vectors = {key: vector for key, vector in read(name).items() if key in ids}
-            width = len(next(iter(vectors.values()), ())) or 1
-            targets, groups = stacked_images(run.plan, suite, vectors, width=width)
+            targets, groups = stacked_images(run.plan, suite, vectors)
             embeddings.append(
                 replace(own, target_images=targets, group_images=groups, target_copies=None, all_differ=True)
             )
@@ -311,62 +320,185 @@ def traced_embeddings(
     return of(run.embeddings), at_steps
 
 
-def lazy_embeddings(
-    run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
-) -> list[EncoderEmbeddings]:
-    """Read those of some encoders; of targets, each with so many images, vectors are read when they are asked for."""
-    parts, repeats = image_parts(run, suite), run.drawn.repeats()
-    copies = drawn_counts(run, suite, repeats)
+def stacked_images(
+    plan: Plan, suite: LeaningSuite, vectors: Mapping[str, np.ndarray]
+) -> tuple[tuple[np.ndarray, ...], dict[str, tuple[np.ndarray, ...]]]:
+    """Stack the vectors that are there (by sample id): of each target, and of each attribute prompt of each group.
 
-    def embeddings(encoder: str) -> EncoderEmbeddings:
-        def targets(width: int) -> Sequence[np.ndarray]:
-            return TargetVectors(run, encoder, parts, sizes, width, repeats).blocks
-
-        groups = read_group_images(run, encoder, parts, repeats)
-        return replace(_embeddings(run, suite, encoder, groups, 0, targets), target_copies=copies)
-
-    return [embeddings(encoder) for encoder in encoders]
-
-
-def _embeddings(
-    run: Run,
-    suite: LeaningSuite,
-    encoder: str,
-    groups: Mapping[tuple[str, str], Sequence[np.ndarray]],
-    width: int,
-    targets: Callable[[int], Sequence[np.ndarray]],
-) -> EncoderEmbeddings:
-    """``width`` : of the targets' vectors, 0 where none is read yet; ``targets`` : makes them, of the width of all."""
-    texts = run.texts(encoder)
-    width = width or len(next(chain(chain.from_iterable(groups.values()), texts.values()), np.zeros(1)))
-    return EncoderEmbeddings(
-        encoder=encoder,
-        target_images=targets(width),
-        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
-        group_images={
-            name: tuple(_stacked(groups.get((name, p.prompt), ()), width) for p in group.prompts)
-            for name, group in suite.groups.items()
-        },
-        group_words=_by_group(suite, texts, lambda group: group.words),
-        group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
-        blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
-        unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
-    )
+    In the plan's order, each (n, d); n may be 0.
+    """
+    width = len(next(iter(vectors.values()), ())) or 1
+    by_concept, by_prompt = dict[str, list[np.ndarray]](), dict[tuple[str, str], list[np.ndarray]]()
+    for identifier, concept, group, prompt in plan.rows("id", "concept", "group", "prompt"):
+        if identifier in vectors:
+            by_concept.setdefault(concept, []).append(vectors[identifier])
+            by_prompt.setdefault((group, prompt), []).append(vectors[identifier])
+    targets = tuple(_stacked(by_concept.get(target.name, ()), width) for target in suite.targets)
+    return targets, _stacked_groups(suite, by_prompt, width)
 
 
 def _stacked(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
     return np.stack(vectors) if len(vectors) else np.zeros((0, width), np.float32)
 
 
-def _unless_zero(vector: np.ndarray | None) -> np.ndarray | None:
-    """Return a blank prompt's vector, unless the encoder makes nothing of it: no cosine takes a zero vector."""
-    return vector if vector is not None and vector.any() else None
+def _stacked_groups(
+    suite: LeaningSuite, vectors: Mapping[tuple[str, str], Sequence[np.ndarray]], width: int
+) -> dict[str, tuple[np.ndarray, ...]]:
+    return {
+        name: tuple(_stacked(vectors.get((name, p.prompt), ()), width) for p in group.prompts)
+        for name, group in suite.groups.items()
+    }
 
 
-def _by_group(
-    suite: LeaningSuite, texts: Mapping[str, np.ndarray], chosen: Callable[[Group], Sequence[str]]
-) -> dict[str, np.ndarray] | None:
-    """Stack the vectors of a few texts of each group; None from an encoder that reads none."""
-    if not texts:
+def readings_of_wordings(run: Run, suite: LeaningSuite, encoder: str, direction: np.ndarray) -> dict[str, np.ndarray]:
+    """Read the image part of every image of a concept with wordings, (wordings × noises); NaN where there is none.
+
+    An image that is another one again counts here: of one noise two wordings may give the same.
+    """
+    place: dict[str, tuple[str, int]] = {
+        target: (concept, order)
+        for concept, by_wording in suite.wordings.items()
+        for order, target in enumerate(by_wording.values())
+    }
+    noises: dict[str, dict[int, int]] = {concept: {} for concept in suite.wordings}
+    for concept, seed in run.plan.rows("concept", "seed"):
+        if concept in place:
+            of_concept = noises[place[concept][0]]
+            of_concept.setdefault(seed, len(of_concept))
+    readings = {
+        concept: np.full((len(by_wording), len(noises[concept])), np.nan)
+        for concept, by_wording in suite.wordings.items()
+    }
+    for part, vectors in run.vectors.each_part(encoder):
+        rows = [row for row in run.parts[part].rows("id", "concept", "seed") if row[0] in vectors and row[1] in place]
+        if rows:
+            scores = unit_vectors(np.stack([vectors[identifier] for identifier, *_ in rows])) @ direction
+            for (_, target, seed), score in zip(rows, scores.tolist(), strict=True):
+                concept, order = place[target]
+                readings[concept][order, noises[concept][seed]] = score
+    return readings
+
+
+# --- what images are conditioned on -----------------------------------------------------------------------------------
+
+
+def parts_without_prior(run: Run, generator: Generator) -> list[int] | None:
+    """List the parts that lack what the model's prior makes of their prompts; None where it has no prior."""
+    prior = _prior_of(generator)
+    if prior is None:
         return None
-    return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}
+    run.encoders.add_own(prior.card)
+    return [part for part in run.parts if not run.vectors.has(prior.card.name, part)]
+
+
+def _prior_of(generator: Generator) -> DiffusersPrior | None:
+    if not offers(generator, DrawsInTwoStages):
+        return None
+    from clinometer.models.diffusers.conditioning import prior_of  # and with it diffusers, which takes seconds
+
+    return prior_of(generator)
+
+
+def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the missing parts of what the model's prior makes of the plan's prompts; nothing where it has no prior.
+
+    A sample's embedding takes the noise of the sample's image, so it is the one that the image was drawn from. It is
+    there for an image that was refused, too: nothing was decoded yet. Batches never cross a part.
+    """
+    prior, missing = _prior_of(generator), parts_without_prior(run, generator)
+    if prior is None or missing is None:
+        return
+    name, parts = prior.card.name, run.parts
+    progress.start("the prior's embeddings", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
+    reasons: list[str | None] = []
+    for part in missing:
+        with named("prior", name):
+            drawn = list(prior.embed(requests_of(parts[part])))
+        by_id = {embedding.id: embedding.vector for embedding in drawn if embedding.vector is not None}
+        vectors = np.stack(list(by_id.values())) if by_id else np.zeros((0, 1), np.float32)
+        run.vectors.write(name, part, list(by_id), vectors)
+        reasons += [embedding.reason for embedding in drawn if embedding.vector is None]
+        progress.advance(len(parts[part]))
+    progress.finish()
+    if reasons:
+        progress.note(f"{len(reasons)} embeddings of the prior could not be drawn, the first because: {reasons[0]}")
+
+
+def prior_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
+    """What the model's prior drew, in the place of images; nothing where it did not draw the whole plan."""
+    names = [name for name in run.own_encoder_cards if all(run.vectors.has(name, part) for part in run.parts)]
+    found = {name: stacked_images(run.plan, suite, run.embeddings(name)) for name in names}
+    return [
+        EncoderEmbeddings(encoder=name, target_images=targets, target_texts=None, group_images=groups)
+        for name, (targets, groups) in found.items()
+    ]
+
+
+def lacks_own_texts(run: Run, generator: Generator) -> bool:
+    """Tell whether a text encoder of the model has not embedded the suite's texts."""
+    return any(not _has_texts(run, encoder.name) for encoder in _own_encoders(generator))
+
+
+def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
+    """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none.
+
+    One that cannot be asked, or gives no vectors, is left out with a note: no other number depends on it.
+    """
+    texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
+    for encoder in _own_encoders(generator):
+        if _has_texts(run, encoder.name):
+            continue
+        progress.start(f"texts in {encoder.name}", len(texts), 0)
+        try:
+            with named("encoder", encoder.name):
+                card, vectors = encoder.card, require_vectors(encoder.encode_texts(texts), encoder.name, texts)
+        except ModelError as error:
+            progress.note(f"its rows are left out, and nothing else depends on them: {error}")
+        else:
+            run.encoders.add_own(card)
+            run.vectors.write_texts(encoder.name, texts, vectors)
+        progress.advance(len(texts))
+        progress.finish()
+
+
+def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
+    if not offers(generator, ShowsPipeline):
+        return
+    from clinometer.models.encoders.own_text import own_text_encoders  # and with it PyTorch, which takes seconds
+
+    yield from own_text_encoders(generator)
+
+
+def _has_texts(run: Run, name: str) -> bool:
+    """Tell whether they are there, and recorded: a killed command may not have recorded what a worker wrote."""
+    return run.vectors.has_texts(name) and name in run.own_encoder_cards
+
+
+def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
+    """Read the texts as the model's own encoders embed them, with no image anywhere.
+
+    Raises
+    ------
+    RunNotFoundError
+        What one of them, or the prior, embedded is not complete.
+    """
+    for name in run.own_encoder_cards:
+        if not (run.vectors.has_texts(name) or all(run.vectors.has(name, part) for part in run.parts)):
+            raise RunNotFoundError(
+                f"{run.url}: what {name} embedded is not complete; give the command that began the run again"
+            )
+    own = []
+    for name in run.own_encoder_cards:
+        if run.vectors.has_texts(name):
+            texts = run.texts(name)
+            nothing = np.zeros((0, len(next(iter(texts.values())))), np.float32)
+            own.append(
+                EncoderEmbeddings(
+                    encoder=name,
+                    target_images=(nothing,) * len(suite.targets),
+                    target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
+                    group_images={group: (nothing,) * len(suite.groups[group].prompts) for group in suite.groups},
+                    group_words=_by_group(suite, texts, lambda group: group.words),
+                )
+            )
+    return own

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
-from clinometer.report.gallery import (
-    FEWEST_PER_PROMPT,
-    MOST_IMAGES,
-    MOST_PER_PROMPT,
-    Samples,
-    Strip,
-    Tile,
-    all_there,
-    by_owner,
-    counts_in_words,
-    losses,
-    sample_tile,
-)
 from clinometer.report.page import Page, Section, Verdicts, View, digits_of
 from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
@@ -33,7 +18,6 @@ from clinometer.report.sections import (
     nothing_judged,
     nothing_told,
     page_sections,
-    refusal_words,
     rest_in_words,
 )
 from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
@@ -47,10 +31,9 @@ from clinometer.studies.leaning.figures import (
     planted_figure,
     planted_probabilities,
 )
+from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.leaning.way import onsets_in_words, way
-from clinometer.studies.leaning.wordings import wordings
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
@@ -295,6 +278,51 @@ def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Fi
     return found
 
 
+WORDING_SOURCES: Final = {
+    "concept": "concept",
+    "wording": "wording, alike in all concepts",
+    "concept_wording": "concept × wording",
+    "noise": "noise, alike in all wordings",
+    "image": "single image",
+}
+"""What the variance of images of several wordings is split into."""
+
+
+def wordings(view: LeaningView) -> dict[str, Any] | None:
+    """Gather the variance by its source, and every concept in all its wordings; None of a suite without wordings."""
+    rows = {row.component: row for row in view.scores.select("wording") if not row.concept}
+    if not rows or not view.suite.wordings:
+        return None
+    total = sum(max(row.value, 0.0) for row in rows.values() if row.defined)
+    tests = view.scores.by_concept("wording", "by_wording")
+    return {
+        "parts": [
+            (WORDING_SOURCES[name], rows[name], max(rows[name].value, 0) / total if total else 0.0)
+            for name in WORDING_SOURCES
+        ],
+        "said": said_of_wordings(rows.get("concept_wording", Row()), tests.values()),
+        "names": list(next(iter(view.suite.wordings.values()))),
+        "concepts": [
+            (concept, [view.pictures.get(target) for target in by_wording.values()], tests.get(concept))
+            for concept, by_wording in view.suite.wordings.items()
+        ],
+        "reasons": wording.reasons((WORDING_SOURCES[name], row.reason) for name, row in rows.items() if row.reason),
+    }
+
+
+def said_of_wordings(both: Row, tests: Any) -> str:
+    """Say whether verdicts hang on the wording, and for which concepts."""
+    names = [row.concept for row in tests if row.flag]
+    if not both.defined:
+        return "Whether verdicts hang on the wording cannot be told" + (f": {both.reason}." if both.reason else ".")
+    verdict = (
+        "How far a concept leans depends on its wording" if both.flag
+        else "It is not shown that how far a concept leans depends on its wording"
+    )  # fmt: skip
+    of = f"; by itself it is shown for {wording.listed(names)}" if names else ""
+    return f"{verdict} ({wording.probability(both.p, 'p')}){of}."
+
+
 def sensitivity(view: LeaningView) -> dict[str, Any] | None:
     """Gather a row a component, a column an encoder; left out with a single encoder."""
     rows = view.scores.select("sensitivity", encoder="*")
@@ -493,89 +521,6 @@ def other_audits(view: LeaningView) -> dict[str, Any] | None:
         if (row := found[score].get(name)) and not row.defined and row.reason
     ]
     return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
-
-
-# --- pictures and method ---------------------------------------------------------------------------------------------
-
-Prompts = Mapping[tuple[str, ...], Samples]
-"""The samples of each (role, concept or group, prompt), in plan order."""
-
-OPENED: Final = 3
-"""Concepts whose pictures are seen without opening anything, and on paper."""
-
-BESIDE: Final = 8
-"""Images of each group shown beside a concept."""
-
-
-def gallery(view: LeaningView) -> dict[str, Any]:
-    """Gather tiles of every concept, tiles of every group, and what was refused."""
-    samples = Samples(view.report.samples)
-    if not samples:
-        return {"reason": "The run holds no images."}
-    prompts = by_owner(samples, "prompt")
-    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(prompts)))
-    groups, counts = _groups(view, prompts, limit)
-    beside = []
-    for name, strips in groups.items():  # one image of each prompt in turn
-        turns = zip_longest(*([tile for tile in strip.tiles if tile.symbol] for strip in strips))
-        beside.append(Strip(view.label(name), [tile for turn in turns for tile in turn if tile is not None][:BESIDE]))
-    return {
-        "reason": "",
-        "categories": _categories(view, prompts, limit),
-        "groups": groups,
-        "beside": beside,
-        "counts": counts,
-        "losses": losses(view, samples),
-        "refusal": refusal_words(view),
-        "there": all_there(len(samples)),
-    }
-
-
-def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list[Tile]:
-    return [
-        sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
-        for order, sample in enumerate(samples[:limit], 1)
-    ]
-
-
-def _categories(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[dict[str, Any]]]:
-    by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    opened = {concept.name for concept in view.ordered[:OPENED]}
-    for concept in view.concepts.values():
-        own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
-        if not own:
-            continue
-        lean, words, value = view.said_of(concept)
-        by_category[concept.category].append(
-            {
-                "concept": concept,
-                "is_open": concept.name in opened,
-                "lean": lean,
-                "verdict": words,
-                "value": value,
-                "tiles": [tile for prompt, samples in own for tile in _tiles(view, prompt, samples, limit)],
-                "left_out": sum(max(0, len(samples) - limit) for _, samples in own),
-                "counts": counts_in_words(*(samples for _, samples in own)),
-            }
-        )
-    return by_category
-
-
-def _groups(view: LeaningView, prompts: Prompts, limit: int) -> tuple[dict[str, list[Strip]], dict[str, str]]:
-    """Lay out the images of every group, prompt by prompt, each of which the page holds once; and count them."""
-    own: dict[str, list[tuple[str, Samples]]] = {name: [] for name in view.suite.groups}
-    for (role, group, prompt), samples in prompts.items():
-        if role != "target":
-            own.setdefault(group, []).append((prompt, samples))
-    strips = {
-        group: [Strip(prompt, _tiles(view, prompt, s, limit), max(0, len(s) - limit)) for prompt, s in of]
-        for group, of in own.items()
-        if of
-    }
-    drawn = [tile for of in strips.values() for strip in of for tile in strip.tiles if tile.picture]
-    for serial, tile in enumerate(drawn):
-        tile.symbol = f"image{serial}"
-    return strips, {group: counts_in_words(*(samples for _, samples in own[group])) for group in strips}
 
 
 LEANING: Final = Page(

@@ -28,9 +28,9 @@ from clinometer.report.rows import Row, Scores
 from clinometer.runs.together import Comparison
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
 from clinometer.studies.leaning.page import category_statistics, internal_summary
+from clinometer.studies.leaning.pictures import trace_figures
 from clinometer.studies.leaning.plane import plane_models_figure
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.leaning.way import trace_figures
 from clinometer.suites import LeaningSuite
 
 RUNS: Final = ("first run", "second run")
@@ -228,6 +228,52 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
         "Similarity is to the third group, distance from the unbiased point (1/3, 0); by the groups of "
         f"{labels[0]}. Better: nearer to it. Harmed: further. No change: kept within the suite's margin.",
     )] if table else []  # fmt: skip
+
+
+def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:
+    """Say of two runs that were both traced by how many steps later each concept leans, and from which on they differ.
+
+    Nothing of others.
+    """
+    scores = Scores.from_frame(comparison.scores)
+    onsets, halves, partings = (scores.by_concept("trace", component) for component in ("onset", "half_way", "parting"))
+    if not onsets:
+        return []
+    suite = comparison.first.suite
+    assert isinstance(suite, LeaningSuite)
+
+    def parted(row: Row | None) -> str:
+        if row is None or not isfinite(row.value):
+            return "not shown"
+        return f"by step {row.value:g}, more to {suite.label_of(row.group)}"
+
+    rows = [
+        (
+            name,
+            wording.estimate(onset, 0),
+            wording.estimate(halves.get(name), 0),
+            parted(partings.get(name)),
+            onset.reason,
+        )
+        for name, onset in onsets.items()
+    ]
+    later = sum(row.defined and row.low > 0 for row in onsets.values())
+    sooner = sum(row.defined and row.high < 0 for row in onsets.values())
+    return [
+        DifferenceTable(
+            f"On the way to the images: {labels[1]} against {labels[0]}",
+            ("concept", "sets in later by", "half way later by", "they differ", "note"),
+            tuple(rows),
+            (
+                f"later: {later}",
+                f"sooner: {sooner}",
+                f"shown to differ: {sum(row.defined for row in partings.values())}",
+            ),
+            f"In steps of denoising; less than 0 is sooner in {labels[1]}. Intervals hold what the ends of both runs' "
+            "own allow. They differ from the step on from which all intervals of the difference leave out 0; the "
+            "differences themselves, step by step, are rows of metric trace.",
+        )
+    ]
 
 
 def category_models_figure(views: Mapping[str, LeaningView], category: str) -> Figure | None:

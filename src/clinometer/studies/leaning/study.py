@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
@@ -37,19 +37,18 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
-from clinometer.studies.leaning.compare import compare_leanings, compare_traces
-from clinometer.studies.leaning.conditioning import (
+from clinometer.studies.leaning.compare import compare_leanings, split_rows
+from clinometer.studies.leaning.embeddings import (
     draw_prior_embeddings,
     embed_own_texts,
+    encoder_embeddings,
     lacks_own_texts,
+    lazy_embeddings,
+    missing_pictures,
     own_embeddings,
     parts_without_prior,
     prior_embeddings,
-)
-from clinometer.studies.leaning.embeddings import (
-    encoder_embeddings,
-    lazy_embeddings,
-    missing_pictures,
+    readings_of_wordings,
     study_design,
     target_sizes,
     traced_embeddings,
@@ -58,18 +57,16 @@ from clinometer.studies.leaning.embeddings import (
 )
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.measuring import Found, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
-from clinometer.studies.leaning.scores.split import split_rows
-from clinometer.studies.leaning.scores.tracing import HALF, ONSET, trace_rows
-from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side
+from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
+from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side, trace_tables
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.leaning.way import trace_tables
-from clinometer.studies.leaning.wordings import rows_of_wordings
 from clinometer.studies.study import (
     ComparedGroups,
     PartStage,
@@ -99,7 +96,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         scores = crossed_study(embeddings, design, measured=measured)
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
-    scores += rows_of_wordings(run, suite, embeddings, design, resamples)
+    scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
         stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
@@ -114,6 +111,21 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         scores += _untraced(suite, apart)
     table = scores_table(scores)
     return Scored(table, _curves(table))
+
+
+def _rows_of_wordings(
+    run: Run, suite: LeaningSuite, encoders: Sequence[EncoderEmbeddings], design: Design, resamples: int
+) -> list[Score]:
+    """Say what wordings do to the images of a run; nothing where no concept has several."""
+    if not suite.wordings:
+        return []
+    readings = {}
+    for embeddings in encoders:
+        direction = image_part_direction(embeddings, design)
+        if direction is not None:
+            readings[embeddings.encoder] = readings_of_wordings(run, suite, embeddings.encoder, direction)
+    checks = reader_checks(encoders, design)
+    return wording_rows(readings, encoders, checks, n_permutations=resamples, seed=run.record["seed"])
 
 
 def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
@@ -237,34 +249,28 @@ def _mitigation_rows(
         hashes.append({named[id_]: image for id_, image in zip(there.id, there.sha256, strict=True)})
     both = hashes[0].keys() & hashes[1].keys()
     changed = sum(hashes[0][start] != hashes[1][start] for start in both)
-    learned = (mitigation_of(runs[1]) or {}).get("learned") or None
+    first, second = (_skin_tones(run) for run in runs)
+    lighter = dict[str, dict[tuple[int, int], float]]()  # by how many degrees, of pairs that differ from others
+    for start in sorted(first.keys() & second.keys()):
+        (before, was), (after, now) = first[start], second[start]
+        lighter.setdefault(start[0], {})[before, after] = now - was
     return mitigation_rows(
         *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
-        skin=_skin_changes(runs, [target.name for target in suite.targets]), learned=learned,
+        skin=[np.array(list(lighter.get(target.name, {}).values())) for target in suite.targets],
+        learned=(mitigation_of(runs[1]) or {}).get("learned") or None,
     )  # fmt: skip
 
 
-SKIN_AT: Final = 128
-"""Pixels of the longer side at which skin is measured: a mean colour needs no more."""
-
-
-def _skin_changes(runs: tuple[Run, Run], names: Sequence[str]) -> list[np.ndarray]:
-    """Measure by how many degrees each target's skin is lighter in the second run, of pairs that differ from others."""
-    seen = []
-    for run in runs:
-        targets = {each.id: (each.concept, each.prompt, each.seed) for each in run.plan if each.role == "target"}
-        of_run = dict[tuple[str, str, int], tuple[int, float]]()
-        for identifier, content in run.images(targets):
-            if content is not None:
-                picture = run.drawn.decode(identifier, content).convert("RGB")
-                picture.thumbnail((SKIN_AT, SKIN_AT))
-                of_run[targets[identifier]] = hash(content), skin_tone(np.asarray(picture)).angle
-        seen.append(of_run)
-    changes = dict[str, dict[tuple[int, int], float]]()
-    for start in sorted(seen[0].keys() & seen[1].keys()):
-        (before, lightness), (after, now) = (of_run[start] for of_run in seen)
-        changes.setdefault(start[0], {})[before, after] = now - lightness
-    return [np.array(list(changes.get(name, {}).values())) for name in names]
+def _skin_tones(run: Run) -> dict[tuple[str, str, int], tuple[int, float]]:
+    """Measure the skin of every target image: of its concept, prompt and seed, the image's hash and the angle."""
+    targets = {each.id: (each.concept, each.prompt, each.seed) for each in run.plan if each.role == "target"}
+    tones = {}
+    for identifier, content in run.images(targets):
+        if content is not None:
+            picture = run.drawn.decode(identifier, content).convert("RGB")
+            picture.thumbnail((128, 128))  # a mean colour needs no more
+            tones[targets[identifier]] = hash(content), skin_tone(np.asarray(picture)).angle
+    return tones
 
 
 def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
@@ -345,11 +351,6 @@ def measured_by(
     return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)
 
 
-def page_of(suite: Suite) -> Page:
-    """How a suite is shown: one with axes has no pair of groups, and a page of its own."""
-    return CELLS if _leaning(suite).axes else PAGE
-
-
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     """Its two groups, prompts matched by the name of their pair; of crossed axes, the levels of each."""
     leaning = _leaning(suite)
@@ -358,8 +359,17 @@ def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
         return (
             ComparedGroups(leaning.compared.a, leaning.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))),
         )
+
+    def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
+        """Say of what level of the axis a group is; its prompts are matched within the levels of the other axes."""
+        if not group:
+            return "", ""
+        cell, pair = leaning.groups[group].cell or {}, pairs.get(prompt, "")
+        others = [level for name, level in cell.items() if name != axis]
+        return cell[axis], " ".join([pair, *others]) if pair else ""
+
     return [
-        ComparedGroups(first, others[0] if len(others) == 1 else "no level", _on_axis(leaning, name, pairs))
+        ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
         for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in leaning.axes.items())
     ]
 
@@ -391,20 +401,6 @@ def read_by_words(run: Run, encoder: str) -> dict[str, float]:
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
-def _on_axis(suite: LeaningSuite, axis: str, pairs: dict[str, str]) -> Callable[[str, str], tuple[str, str]]:
-    """Prompts are matched within the levels of the other axes."""
-
-    def place(group: str, prompt: str) -> tuple[str, str]:
-        if not group:
-            return "", ""
-        cell = suite.groups[group].cell or {}
-        others = [level for name, level in cell.items() if name != axis]
-        pair = pairs.get(prompt, "")
-        return cell[axis], " ".join([pair, *others]) if pair else ""
-
-    return place
-
-
 def require_a_pair(suite: Suite) -> None:
     """Refuse axes: rounds follow one pair of groups."""
     _leaning(suite).pair_for("--until")
@@ -413,10 +409,6 @@ def require_a_pair(suite: Suite) -> None:
 def require_a_pair_to_trace(suite: Suite) -> None:
     """Refuse axes: a trace follows one pair of groups."""
     _leaning(suite).pair_for("--trace")
-
-
-def _label_a(suite: Suite) -> str:
-    return suite.label_of(_leaning(suite).compared.a)
 
 
 def _leaning(suite: Suite) -> LeaningSuite:
@@ -450,7 +442,7 @@ OVERALL: Final = (
 
 PAIR: Final = RunsCompared(
     lambda suite: (PICTURES,),
-    _label_a,
+    lambda suite: suite.label_of(_leaning(suite).compared.a),
     LeaningView,
     side_by_side,
     bars=("images", "words and encoders"),
@@ -462,19 +454,14 @@ PAIR: Final = RunsCompared(
 )
 
 
-def runs_compared(suite: Suite) -> RunsCompared:
-    """How runs of a suite are shown beside each other: of axes, each of them."""
-    return CROSSED if _leaning(suite).axes else PAIR
-
-
 LEANING: Final = Study(
     key="leaning",
     suite=LeaningSuite,
     score=score_leaning,
     score_by=score_leaning,
     compare=compare_leaning,
-    page=page_of,
-    comparison=runs_compared,
+    page=lambda suite: CELLS if _leaning(suite).axes else PAGE,  # with axes there is no pair of groups
+    comparison=lambda suite: CROSSED if _leaning(suite).axes else PAIR,
     stages=(
         WholeStage(embed_own_texts, "texts in the model's own encoders", lacks_own_texts),
         PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),

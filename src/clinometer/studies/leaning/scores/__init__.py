@@ -27,13 +27,15 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
 from clinometer.studies.leaning.scores.plane import profile_rows, xmcas_group_rows, xmcas_rows
-from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
-from clinometer.studies.leaning.scores.reader_rows import (
+from clinometer.studies.leaning.scores.reader import (
+    ReaderCheck,
     axis_checks,
     axis_reader_rows,
     confusion_rows,
     corrected_rows,
+    reader_checks,
     reader_rows,
+    withheld,
     withheld_from_axes,
 )
 from clinometer.studies.leaning.scores.rows import as_encoder
@@ -148,7 +150,11 @@ def mcas_study(
     rows += other_audit_rows(study, mean, gathered.blanks)
     summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
     rows += [row for make in summaries for row in make(study, mean)]
-    return _with_readers(rows, study, encoders, gathered.views)
+    checks = reader_checks(encoders, design, confidence=confidence)
+    fidelity = fidelity_rows(study, encoders, gathered.views)
+    corrected = corrected_rows(study, [row for row in rows if row.metric == "share"], checks)
+    rows = withheld(mark_unshown([*rows, *corrected], fidelity), checks)
+    return [*rows, *reader_rows(design, checks, confidence), *confusion_rows(study, gathered.views), *fidelity]
 
 
 def _rows_of_a_view(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -168,18 +174,6 @@ def measurer_of(
         return Measurer(encoders, study.layout, own_texts=False, check=design)
     draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
     return Measurer(encoders, study.layout, draws, check=design)
-
-
-def _with_readers(
-    rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
-) -> list[Score]:
-    """Add how well the encoders read, and take out what one that cannot read would have said."""
-    checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
-    fidelity = fidelity_rows(study, encoders, views)
-    shares = [row for row in rows if row.metric == "share"]
-    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], fidelity)
-    reading = reader_rows(study.design, checks, study.settings.confidence)
-    return [*withheld(rows, checks), *reading, *confusion_rows(study, views), *fidelity]
 
 
 def crossed_study(

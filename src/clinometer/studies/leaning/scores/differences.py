@@ -60,14 +60,17 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
 )
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
-from clinometer.studies.leaning.scores.reader_rows import axis_checks, withheld_from_axes
-from clinometer.studies.leaning.scores.rows import Contrast
+from clinometer.studies.leaning.scores.reader import axis_checks, withheld_from_axes
+from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
 
 NO_INTERVAL = "no interval: a prompt has one image"
 NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
 FIXED = "no stimulus interval: words and encoders are the same in both runs"
 TEST = "{} t over images, two-sided"
+
+JUDGED = (IMAGE_PART, "mcas")
+"""What a comparison gives verdicts on."""
 
 Run = tuple[LeaningStudy, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
@@ -238,8 +241,22 @@ def make_comparable(
     """
     layouts = [layout_of(run, design) for run in (first, second)]
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
-    lost = lost_prompts(layouts)
-    first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
+    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
+    empty = {
+        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
+        for group in layouts[0].groups
+    }
+    lost = {group: prompts for group, prompts in empty.items() if prompts}
+
+    def without_lost(encoder: EncoderEmbeddings) -> EncoderEmbeddings:
+        """Take these prompts' images out of a run: a group is the mean of the same prompts in both."""
+        images = {
+            group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
+            for group, by_prompt in encoder.group_images.items()
+        }
+        return replace(encoder, group_images=images)
+
+    first, second = ([without_lost(encoder) for encoder in run] for run in (first, second))
     if paired:
         return *pairs_counted_once(first, second), lost
     return counted_once(first, design), counted_once(second, design), lost
@@ -248,25 +265,6 @@ def make_comparable(
 def image_counts(layout: Layout) -> tuple[object, object]:
     """Count the images of every target and of every attribute prompt."""
     return layout.target_sizes, layout.prompt_sizes
-
-
-def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
-    """Find the attribute prompts that one of the runs has no image of, by group and position."""
-    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
-    lost = {
-        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
-        for group in layouts[0].groups
-    }
-    return {group: prompts for group, prompts in lost.items() if prompts}
-
-
-def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
-    """Take the images of these attribute prompts out of a run: a group is the mean of the same prompts in both."""
-    images = {
-        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
-        for group, by_prompt in run.group_images.items()
-    }
-    return replace(run, group_images=images)
 
 
 def measured_runs(
@@ -353,6 +351,29 @@ def contrast_differences(
             for way in range(ways)
         ],
         as_drawn=[row for contrast in contrasts for row in as_drawn(contrast)] if any(repeated) else (),
+    )  # fmt: skip
+
+
+def difference_family(
+    design: Design,
+    measured: Sequence[Run],
+    encoder: str,
+    component: str,
+    *,
+    paired: bool,
+    absent: Absent | None = None,
+) -> Family:
+    """Compare one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
+    pair = measured[0][0].pair
+    contrast = Contrast(
+        pair_weights(measured[0][0], COMPONENTS[component], *pair),
+        Basis(COMPONENTS[component], pair),
+        {"component": component},
+        (design.a, design.b),
+    )
+    return contrast_differences(
+        measured, encoder, [contrast], component, paired=paired, margin=design.margin,
+        judged=component in JUDGED and encoder == MEAN, absent=absent,
     )  # fmt: skip
 
 

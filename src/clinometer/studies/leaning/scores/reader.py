@@ -13,6 +13,12 @@ groups apart and has its zero in the wrong place: it takes most images of one gr
 a concept at parity leans as well. Each asks for what the others cannot see; where words are too few to be permuted, 3
 is not asked. An encoder without a text tower is asked 1, 2 and 4 of its images alone, each held against the images of
 the other prompts. See decision 10.
+
+Groups that are cells of axes have no pair. But the images drawn at one level of an axis, over all cells, have a known
+answer against those of the other levels, and so have the words. So each axis is checked as a pair of groups is: of two
+levels the first against the second, of more each against the others. Prompts of two levels are matched where they
+differ in nothing but the level. A verdict along an axis rests on that axis. One on a cell, or on what goes together,
+rests on all of them.
 """
 
 from __future__ import annotations
@@ -27,17 +33,20 @@ import numpy as np
 import scipy
 
 from clinometer.metrics.records import MEAN, Score
-from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
+from clinometer.metrics.verdict import OTHERS, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.association import nearest_group
-from clinometer.stats.confusion import Informedness, ReadingCounts, informedness
+from clinometer.stats.confusion import Informedness, ReadingCounts, corrected_share, informedness
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
     permute_labels,
     permute_statistic,
     split_test,
 )
+from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.cosines import by_view
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, unit_rows
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, LeaningStudy, unit_rows
+from clinometer.studies.leaning.scores.rows import FIXED
+from clinometer.studies.leaning.scores.views import EncoderView, count_nearest
 
 FEWEST_PROMPTS: Final = 6
 """Prompts of both groups together from which on they are the units; with fewer, images are, given these prompts."""
@@ -63,32 +72,24 @@ def prompt_p_value(
     matched, t is also asked of the pairs' differences, from which age or setting drop out, and p is twice the smaller
     of both: fewer degrees of freedom, but often less scatter.
     """
-    apart, within = _test_apart(of_a, of_b), _test_pairs(of_a, of_b, pairs_a, pairs_b)
-    return apart if np.isnan(within) else min(1.0, 2 * min(apart, within))
-
-
-def _test_pairs(
-    of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray], pairs_a: Sequence[str | None], pairs_b: Sequence[str | None]
-) -> float:
-    if not pairs_a or None in pairs_a or set(pairs_a) != set(pairs_b):
-        return nan
-    order = [list(pairs_b).index(pair) for pair in pairs_a]
-    means = [(x.mean(), of_b[k].mean()) for x, k in zip(of_a, order, strict=True) if len(x) and len(of_b[k])]
-    differences = np.array([x - y for x, y in means])
-    if len(differences) < FEWEST_PAIRS or np.ptp(differences) == 0:
-        return nan
-    return float(scipy.stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue)
-
-
-def _test_apart(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
     groups = [[x for x in prompts if len(x)] for prompts in (of_a, of_b)]
     by_prompt = min(map(len, groups)) >= 2 and sum(map(len, groups)) >= FEWEST_PROMPTS
     a, b = (np.array([x.mean() for x in prompts]) if by_prompt else np.concatenate(prompts) for prompts in groups)
     if len(a) + len(b) < 3:
-        return nan
-    if np.ptp(a) == 0 and np.ptp(b) == 0:  # no spread to divide by: only what the scores say
-        return float(np.finfo(np.float64).tiny) if a[0] > b[0] else 1.0
-    return float(scipy.stats.ttest_ind(a, b, alternative="greater").pvalue)
+        apart = nan
+    elif np.ptp(a) == 0 and np.ptp(b) == 0:  # no spread to divide by: only what the scores say
+        apart = float(np.finfo(np.float64).tiny) if a[0] > b[0] else 1.0
+    else:
+        apart = float(scipy.stats.ttest_ind(a, b, alternative="greater").pvalue)
+    if not pairs_a or None in pairs_a or set(pairs_a) != set(pairs_b):
+        return apart
+    order = [list(pairs_b).index(pair) for pair in pairs_a]
+    means = [(x.mean(), of_b[k].mean()) for x, k in zip(of_a, order, strict=True) if len(x) and len(of_b[k])]
+    differences = np.array([x - y for x, y in means])
+    if len(differences) < FEWEST_PAIRS or np.ptp(differences) == 0:
+        return apart
+    within = float(scipy.stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+    return apart if np.isnan(within) else min(1.0, 2 * min(apart, within))
 
 
 def word_p_value(difference: np.ndarray, a: np.ndarray, b: np.ndarray, *, level: float) -> float:
@@ -134,42 +135,37 @@ def image_evidence(
 
     ``a``, ``b`` are unit vectors, prompt by prompt. None without images of both groups.
     """
-    order_a, order_b = _in_pairs(pairs_a, pairs_b)
-    a, b = ([x[i] for i in order] for x, order in ((a, order_a), (b, order_b)))
-    matched = [k for k in range(min(len(a), len(b))) if len(a[k]) and len(b[k])]
+    if None not in pairs_a and set(pairs_a) == set(pairs_b):  # matched ones stand at the same place
+        b = [b[list(pairs_b).index(pair)] for pair in pairs_a]
+    matched = [(x, y) for x, y in zip(a, b, strict=False) if len(x) and len(y)]
     if len(matched) >= FEWEST_PAIRS:
-        return _over_pairs([a[k] for k in matched], [b[k] for k in matched])
+        differences = np.stack([x.mean(axis=0) - y.mean(axis=0) for x, y in matched])
+        products = np.array([x @ y for x, y in combinations(differences, 2)])
+        others = (differences.sum(axis=0) - differences) / (len(differences) - 1)
+        of_a, of_b = (
+            [x @ towards for x, towards in zip(prompts, others, strict=True)] for prompts in zip(*matched, strict=True)
+        )
+        p = float(scipy.stats.ttest_1samp(products, 0.0, alternative="greater").pvalue)
+        return ImageEvidence(of_a, of_b, p)
     pools = [[x for x in prompts if len(x)] for prompts in (a, b)]
-    if not all(pools):
-        return None
-    return _over_images(*(np.concatenate(pool) for pool in pools))
-
-
-def _in_pairs(a: Sequence[str | None], b: Sequence[str | None]) -> tuple[list[int], list[int]]:
-    """Order the prompts so that matched ones stand at the same place; without matches they keep their own order."""
-    if None in a or set(a) != set(b):
-        return list(range(len(a))), list(range(len(b)))
-    return list(range(len(a))), [list(b).index(pair) for pair in a]
-
-
-def _over_pairs(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> ImageEvidence:
-    differences = np.stack([x.mean(axis=0) - y.mean(axis=0) for x, y in zip(a, b, strict=True)])
-    products = np.array([x @ y for x, y in combinations(differences, 2)])
-    others = (differences.sum(axis=0) - differences) / (len(differences) - 1)
-    of_a, of_b = ([x @ towards for x, towards in zip(prompts, others, strict=True)] for prompts in (a, b))
-    return ImageEvidence(of_a, of_b, float(scipy.stats.ttest_1samp(products, 0.0, alternative="greater").pvalue))
+    return _over_images(*(np.concatenate(pool) for pool in pools)) if all(pools) else None
 
 
 def _over_images(a: np.ndarray, b: np.ndarray) -> ImageEvidence | None:
     """Leave one image out; permute the labels of all images."""
-    if len(a) < 2 or len(b) < 2:
+    n_a, n_b = len(a), len(b)
+    if n_a < 2 or n_b < 2:
         return None
-    images, labels = np.concatenate([a, b]), np.arange(len(a) + len(b)) < len(a)
+    images, labels = np.concatenate([a, b]), np.arange(n_a + n_b) < n_a
     total = images.sum(axis=0)
 
     def statistic(memberships: np.ndarray) -> np.ndarray:
+        """Compute the mean cosine within a plus that within b less twice that between them, no image with itself."""
         of_a = memberships.astype(np.float64) @ images
-        return _unbiased_distance(of_a, total - of_a, len(a), len(b))
+        of_b = total - of_a
+        within_a = (np.vecdot(of_a, of_a) - n_a) / (n_a * (n_a - 1))
+        within_b = (np.vecdot(of_b, of_b) - n_b) / (n_b * (n_b - 1))
+        return np.asarray(within_a + within_b - 2 * np.vecdot(of_a, of_b) / (n_a * n_b))
 
     test = permute_statistic(
         statistic, labels, np.zeros(len(labels), int), tolerance=1e-12, alternative="greater",
@@ -177,16 +173,9 @@ def _over_images(a: np.ndarray, b: np.ndarray) -> ImageEvidence | None:
     )  # fmt: skip
     own_a = a @ (a.sum(axis=0)) - 1
     own_b = b @ (b.sum(axis=0)) - 1
-    of_a = own_a / (len(a) - 1) - a @ b.mean(axis=0)
-    of_b = b @ a.mean(axis=0) - own_b / (len(b) - 1)
+    of_a = own_a / (n_a - 1) - a @ b.mean(axis=0)
+    of_b = b @ a.mean(axis=0) - own_b / (n_b - 1)
     return ImageEvidence([of_a], [of_b], float(np.squeeze(test.p_value)))
-
-
-def _unbiased_distance(a: np.ndarray, b: np.ndarray, n_a: int, n_b: int) -> np.ndarray:
-    """Compute the mean cosine within a plus that within b less twice that between them, no image with itself."""
-    within_a = (np.vecdot(a, a) - n_a) / (n_a * (n_a - 1))
-    within_b = (np.vecdot(b, b) - n_b) / (n_b * (n_b - 1))
-    return np.asarray(within_a + within_b - 2 * np.vecdot(a, b) / (n_a * n_b))
 
 
 @dataclass(frozen=True)
@@ -262,14 +251,12 @@ def withheld_between(
     What is said over all targets (no encoder named) rests on the average.
     """
     for which, checks in (("first", first), ("second", second)):
-        rows = [_withhold(row, _in_run(checks.get(row.encoder or MEAN), which)) for row in rows]
+        of_run = {
+            name: replace(check, reason=check.reason and f"in the {which} run, {check.reason}")
+            for name, check in checks.items()
+        }
+        rows = [_withhold(row, of_run.get(row.encoder or MEAN)) for row in rows]
     return list(rows)
-
-
-def _in_run(check: ReaderCheck | None, which: str) -> ReaderCheck | None:
-    if check is None or not check.reason:
-        return check
-    return replace(check, reason=f"in the {which} run, {check.reason}")
 
 
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
@@ -333,37 +320,41 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
 
 def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float) -> tuple[ReasonCode, str]:
     """Say why the encoder does not read; two empty strings where it does."""
-    reading, who = check.reading, _who(encoder)
+    reading = check.reading
+    who = "the average over encoders" if encoder.encoder == MEAN else f"encoder {encoder.encoder}"
     if encoder.unfit.get(""):
         return ReasonCode.DOMAIN, encoder.unfit[""]
     if not (reading.n_a and reading.n_b):
-        return ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES, f"no {_lacking(encoder, design)} to check {who} on"
+        lacking = (
+            f"{what} of group {group!r}"
+            for group in (design.a, design.b)
+            for what, there in (
+                ("image", any(map(len, encoder.group_images[group]))),
+                ("word", encoder.group_words is None or len(encoder.group_words[group])),
+            )
+            if not there
+        )
+        found = next(lacking, "second image of a group")
+        return ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES, f"no {found} to check {who} on"
     if informedness(ReadingCounts(reading.n_a, reading.n_a, reading.n_b, reading.n_b), confidence).low <= 0:
         counts = f"{reading.n_a} of {design.a!r} and {reading.n_b} of {design.b!r}"
         return (
             ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES,
             f"attribute images are too few ({counts}) to tell whether {who} reads them",
         )
-    doubt = _doubt(check) or _missed_side(check, design)
+    sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
+    missed = (
+        f"it misses {own!r}, which it mostly takes for {other!r}, and scores lean with that"
+        for own, other, right, n in sides
+        if right <= n / 2
+    )
+    doubt = _doubt(check) or next(missed, "")
     if not doubt:
         return ReasonCode.NONE, ""
     return ReasonCode.READER, (
         f"{who} cannot read its own attribute images: {reading.right_a} of {reading.n_a} drawn for {design.a!r} and "
         f"{reading.right_b} of {reading.n_b} drawn for {design.b!r} are read right; {doubt}"
     )
-
-
-def _lacking(encoder: EncoderEmbeddings, design: Design) -> str:
-    for group in (design.a, design.b):
-        if not any(len(x) for x in encoder.group_images[group]):
-            return f"image of group {group!r}"
-        if encoder.group_words is not None and not len(encoder.group_words[group]):
-            return f"word of group {group!r}"
-    return "second image of a group"
-
-
-def _who(encoder: EncoderEmbeddings) -> str:
-    return "the average over encoders" if encoder.encoder == MEAN else f"encoder {encoder.encoder}"
 
 
 def _doubt(check: ReaderCheck) -> str:
@@ -377,11 +368,204 @@ def _doubt(check: ReaderCheck) -> str:
     return ""
 
 
-def _missed_side(check: ReaderCheck, design: Design) -> str:
-    """Say which group an encoder takes for the other at least every other time."""
+# --- rows of how well it reads, and shares corrected for what it misreads ---------------------------------------------
+
+READER: Final = "reader"
+UNREAD: Final = "cannot read"
+"""The flag of a view that gives no verdict."""
+
+BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
+AXIS: Final = "axis:"
+"""Leads the components that rest on a single axis."""
+
+
+def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: float) -> list[Score]:
+    """Report how often every view reads the attribute images of a and b right.
+
+    ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
+    with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
+    there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
+    """
+    rows = []
+    for check in checks.values():
+        reading, found = check.reading, check.informedness
+        basis = FIXED if check.basis == "words" else BY_IMAGES
+        for component, group, right, n in (
+            ("sensitivity", design.a, reading.right_a, reading.n_a),
+            ("specificity", design.b, reading.right_b, reading.n_b),
+        ):
+            rate = wilson_interval(right, n, confidence)
+            rows.append(Score(
+                metric=READER, component=component, group=group, encoder=check.encoder, value=rate.value, low=rate.low,
+                high=rate.high, null=0.5, n_target=n, reason=rate.reason or basis,
+            ))  # fmt: skip
+        words = f"; labels of words permuted: p {check.p_words:.2g}" if isfinite(check.p_words) else ""
+        tested = isfinite(check.p_images)
+        rows.append(Score(
+            metric=READER, component="informedness", encoder=check.encoder, value=found.value,
+            low=found.low, high=found.high, p=check.p_images, q=check.p_images, p_holm=check.p_images,
+            test=f"images of both groups alike, one-sided{words}" if tested else "",
+            family="reader: a test by itself" if tested else "", null=0.0, n_target=reading.n_a + reading.n_b,
+            n_a=reading.n_a, n_b=reading.n_b, flag="" if check.reads else UNREAD,
+            reason=check.reason or found.reason or basis,
+        ))  # fmt: skip
+    return rows
+
+
+def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
+    """Correct the share of every target for misreading: beside each row ``share``, of the same view.
+
+    :func:`clinometer.stats.confusion.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
+    the view misreads.
+    """
+    return [
+        _correct_share(study, row, checks[row.encoder])
+        for row in shares
+        if (row.metric, row.component) == ("share", "share")
+    ]
+
+
+def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
-    sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
-    for own, other, right, n in sides:
-        if right <= n / 2:
-            return f"it misses {own!r}, which it mostly takes for {other!r}, and scores lean with that"
-    return ""
+    blank = replace(
+        row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
+        bound_low=float("nan"), bound_high=float("nan"),
+        n_a=reading.n_a, n_b=reading.n_b,
+    )  # fmt: skip
+    if not isfinite(row.value) or check.basis != "words":
+        return blank if not isfinite(row.value) else replace(blank, reason="the encoder reads no text")
+    count = round(row.value * row.n_target)
+    share = corrected_share(count, row.n_target, reading, study.settings.confidence)
+    if share.reason:
+        return replace(blank, reason=f"attribute images: {share.reason}")
+    clipped = share.estimate != share.value
+    clipping = f"the estimate, {share.estimate:.2f}, is clipped to {share.value:.0f}; " if clipped else ""
+    corrected = replace(blank, value=share.value, low=share.low, high=share.high, reason=clipping + FIXED)
+    if not row.n_missing:
+        return corrected
+    n = row.n_target + row.n_missing
+    least, most = (corrected_share(count + more, n, reading, study.settings.confidence) for more in (0, row.n_missing))
+    return replace(corrected, bound_low=min(share.low, least.low), bound_high=max(share.high, most.high))
+
+
+def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
+    """Report for every view the share of each group's images that are read as each group."""
+    groups, rows = study.design.groups, []
+    for view in views:
+        for drawn, images in zip(groups, view.own, strict=True):
+            counts = count_nearest(images, study.everyone)
+            for read, count in zip(groups, counts.tolist(), strict=True):
+                n = int(counts.sum())
+                share = wilson_interval(count, n, study.settings.confidence)
+                rows.append(Score(
+                    metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view.encoder,
+                    value=share.value, low=share.low, high=share.high, null=1 / len(groups), n_target=n,
+                    reason=FIXED if n else "no image of the group, or a group without words to read by",
+                ))  # fmt: skip
+    return rows
+
+
+@dataclass(frozen=True)
+class LevelCheck:
+    """How every view reads one level of an axis against the others.
+
+    Attributes
+    ----------
+    axis, level : what is asked; of an axis of two levels the first.
+    design : the study with the cells of that level as group a, and all others as b.
+    by_view : the checks, by encoder.
+    """
+
+    axis: str
+    level: str
+    design: Design
+    by_view: Mapping[str, ReaderCheck]
+
+    @property
+    def setting(self) -> str:
+        """What identifies the rows of this check: the axis and, where it has more than two levels, the level."""
+        return AXIS + self.axis if self.design.b != OTHERS else f"{AXIS}{self.axis} {self.level}"
+
+
+def axis_checks(
+    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, opening: str = ""
+) -> list[LevelCheck]:
+    """Check every axis: one entry for two levels, one a level for more. ``opening`` leads every reason."""
+    level_checks = []
+    for axis, levels in design.axes.items():
+        for level in levels[: 1 if len(levels) == 2 else None]:
+            pair = pair_of_levels(design, axis, level)
+            cells = {name: [g for g, _ in side] for name, side in _cells_of(design, axis, pair.a, pair.b).items()}
+            pooled = [_pool_cells(encoder, cells) for encoder in encoders]
+            checks = reader_checks(pooled, pair, confidence=confidence)
+            by_view = {
+                name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()
+            }
+            level_checks.append(LevelCheck(axis, level, pair, by_view))
+    return level_checks
+
+
+def _pool_cells(encoder: EncoderEmbeddings, sides: Mapping[str, Sequence[str]]) -> EncoderEmbeddings:
+    """Make one group of the cells of either side."""
+    words = encoder.group_words
+    return replace(
+        encoder,
+        group_images={name: tuple(x for g in side for x in encoder.group_images[g]) for name, side in sides.items()},
+        group_words=None if words is None else {n: np.concatenate([words[g] for g in s]) for n, s in sides.items()},
+        group_texts=None,
+    )
+
+
+def pair_of_levels(design: Design, axis: str, level: str) -> Design:
+    """Make a design of two groups: the cells at this level of the axis, and all others."""
+    levels = design.axes[axis]
+    other = next(name for name in levels if name != level) if len(levels) == 2 else OTHERS
+    pairs = {  # what each prompt is matched by: its own pair at the same levels of the other axes
+        name: tuple(
+            None if pair is None else f"{pair} {rest}"
+            for group, rest in cells
+            for pair in design.pairs.get(group, (None,))
+        )
+        for name, cells in _cells_of(design, axis, level, other).items()
+    }
+    matched = len(levels) == 2 and None not in pairs[level] and set(pairs[level]) == set(pairs[other])
+    return Design(
+        targets=design.targets, groups=(level, other), a=level, b=other, pairs=pairs if matched else {},
+        margin=design.margin,
+    )  # fmt: skip
+
+
+def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, list[tuple[str, str]]]:
+    """List the groups on either side of an axis, each with its levels on the other axes."""
+    at = list(design.axes).index(axis)
+    sides: dict[str, list[tuple[str, str]]] = {level: [], other: []}
+    for group in design.groups:
+        cell = design.cells[group]
+        rest = " ".join(name for i, name in enumerate(cell) if i != at)
+        sides[level if cell[at] == level else other].append((group, rest))
+    return sides
+
+
+def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
+    """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay.
+
+    A row of one axis needs its own level of it to be read; that of a cell needs them all.
+    """
+    for check in checks:
+        own, groups = AXIS + check.axis, ("", check.level)
+        rows = [
+            _withhold(row, check.by_view.get(row.encoder))
+            if not row.component.startswith(AXIS) or (row.component == own and row.group in groups)
+            else row
+            for row in rows
+        ]
+    return list(rows)
+
+
+def axis_reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
+    """Report sensitivity, specificity and informedness along every axis, which ``setting`` names."""
+    return [
+        replace(row, group=row.group or check.level, setting=check.setting)
+        for check in checks
+        for row in reader_rows(check.design, check.by_view, confidence)
+    ]

@@ -75,7 +75,7 @@ from clinometer.studies.leaning.scores.design import (
     LeaningStudy,
     layout_of,
 )
-from clinometer.studies.leaning.scores.reader_rows import READER
+from clinometer.studies.leaning.scores.reader import READER
 from clinometer.studies.leaning.scores.views import ItemMeans, linear_views
 
 CONFIDENCE = 0.95
@@ -308,30 +308,34 @@ def _chances(
 
 def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
-        return judged_as(
-            without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
-        )  # fmt: skip
-    judgement = _judgement(stand, design)
+        unmeasured = Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
+        return judged_as(without_inference(row), unmeasured)
     needed = 0
-    if judgement.verdict == Verdict.UNDECIDED:
+    if stand.balanced:
+        judgement = Judgement(Verdict.BALANCED)
+    elif stand.leans:
+        slightly = design.margin is not None and abs(stand.value) < design.margin
+        side = design.a if stand.value > 0 else design.b
+        judgement = Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=side)
+    else:
+        code = ReasonCode.INTERVAL if stand.low <= 0 <= stand.high else ReasonCode.CORRECTION
+        judgement = Judgement(Verdict.UNDECIDED, reason_code=code)
         needed = images_to_decide(stand.n, min(stand.factor_balance, stand.factor))
-    clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
     decided = replace(
-        row,
-        low=stand.low,
-        high=stand.high,
-        stimulus_low=nan,
-        stimulus_high=nan,
-        p=stand.p,
-        q=stand.q,
-        p_holm=p_holm,
-        test=f"{TEST}{clipped}",
-        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
-        q_equivalence=stand.q_balance,
-        n_decide=needed,
-        reason="no stimulus interval: " + FIXED_ONLY,
-    )
+        _anytime(row, stand, "images", TEST), stimulus_low=nan, stimulus_high=nan, q=stand.q, p_holm=p_holm,
+        q_equivalence=stand.q_balance, n_decide=needed,
+    )  # fmt: skip
     return _move_bounds(judged_as(decided, judgement), row, design.margin)
+
+
+def _anytime(row: Score, stand: Evidence, counted: str, test: str) -> Score:
+    """Put evidence that holds at any number of images, or pairs, into a row."""
+    clipped = f"; {stand.clipped} of {stand.n} {counted} beyond the groups' own span" if stand.clipped else ""
+    return replace(
+        row, low=stand.low, high=stand.high, p=stand.p, test=f"{test}{clipped}",
+        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
+        reason="no stimulus interval: " + FIXED_ONLY,
+    )  # fmt: skip
 
 
 def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
@@ -345,19 +349,6 @@ def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
     inside = -(margin or 0.0) < low <= high < (margin or 0.0)
     beyond = decided.verdict in (Verdict.BALANCED, Verdict.ALIKE) and not inside
     return replace(decided, bound_low=low, bound_high=high, depends_on=" ".join(kinds) if leans or beyond else "")
-
-
-def _judgement(stand: Evidence, design: Design) -> Judgement:
-    """Judge by anytime-valid evidence."""
-    if stand.balanced:
-        return Judgement(Verdict.BALANCED)
-    if not stand.leans:
-        covers = stand.low <= 0 <= stand.high
-        code = ReasonCode.INTERVAL if covers else ReasonCode.CORRECTION
-        return Judgement(Verdict.UNDECIDED, reason_code=code)
-    slightly = design.margin is not None and abs(stand.value) < design.margin
-    side = design.a if stand.value > 0 else design.b
-    return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=side)
 
 
 def without_inference(row: Score) -> Score:
@@ -398,16 +389,11 @@ def paired_evidence(
     constants = (other.constants - one.constants).tolist()
     leanings = [(y - x, c) for x, y, c in zip(one.targets, other.targets, constants, strict=True)]
     span = other.span[0] - one.span[1], other.span[1] - one.span[0]
-    reaches = reaches_of(_items_apart(one, other), other.layout, other.pair, component)
-    return _judge_means(leanings, span, reaches, design.margin, ahead)
-
-
-def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:
-    """Find what each pair of attribute images adds to each target's difference."""
-    images, others = second.items.images, first.items.images
-    if images.shape != others.shape:
+    if one.items.images.shape != other.items.images.shape:
         raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
-    return ItemMeans(images - others, second.items.words - first.items.words)
+    items = ItemMeans(other.items.images - one.items.images, other.items.words - one.items.words)
+    reaches = reaches_of(items, other.layout, other.pair, component)
+    return _judge_means(leanings, span, reaches, design.margin, ahead)
 
 
 def differences_when_stopped(
@@ -426,27 +412,14 @@ def differences_when_stopped(
     for row in rows:
         stand = evidence.get((row.component, row.concept))
         if row.encoder == "mean" and stand is not None and isfinite(row.value) and stand.n:
-            decided[row.component].append(_anytime_row(row, stand))
+            judged = _anytime(without_inference(row), stand, "pairs", f"{TEST}, over pairs")
+            n_decide = images_to_decide(stand.n, min(stand.factor_balance, stand.factor))
+            decided[row.component].append(replace(judged, n_target=stand.n, n_decide=n_decide))
             fixed[row.component].append(row)
         else:
             rest.append(row if row.component in ("itp", TEXT_PART) else without_inference(row))
     for component, own in decided.items():
         family = f"{METRIC}: {component} over {len(names)} targets"
-        judged = judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
-        rest += [_move_bounds(*both, design.margin) for both in zip(judged, fixed[component], strict=True)]
+        of_family = judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
+        rest += [_move_bounds(*both, design.margin) for both in zip(of_family, fixed[component], strict=True)]
     return rest
-
-
-def _anytime_row(row: Score, stand: Evidence) -> Score:
-    clipped = f"; {stand.clipped} of {stand.n} pairs beyond the groups' own span" if stand.clipped else ""
-    return replace(
-        without_inference(row),
-        low=stand.low,
-        high=stand.high,
-        p=stand.p,
-        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
-        test=f"{TEST}, over pairs{clipped}",
-        n_target=stand.n,
-        reason="no stimulus interval: " + FIXED_ONLY,
-        n_decide=images_to_decide(stand.n, min(stand.factor_balance, stand.factor)),
-    )

@@ -40,7 +40,8 @@ from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.components import mcas_rows
 from clinometer.studies.leaning.scores.contrasts import pair_weights, paired_difference, paired_tests
 from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld
+from clinometer.studies.leaning.scores.differences import difference_family, make_comparable, measured_runs
+from clinometer.studies.leaning.scores.reader import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.shares import share_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 
@@ -119,7 +120,13 @@ def trace_rows(
     sets_in = [
         row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level, confidence)
     ]
-    rows += [*sets_in, _middle([row for row in sets_in if row.component == ONSET])]
+    known = sorted(row.value for row in sets_in if row.component == ONSET and isfinite(row.value))
+    middle = Score(
+        metric=TRACE, component=ONSET, category="all", value=known[(len(known) - 1) // 2] if known else nan,
+        n_target=len(known),
+        reason="the middle of the concepts' onsets, without an interval" if known else "no concept is shown to lean",
+    )  # fmt: skip
+    rows += [*sets_in, middle]
     return [*rows, *(row for step in way for row in _agreement_rows(step, end, confidence))]
 
 
@@ -199,8 +206,12 @@ def _onset_rows(
     onset = from_on([side == sign for side in leanings], numbers, total)
     opposed = behind([side == -sign for side in leanings], numbers)
     group = sides[0] if sign > 0 else sides[1]
+    own = [row for row in before if row.concept == end.concept]  # of the text there is an interval over words alone
+    ends = [(IN_TEXT, row.stimulus_low, row.stimulus_high) for row in own if row.metric == OWN_TEXT]
+    ends += [(IN_PRIOR, row.low, row.high) for row in own if row.metric == PRIOR]
+    shown = (place for place, low, high in ends if (low > 0 and sign > 0) or (high < 0 and sign < 0))
     yield replace(
-        about, value=onset, low=opposed, high=onset, group=group, flag=_first_place(end, sign, before),
+        about, value=onset, low=opposed, high=onset, group=group, flag=next(shown, IN_STEPS),
         reason="the upper end is the estimate: leaning that no interval shows is not excluded before it",
     )  # fmt: skip
     halves = np.stack([np.sort(sign * step.halves[t]) for step in way])
@@ -208,16 +219,6 @@ def _onset_rows(
     below = behind([bool(high < 0) for *_, high in halves], numbers)
     value = from_on([bool(value >= 0) for _, value, _ in halves], numbers, total)
     yield replace(about, component=HALF, value=value, low=below, high=above, group=group)
-
-
-def _middle(onsets: Sequence[Score]) -> Score:
-    """Say by which step half of the targets that lean do."""
-    known = sorted(row.value for row in onsets if isfinite(row.value))
-    return Score(
-        metric=TRACE, component=ONSET, category="all", value=known[(len(known) - 1) // 2] if known else nan,
-        n_target=len(known),
-        reason="the middle of the concepts' onsets, without an interval" if known else "no concept is shown to lean",
-    )  # fmt: skip
 
 
 def side_told(row: Score, confidence: float) -> int:
@@ -270,22 +271,6 @@ def behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
     return behind
 
 
-def _first_place(end: Score, sign: int, before: Sequence[Score]) -> str:
-    """Find where a side first shows: in the text as the model's encoders read it, in its prior's embedding, or later.
-
-    Of the text there is a stimulus interval over words alone.
-    """
-    for metric, place, ends in (
-        (OWN_TEXT, IN_TEXT, ("stimulus_low", "stimulus_high")),
-        (PRIOR, IN_PRIOR, ("low", "high")),
-    ):
-        rows = [row for row in before if (row.metric, row.concept) == (metric, end.concept)]
-        intervals = [tuple(getattr(row, name) for name in ends) for row in rows]
-        if any((low > 0 and sign > 0) or (high < 0 and sign < 0) for low, high in intervals):
-            return place
-    return IN_STEPS
-
-
 def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Iterator[Score]:
     """Hold a step's verdicts, and the order of its image parts, against those of the finished images."""
     about, pairs = (
@@ -303,4 +288,101 @@ def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Ite
     yield replace(
         about, component=ORDER, value=tau.value, low=tau.low, high=tau.high, n_target=tau.n,
         null=0.0 if isfinite(tau.value) else nan, reason=tau.reason,
+    )  # fmt: skip
+
+
+# --- two runs --------------------------------------------------------------------------------------------------------
+
+PARTING = "parting"
+
+
+def compare_traces(
+    first: StepReaders,
+    second: StepReaders,
+    design: Design,
+    *,
+    paired: bool,
+    own: tuple[Sequence[Score], Sequence[Score]],
+    total: int,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Hold two runs of one design against each other on the way to their images, second minus first.
+
+    ===================== ============================================================================== ==========
+    component             value                                                                          setting
+    ===================== ============================================================================== ==========
+    ii, ita, image_part   differences at a step that both looked at, as of ``comparison``; image_part    ``step 3``
+                          has verdicts, and q is over the targets of a step
+    parting               the step by which the image parts differ as they do at the last step of both
+    onset, half_way       by how many steps later it sets in, or half of it is there
+    ===================== ============================================================================== ==========
+
+    The parting has the bounds of an onset, of the difference. An onset's interval runs from the least to the most that
+    the ends of both runs' own allow, each of which errs with 2.5 % chance at most.
+
+    Parameters
+    ----------
+    first, second : of each step that was looked at, what reads the embeddings of its estimates; where ``paired``, of
+        images that are partners.
+    own : rows of :func:`trace_rows` of either run.
+    total : how many steps either draws in.
+    """
+    design, settings = of_images_there(design), DrawSettings(1, 1, seed, confidence)
+    rows, way = list[Score](), dict[int, list[Score]]()
+    for step in sorted(first.keys() & second.keys()):
+        one, other, _ = make_comparable(first[step](), second[step](), design, paired=paired)
+        checks = [reader_checks(run, design, confidence=confidence) for run in (one, other)]
+        measured = measured_runs(one, other, design, settings, paired, linear=True)
+        at_step = [
+            replace(row, metric=TRACE, setting=f"step {step}", family=f"{TRACE}, step {step}: {component}")
+            for encoder in list(measured[0][1])[: 1 if len(one) == 1 else None]
+            for component in SHOWN
+            for row in difference_family(design, measured, encoder, component, paired=paired).judged()
+        ]
+        at_step = withheld_between(at_step, *checks)
+        way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
+        rows += at_step
+    if way:
+        level = level_of_told(way[max(way)], confidence)
+        rows += [
+            _parting([of_step[t] for of_step in way.values()], list(way), total, design, level, confidence)
+            for t in range(len(design.targets))
+        ]
+    by_name = [{(row.component, row.concept): row for row in of_run} for of_run in own]
+    return rows + [
+        _later(component, by_name[0][component, target.name], by_name[1][component, target.name])
+        for component in (ONSET, HALF)
+        for target in design.targets
+    ]
+
+
+def _parting(
+    way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float, confidence: float
+) -> Score:
+    """Say from which step on two runs differ in a target as they do at the last step that both looked at."""
+    sides = [side_shown(row, level) for row in way]
+    last, sign = way[-1], side_told(way[-1], confidence)
+    about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
+    if not sign:
+        return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")
+    by = from_on([side == sign for side in sides], numbers, total)
+    low = behind([side == -sign for side in sides], numbers)
+    return replace(about, value=by, low=low, high=by, group=design.a if sign > 0 else design.b)
+
+
+def _later(component: str, first: Score, second: Score) -> Score:
+    """Say by how many steps later something sets in in the second run; NaN where it does not in one of them."""
+    about = replace(second, value=nan, low=nan, high=nan, group="", flag="", reason="")
+    n = min(first.n_target, second.n_target)
+    missing = {f"{which} run": row.reason for which, row in (("first", first), ("second", second))
+               if not isfinite(row.value)}  # fmt: skip
+    if len(missing) == 2 and first.reason == second.reason:
+        missing = {"both runs": first.reason}
+    if missing:
+        return replace(about, n_target=n, reason="; ".join(f"{which}: {reason}" for which, reason in missing.items()))
+    sides = "" if first.group == second.group else f"they lean to {first.group} and to {second.group}"
+    return replace(
+        about, value=second.value - first.value, low=second.low - first.high, high=second.high - first.low, n_target=n,
+        reason=sides,
     )  # fmt: skip
