@@ -154,29 +154,22 @@ def _group_row(
     concept: str = "",
     group: str = "",
 ) -> Score:
-    at = {
-        name: getattr(numbers, name)[index]
-        for name in ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
-    }
-    single = Estimate(**{name: np.asarray(number) for name, number in at.items()})
+    names = ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
+    single = Estimate(*(np.asarray(getattr(numbers, name)[index]) for name in names))
     row = summary_row(
         study, view, (), single, metric=metric, component=component, concept=concept, group=group, reason="-"
     )
-    return replace(row, reason=_group_reason(study, view, row))
-
-
-def _group_reason(study: LeaningStudy, view: EncoderView, row: Score) -> str:
     basis = Basis(MODALITIES, (*study.pair, study.design.index(str(study.design.third))))
+    reason, is_angle = "", row.component == "angle"
     if not isfinite(row.value):
-        missing = value_reason(study.layout, view.reads_text, None, basis)
-        return missing or "a prompt of a group has fewer than two images, or its text was not given"
-    if not isfinite(row.low):
-        missing = interval_reason(study.layout, None, basis)
-        return missing or (NO_DIRECTION if row.component == "angle" else "no interval: a prompt has one image")
-    if isfinite(row.stimulus_low):
-        return ""
-    missing = stimulus_reason(study.layout, basis)
-    return missing or (f"no stimulus interval: {WIDE}" if row.component == "angle" else "")
+        reason = value_reason(study.layout, view.reads_text, None, basis)
+        reason = reason or "a prompt of a group has fewer than two images, or its text was not given"
+    elif not isfinite(row.low):
+        reason = interval_reason(study.layout, None, basis)
+        reason = reason or (NO_DIRECTION if is_angle else "no interval: a prompt has one image")
+    elif not isfinite(row.stimulus_low):
+        reason = stimulus_reason(study.layout, basis) or (f"no stimulus interval: {WIDE}" if is_angle else "")
+    return replace(row, reason=reason)
 
 
 def _explained_angle(row: Score) -> Score:
