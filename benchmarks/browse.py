@@ -87,7 +87,7 @@ def visit(place: str, cache: str, images: int, *, reading: bool) -> dict[str, fl
     from fastapi.testclient import TestClient
 
     from clinometer.web.app import create_app
-    from clinometer.web.settings import ServerSettings
+    from clinometer.web.security import ServerSettings
 
     app = create_app(ServerSettings(runs=(place,), cache=Path(cache), hosts=("testserver",)))
     browser, taken = TestClient(app), {}

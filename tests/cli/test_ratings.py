@@ -17,7 +17,7 @@ from clinometer.web.app import create_app
 from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Base, Item
 from clinometer.web.ratings.tasks import answers_for
-from clinometer.web.settings import ServerSettings, kept_key
+from clinometer.web.security import ServerSettings, kept_key
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 from tests.web.rating import Rater, token_in

@@ -22,7 +22,7 @@ from clinometer.runs.ledger import samples_name
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
 from clinometer.web.sample_index import Shelf
-from clinometer.web.settings import ServerSettings
+from clinometer.web.security import ServerSettings
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 

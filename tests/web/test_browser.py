@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from clinometer.web.app import create_app
-from clinometer.web.settings import ServerSettings
+from clinometer.web.security import ServerSettings
 from tests.report.browsing import launched_chromium
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from clinometer.web.app import create_app
-from clinometer.web.security import MOST_HEAD, server_over
-from clinometer.web.settings import LOCAL_HOSTS, ServerSettings
+from clinometer.web.app import MOST_HEAD, create_app, server_over
+from clinometer.web.security import LOCAL_HOSTS, ServerSettings
 
 HEAD = b"GET /login HTTP/1.1\r\nHost: localhost\r\n"
 HELD = 1_000

@@ -24,7 +24,7 @@ from clinometer.web.ratings.answers import SKILLS, add_demo
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
 from clinometer.web.ratings.tables import Rater as Rated
 from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
-from clinometer.web.settings import kept_key
+from clinometer.web.security import kept_key
 from tests.pipeline.engine_toys import Glance
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids

@@ -13,8 +13,18 @@ import clinometer as cm
 from clinometer.errors import InvalidInputError
 from clinometer.web import security
 from clinometer.web.app import create_app
-from clinometer.web.security import BODIES, BODY, HEADERS, POLICY, Gate
-from clinometer.web.settings import ServerSettings, guarded, hosts_asked_for, is_local, password_given
+from clinometer.web.security import (
+    BODIES,
+    BODY,
+    HEADERS,
+    POLICY,
+    Gate,
+    ServerSettings,
+    guarded,
+    hosts_asked_for,
+    is_local,
+    password_given,
+)
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.rating import Rater, make

@@ -259,7 +259,6 @@ def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
 
 
 def _found(url: str) -> str:
-    from clinometer.web.database import find_database
-    from clinometer.web.settings import default_cache, default_data
+    from clinometer.web.database import default_cache, default_data, find_database
 
     return find_database(url, default_data(), default_cache())

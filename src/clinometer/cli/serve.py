@@ -14,7 +14,7 @@ from clinometer.errors import InvalidInputError, RunNotFoundError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from clinometer.web.settings import ServerSettings
+    from clinometer.web.security import ServerSettings
 
 DEFAULT_RUNS: Final = "runs"
 NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "limits", "sqlalchemy", "alembic")
@@ -58,16 +58,8 @@ def serve(
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
     require_web("serve")
     from clinometer.runs import Directory
-    from clinometer.web.database import file_of, find_database
-    from clinometer.web.settings import (
-        ServerSettings,
-        default_cache,
-        default_data,
-        guarded,
-        hosts_asked_for,
-        kept_key,
-        password_given,
-    )
+    from clinometer.web.database import default_cache, default_data, file_of, find_database
+    from clinometer.web.security import ServerSettings, guarded, hosts_asked_for, kept_key, password_given
 
     places = tuple(runs or [DEFAULT_RUNS])
     for place in places:  # an index that stays empty would not say why
@@ -97,9 +89,8 @@ def require_web(command: str) -> None:
 
 def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
-    from clinometer.web.app import create_app
+    from clinometer.web.app import create_app, server_over
     from clinometer.web.database import address_of
-    from clinometer.web.security import server_over
 
     app = create_app(settings)
     ratings = app.state.ratings

@@ -7,6 +7,7 @@ lost since is said when it is opened: :mod:`clinometer.web.ratings.tables`.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -52,6 +53,16 @@ LOG_PAGES: Final = 32
 """Pages of SQLite's log, of 4 KB each, from which on a commit takes them into the file: some tens of answers."""
 _WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+
+def default_cache() -> Path:
+    """Return the user's own folder for caches, as XDG names it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
+
+
+def default_data() -> Path:
+    """Return the user's own folder for data that nothing makes again, as XDG names it."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "clinometer"
 
 
 def database_url(url: str, folder: Path) -> str:

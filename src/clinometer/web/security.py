@@ -1,11 +1,8 @@
-"""What stands between the network and the pages: limits, headers, the organiser's session, CSRF tokens.
+"""A server's settings, and what stands between requests and pages: limits, headers, the organiser, CSRF tokens.
 
 Every response has the headers of ``HEADERS`` unless its page sets others. Every write needs the token of its session,
 in the field ``csrf_token`` or the header ``X-CSRF-Token``; an app-wide dependency asks for it, so no route can forget.
-
-uvicorn counts the connections of everybody together, and waits for a request's head and body, and for an answer to be
-taken, as long as the other side likes. Here a connection that waits for its other side has a time limit, one address
-has its share, and where the server is full the address that holds most gives way. See decision 44.
+See decision 44.
 """
 
 from __future__ import annotations
@@ -14,15 +11,17 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import os
 import secrets
-from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-import uvicorn
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from fastapi import FastAPI, Request
+from fastapi import Request
 from limits import parse
 from limits.aio.storage import MemoryStorage as AsyncMemoryStorage
 from limits.aio.strategies import FixedWindowRateLimiter as AsyncFixedWindowRateLimiter
@@ -34,138 +33,127 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from clinometer.web.settings import ServerSettings, is_local
+from clinometer.errors import InvalidInputError
+from clinometer.web.database import default_cache, default_data
 
-MOST_HEAD: Final = 2**18
-"""Bytes between an answer and the next request's body: a head, or the rest of a body that was refused."""
-BACKLOG: Final = 128
-"""Connections that are taken at a time, each with a file descriptor, before any can be refused."""
-
-
-def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
-    """Make the server of an app, with the limits of its settings."""
-    settings: ServerSettings = app.state.settings
-    given: dict[str, Any] = {
-        "http": _protocol(settings),
-        "ws": "none",
-        "log_level": "warning",
-        "access_log": False,
-        "server_header": False,
-        "proxy_headers": settings.behind_https,
-        "backlog": BACKLOG,
-        "timeout_graceful_shutdown": 3,
-    }
-    return uvicorn.Server(uvicorn.Config(app, **given | config))
+PASSWORD_VARIABLE: Final = "CLINOMETER_PASSWORD"
+LEAST_PASSWORD: Final = 12
+"""Characters of the shortest password: whoever finds the address may guess."""
+LEAST_KEY: Final = 32
+"""Bytes of what signs sessions."""
+LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def neighbours(host: str) -> str:
-    """Name whoever shares an address: an IPv6 host has 2^64 of them to itself, so there it is the network.
+def kept_key(folder: Path) -> str:
+    """What signs sessions: kept in a folder for its owner alone, so that raters go on where a server starts anew.
 
-    >>> neighbours("192.0.2.7"), neighbours("::ffff:192.0.2.7"), neighbours("2001:db8::7")
-    ('192.0.2.7', '192.0.2.7', '2001:db8::/64')
+    Where it cannot be kept, sessions end with the server. A key that others could read is replaced.
     """
+    file = folder / "session.key"
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if file.exists() and (file.stat().st_mode & 0o077 or len(file.read_bytes()) < LEAST_KEY):
+            file.unlink()
+        with (
+            suppress(FileExistsError),
+            os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new,
+        ):
+            new.write(secrets.token_urlsafe(LEAST_KEY))
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return secrets.token_urlsafe(LEAST_KEY)
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How a server runs.
+
+    Attributes
+    ----------
+    runs : run directories, or folders of them; paths or URLs.
+    cache : a folder of this machine for what is made of runs: files that find samples, small pictures.
+    data : a folder of this machine for what nothing makes again: the database of ratings, the key of sessions.
+    database : SQLAlchemy's URL of the ratings; empty for a file in ``data``.
+    host, port : where it listens.
+    password_hash : argon2 hash of the organiser's password; empty where none is asked, on this machine alone.
+    hosts : names that a request may ask for, so that no other site's name can be pointed here; ``"*"`` for any.
+    behind_https : whether browsers come by HTTPS, so that cookies are for HTTPS alone.
+    session_key : what signs sessions; a new one at each start, unless one is given.
+    requests_a_second : of one address.
+    connections, connections_each : held at a time, by everybody and by one address.
+    patience : seconds that a head, a body or the taking of an answer may last.
+    """
+
+    runs: tuple[str, ...] = ("runs",)
+    cache: Path = field(default_factory=default_cache)
+    data: Path = field(default_factory=default_data)
+    database: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8765
+    password_hash: str = field(default="", repr=False)
+    hosts: tuple[str, ...] = LOCAL_HOSTS
+    behind_https: bool = False
+    session_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    requests_a_second: int = 500
+    connections: int = 512
+    connections_each: int = 256
+    patience: float = 30.0
+
+
+def is_local(host: str) -> bool:
+    """Tell whether only this machine reaches what listens there."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return host
-    inner = address.ipv4_mapped
-    return str(inner or ipaddress.ip_network((int(address), 64), strict=False))
+        return False
 
 
-def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
-    held = _Held(settings)
+def password_given(file: Path | None) -> str:
+    """Return the organiser's password: the first line of a file, else the environment's; empty for none.
 
-    class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-        """uvicorn's own protocol, which tells what it waits for."""
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._head = 0
-            self.party = neighbours(self.client[0] if self.client else "")
-            if not held.admit(self):
-                transport.abort()
-
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            super().data_received(data)
-            awaits_head = self.cycle is before and (before is None or before.response_complete)
-            self._head = self._head + len(data) if awaits_head else 0
-            if self._head > MOST_HEAD:
-                self.transport.abort()
-
-        def connection_lost(self, error: Exception | None) -> None:
-            super().connection_lost(error)
-            held.parties[self.party].discard(self)
-
-        def waits_for(self) -> object:
-            """Say what the other side is to do next, as a value that changes when it has; None if it is our turn."""
-            unsent = self.transport.get_write_buffer_size()
-            cycle = self.cycle
-            if unsent:
-                return ("take", unsent)
-            is_asked = cycle is not None and not (cycle.response_complete or cycle.more_body)
-            return None if is_asked else ("ask", cycle, cycle is not None and cycle.response_complete)
-
-    return Bounded
+    Raises
+    ------
+    InvalidInputError
+        The file cannot be read, or the password is too short.
+    """
+    source = PASSWORD_VARIABLE if file is None else f"--password-file {file}"
+    try:
+        lines = os.environ.get(PASSWORD_VARIABLE, "") if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidInputError(f"{source}: cannot be read: {reason}; give another file") from error
+    password = lines if file is None else lines.partition("\n")[0].strip()
+    if (file is not None or password) and len(password) < LEAST_PASSWORD:
+        raise InvalidInputError(
+            f"{source}: the password has {len(password)} characters, expected {LEAST_PASSWORD} or more"
+        )
+    return password
 
 
-class _Held:
-    """The connections of a server by the address that they come from."""
+def guarded(host: str, password: str) -> str:
+    """Return the hash of a password, or nothing where none is needed.
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self.parties: defaultdict[str, set[Any]] = defaultdict(set)
-        self._settings = settings
-        self._looked: dict[Any, tuple[object, float]] = {}
-        self._looks = False
+    Raises
+    ------
+    InvalidInputError
+        Other machines reach the host, and there is no password.
+    """
+    if password:
+        return PasswordHasher().hash(password)
+    if not is_local(host):
+        raise InvalidInputError(
+            f"--host {host}: other machines can reach it, so it needs a password; give --password-file FILE, or set "
+            f"{PASSWORD_VARIABLE}"
+        )
+    return ""
 
-    def admit(self, connection: Any) -> bool:
-        """Take a connection in, if its address has not its share yet and somebody makes room where there is none."""
-        settings = self._settings
-        is_proxy = settings.behind_https and is_local(connection.party)
-        if len(self.parties[connection.party]) >= settings.connections_each and not is_proxy:
-            return False
-        if sum(map(len, self.parties.values())) >= settings.connections and not self._has_made_room():
-            return False
-        self.parties[connection.party].add(connection)
-        self._look_on(connection.loop)
-        return True
 
-    def _has_made_room(self) -> bool:
-        """End the connection that has waited longest, of the address that holds most."""
-        most = max(self.parties.values(), key=len)
-        waiting = [connection for connection in most if connection.waits_for() is not None]
-        if not waiting:
-            return False
-        now = waiting[0].loop.time()
-        oldest = min(waiting, key=lambda connection: self._looked.get(connection, (None, now))[1])
-        most.discard(oldest)
-        oldest.transport.abort()
-        return True
-
-    def _look_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._looks:
-            self._looks = True
-            loop.call_later(min(1.0, self._settings.patience / 4), self._look, loop)
-
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End what has waited for one and the same thing too long, and look again in a second."""
-        self._looks, now, before = False, loop.time(), self._looked
-        self._looked = {}
-        self.parties = defaultdict(set, {party: of for party, of in self.parties.items() if of})
-        for connection in [each for of in self.parties.values() for each in of]:
-            what = connection.waits_for()
-            if what is None:
-                continue
-            same, since = before.get(connection, (None, now))
-            self._looked[connection] = (what, since if same == what else now)
-            if same == what and now - since > self._settings.patience:
-                connection.transport.abort()
-        if self.parties:
-            self._look_on(loop)
+def hosts_asked_for(host: str, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that a request may ask for: this machine's own, and those that were given."""
+    if named:
+        return (*LOCAL_HOSTS, *named)
+    return LOCAL_HOSTS if is_local(host) else ("*",)
 
 
 POLICY: Final = (
@@ -264,6 +252,22 @@ class RateLimit:
             await refusal(scope, receive, send)
             return
         await self.app(scope, receive, send)
+
+
+def neighbours(host: str) -> str:
+    """Name whoever shares an address: an IPv6 host has 2^64 of them to itself, so there it is the network.
+
+    >>> neighbours("192.0.2.7"), neighbours("::ffff:192.0.2.7"), neighbours("2001:db8::7")
+    ('192.0.2.7', '192.0.2.7', '2001:db8::/64')
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    inner = address.ipv4_mapped
+    return str(inner or ipaddress.ip_network((int(address), 64), strict=False))
 
 
 def address_of(scope: Scope) -> str:
@@ -396,16 +400,12 @@ async def require_csrf(request: Request) -> None:
     if request.method in READING or await request.app.state.gate.is_token(request):
         return
     session_token = str(request.session.get("csrf", ""))
-    request_token = request.headers.get(TOKEN_HEADER) or await _field(request)
+    request_token = request.headers.get(TOKEN_HEADER, "")
+    kind = request.headers.get("Content-Type", "")
+    if not request_token and kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data")):
+        request_token = str((await request.form()).get(TOKEN_FIELD, ""))
     if not session_token or not hmac.compare_digest(session_token.encode(), request_token.encode("utf-8", "replace")):
         raise HTTPException(403, "The form is too old or comes from elsewhere. Open its page again and repeat.")
-
-
-async def _field(request: Request) -> str:
-    kind = request.headers.get("Content-Type", "")
-    if not kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data")):
-        return ""
-    return str((await request.form()).get(TOKEN_FIELD, ""))
 
 
 def csrf_token(request: Request) -> str:

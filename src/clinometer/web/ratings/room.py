@@ -36,7 +36,7 @@ from clinometer.web.pages import render
 from clinometer.web.pictures import Album, Identifier
 from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
 from clinometer.web.runs_index import RunEntry
-from clinometer.web.settings import ServerSettings
+from clinometer.web.security import ServerSettings
 
 PICTURES: Final = 512
 """Pictures that are held, some tens of kilobytes each."""

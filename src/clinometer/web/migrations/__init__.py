@@ -1,1 +1,0 @@
-"""Alembic's environment: the schema of the ratings, step by step."""
