@@ -20,7 +20,7 @@ from clinometer.runs.ratings import ratings_of
 from clinometer.runs.ratings.store import readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
-from clinometer.web.ratings.answers import SKILLS, add_demo
+from clinometer.web.ratings.raters import SKILLS, add_demo
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
 from clinometer.web.ratings.tables import Rater as Rated
 from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite

@@ -36,7 +36,7 @@ KILLED = """
 import os, signal, sys
 from sqlalchemy import select
 from clinometer.web.database import open_database, writing
-from clinometer.web.ratings.answers import record
+from clinometer.web.ratings.raters import record
 from clinometer.web.ratings.tables import Rater
 engine = open_database(sys.argv[1])
 for place in range(1, int(sys.argv[2]) + 1):

@@ -111,7 +111,7 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
 
 
 def _add_demo(app: FastAPI) -> None:
-    from clinometer.web.ratings.answers import add_demo
+    from clinometer.web.ratings.raters import add_demo
 
     listed = (run for run in app.state.runs.listed() if not run.error)
     add_demo(app.state.ratings.engine, [app.state.runs.get(run.id).run for run in listed])

@@ -25,9 +25,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import explorer, pages, pictures, runs_index, trends
+from clinometer.web import explorer, pages, pictures, runs_index
 from clinometer.web.pages import problem, render
-from clinometer.web.ratings import organiser_pages, rater_pages, room
+from clinometer.web.ratings import organiser_pages, raters, room
 from clinometer.web.ratings.room import Room
 from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.security import (
@@ -65,8 +65,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.state.ratings = Room(settings, app.state.album)
     organiser = [Depends(require_organiser)]
     app.include_router(pages.router)
-    app.include_router(rater_pages.router)
-    for pages_with_routes in (runs_index, explorer, room, pictures, trends, organiser_pages):
+    app.include_router(raters.router)
+    for pages_with_routes in (runs_index, explorer, room, pictures, organiser_pages):
         app.include_router(pages_with_routes.router, dependencies=organiser)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _wrong_address)

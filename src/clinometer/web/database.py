@@ -187,7 +187,10 @@ def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
     """Look at the file before anything changes it, bring its schema up to date, and seal it where that is new."""
     told = tables.acknowledged(place)
     with engine.execution_options(clinometer_reads=True).connect() as connection:
-        is_sealed = tables.is_sealed(connection) and not _is_outdated(connection)
+        # where migrations are to be run, or were by a newer version, running them says so
+        revision = MigrationContext.configure(connection).get_current_revision()
+        is_newest = revision == ScriptDirectory.from_config(_config(connection)).get_current_head()
+        is_sealed = tables.is_sealed(connection) and is_newest
         damage = tables.damage_of(connection, told or 0) if is_sealed and not repair else ""
         if told is None and not repair:
             damage = (
@@ -233,18 +236,16 @@ def repair_database(url: str) -> str:
 def writing(engine: Engine) -> Iterator[Session]:
     """Open a transaction that writes: kept when the block ends, undone when it raises."""
     place = file_of(str(engine.url))
-    with _answering(engine), _turn_of(engine):
+    # SQLite has one writer at a time, and has the others ask again and again: here they wait for each other
+    is_sqlite = engine.dialect.name == "sqlite"
+    turn: AbstractContextManager[Any] = _WRITERS.setdefault(engine, threading.Lock()) if is_sqlite else nullcontext()
+    with _answering(engine), turn:
         with Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
             session.flush()
             changes = tables.changes_of(session.connection()) if place is not None else 0
         if place is not None:
             tables.acknowledge(place, changes)
-
-
-def _turn_of(engine: Engine) -> AbstractContextManager[Any]:
-    """SQLite has one writer at a time, and has the others ask again and again: here they wait for each other."""
-    return _WRITERS.setdefault(engine, threading.Lock()) if engine.dialect.name == "sqlite" else nullcontext()
 
 
 class GroupCommit:
@@ -382,12 +383,6 @@ def _config(connection: Connection) -> Config:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
-
-
-def _is_outdated(connection: Connection) -> bool:
-    """Tell whether migrations are to be run, or were by a newer version: running them says so."""
-    current = MigrationContext.configure(connection).get_current_revision()
-    return current != ScriptDirectory.from_config(_config(connection)).get_current_head()
 
 
 def _upgrade(connection: Connection, *, commit: bool = True) -> None:

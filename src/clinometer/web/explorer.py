@@ -6,7 +6,7 @@ The whole state of a view is in its address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -23,13 +23,12 @@ from clinometer import api
 from clinometer._messages import OTHERWISE
 from clinometer.report import wording
 from clinometer.report.comparison import run_names
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Scores
 from clinometer.report.wording import verdict_group_of, verdict_in_full
-from clinometer.web.pages import is_partial, render
-from clinometer.web.pictures import Identifier
+from clinometer.web.pages import Identifier, is_partial, render
 from clinometer.web.ratings.room import Vote, votes_of
-from clinometer.web.runs_index import Listed, RunEntry
-from clinometer.web.samples import (
+from clinometer.web.runs_index import MOST_RUNS, Listed, RunEntry, Text, judged, scores_of
+from clinometer.web.sample_index import (
     ORDERS,
     PEOPLE,
     STATUSES,
@@ -73,43 +72,28 @@ def findings_of(entry: RunEntry) -> Mapping[str, Finding]:
 def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
     rows = judged(Scores.from_frame(run.scores))
     digits = wording.digits_for([row.value for row in rows.values()])
-    return {concept: _finding(run, row, digits) for concept, row in rows.items()}
+    return {
+        concept: Finding(
+            verdict_group_of(row),
+            verdict_in_full(row, run.suite.label_of) or "no verdict",
+            wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
+            wording.signed(row.value, digits),
+            wording.interval(row.low, row.high, digits),
+        )
+        for concept, row in rows.items()
+    }
 
 
 def furthest(entry: RunEntry) -> list[str]:
     """Return the concept that leans furthest to either side, where any does."""
-    assert entry.run is not None
-    rows = judged(Scores.from_frame(entry.run.scores)).values() if entry.listed.is_scored else []
+    rows = judged(scores_of(entry)).values() if entry.listed.is_scored else []
     sides = ([row for row in rows if verdict_group_of(row) == side] for side in ("a", "b"))
     return [max(leaning, key=lambda row: abs(row.value)).concept for leaning in sides if leaning]
 
 
-def _finding(run: api.Run, row: Row, digits: int) -> Finding:
-    return Finding(
-        verdict_group_of(row),
-        verdict_in_full(row, run.suite.label_of) or "no verdict",
-        wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
-        wording.signed(row.value, digits),
-        wording.interval(row.low, row.high, digits),
-    )
-
-
-def judged(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return the first row of each concept that bears a verdict of its own: that of the study's main score."""
-    by_concept: dict[str, Row] = {}
-    for row in rows:
-        if row.concept and row.verdict and not row.group:
-            by_concept.setdefault(row.concept, row)
-    return by_concept
-
-
 router = APIRouter()
 
-MOST_RUNS: Final = 8
-"""Columns that a screen holds."""
 PER_PAGE: Final = (24, 48, 96)
-
-Text = Annotated[str, Field(max_length=500)]
 
 
 class ExplorerQuery(BaseModel):
@@ -310,15 +294,19 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
         total = lead.count(choice)
         samples = lead.page(choice, (query.page - 1) * query.per, query.per, total)
     others = [_beside(path, samples, eye) for path in paths[1:]]
-    return ExplorerPage(
-        query,
-        tuple(_columns(entries, [eye, *(own for own, _ in others)], votes)),
-        tuple(owners),
-        tuple(eyes),
-        tuple(voices),
-        tuple(_sections(query, owners, samples, [by_noise for _, by_noise in others])),
-        total,
+    names = run_names([entry.run for entry in entries if entry.run is not None])  # as on the page of a comparison
+    own_eyes = [eye, *(own for own, _ in others)]
+    columns = (
+        Column(entry, name, own, findings_of(entry), run_votes)
+        for entry, name, own, run_votes in zip(entries, names, own_eyes, votes, strict=True)
     )
+    lines = [
+        NoiseLine(number, sample, (sample, *(by_noise.get(sample.noise) for _, by_noise in others)))
+        for number, sample in enumerate(samples, (query.page - 1) * query.per + 1)
+    ]
+    by_code = {owner.code: owner for owner in owners}
+    sections = (OwnerSection(by_code[code], tuple(own)) for code, own in groupby(lines, key=lambda at: at.lead.owner))
+    return ExplorerPage(query, tuple(columns), tuple(owners), tuple(eyes), tuple(voices), tuple(sections), total)
 
 
 def _beside(
@@ -328,15 +316,6 @@ def _beside(
     with Samples(path) as samples:
         own = next((candidate for candidate in samples.eyes() if eye is not None and candidate.name == eye.name), None)
         return own, samples.of_noise([sample.noise for sample in lead_samples], own.code if own else None)
-
-
-def _columns(
-    entries: Sequence[RunEntry], eyes: Sequence[Eye | None], votes: Sequence[Mapping[str, Vote]]
-) -> Iterator[Column]:
-    """Yield the runs of a view, each called as on the page of a comparison."""
-    names = run_names([entry.run for entry in entries if entry.run is not None])
-    for entry, name, eye, run_votes in zip(entries, names, eyes, votes, strict=True):
-        yield Column(entry, name, eye, findings_of(entry), run_votes)
 
 
 def _column(state: Any, entry: RunEntry, eye: Eye | None) -> Column:
@@ -362,22 +341,6 @@ def choice_of(
     )
 
 
-def _sections(
-    query: ExplorerQuery,
-    owners: Sequence[Owner],
-    samples: Sequence[IndexedSample],
-    beside: Sequence[Mapping[Noise, IndexedSample]],
-) -> Iterator[OwnerSection]:
-    by_code = {owner.code: owner for owner in owners}
-    first = (query.page - 1) * query.per + 1
-    lines = [
-        NoiseLine(number, sample, (sample, *(other.get(sample.noise) for other in beside)))
-        for number, sample in enumerate(samples, first)
-    ]
-    for code, own in groupby(lines, key=lambda line: line.lead.owner):
-        yield OwnerSection(by_code[code], tuple(own))
-
-
 @router.get("/runs/{run}/pictures/{sample}")
 def one_picture(request: Request, run: Identifier, sample: Identifier) -> Response:
     """One picture, large, with what is known of it."""
@@ -389,6 +352,18 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
         owners = {owner.code: owner for owner in samples.owners()}
     if indexed_sample is None:
         raise HTTPException(404, "There is no such picture.")
+    # what other runs of the suite drew from its noise, of those that were looked at before
+    others: list[tuple[Column, IndexedSample]] = []
+    of_suite = [each for each in state.runs.listed() if not each.error and each.suite == entry.listed.suite]
+    for listed in of_suite:
+        if listed.id == entry.listed.id or len(others) == MOST_RUNS:
+            continue
+        other = state.runs.get(listed.id)
+        if state.shelf.has(other):
+            with Samples(state.shelf.path(other)) as samples:
+                eye = next(iter(samples.eyes()), None)
+                found = samples.of_noise([indexed_sample.noise], eye.code if eye else None)
+            others += [(_column(state, other, eye), own) for own in found.values()]
     return render(
         request,
         "picture.html",
@@ -396,21 +371,6 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
         sample=indexed_sample,
         owner=owners[indexed_sample.owner],
         readings=readings,
-        others=list(_of_same_noise(state, entry, indexed_sample)),
+        others=others,
         statuses=STATUSES,
     )
-
-
-def _of_same_noise(state: Any, entry: RunEntry, sample: IndexedSample) -> Iterator[tuple[Column, IndexedSample]]:
-    """Return what other runs of the suite drew from a sample's noise, of those that were looked at before."""
-    count = 0
-    for listed in state.runs.listed():
-        if listed.error or listed.suite != entry.listed.suite or listed.id == entry.listed.id or count == MOST_RUNS:
-            continue
-        other = state.runs.get(listed.id)
-        if state.shelf.has(other):
-            with Samples(state.shelf.path(other)) as samples:
-                eye = next(iter(samples.eyes()), None)
-                for own in samples.of_noise([sample.noise], eye.code if eye else None).values():
-                    count += 1
-                    yield _column(state, other, eye), own

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import metadata, resources
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.exceptions import HTTPException
@@ -15,6 +15,9 @@ from clinometer.report.html import asset, shown
 from clinometer.web.security import csrf_field, csrf_token
 
 router = APIRouter()
+
+Identifier = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{1,64}$")]
+"""What an address calls a run or a sample."""
 
 _KINDS = {"css": "text/css", "js": "text/javascript"}
 

@@ -14,10 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
-from fastapi import Path as InPath
 from PIL import Image
 from starlette.exceptions import HTTPException
 
@@ -27,7 +26,8 @@ from clinometer.runs import Run
 from clinometer.runs.browse import Stored, read_through, stored_images
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.storage import REDO
-from clinometer.web.samples import IndexedSample, Samples
+from clinometer.web.pages import Identifier
+from clinometer.web.sample_index import IndexedSample, Samples
 
 router = APIRouter()
 
@@ -43,8 +43,6 @@ QUALITY: Final = 82
 
 Batch = dict[int, tuple[str | None, bytes | None]]
 """Stored images by row: ids and bytes."""
-
-Identifier = Annotated[str, InPath(pattern=r"^[0-9A-Za-z_-]{1,64}$")]
 
 
 class Album:
@@ -144,24 +142,17 @@ class _Recent:
     def image(self, run: Run, sample: IndexedSample | Stored) -> bytes | None:
         """Return the stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
-            batch = next((batch for key, batch in self._batches.items() if self._has(key, batch, run, sample)), None)
+            of_part = (held for key, held in self._batches.items() if key[:2] == (run.url, sample.part))
+            batch = next((held for held in of_part if held.get(sample.row, ("", None))[0] == sample.id), None)
         if batch is None:
             batch = stored_images(run, sample.part, sample.row)
-            self._hold((run.url, sample.part, min(batch)), batch)
+            if sum(len(content or b"") for _, content in batch.values()) <= self.MOST_BYTES:
+                with self._lock:
+                    self._batches[run.url, sample.part, min(batch)] = batch
+                    while len(self._batches) > self.MOST:
+                        self._batches.popitem(last=False)
         identifier, content = batch[sample.row]
         return content if identifier == sample.id else None
-
-    def _hold(self, key: tuple[str, int, int], batch: Batch) -> None:
-        if sum(len(content or b"") for _, content in batch.values()) > self.MOST_BYTES:
-            return
-        with self._lock:
-            self._batches[key] = batch
-            while len(self._batches) > self.MOST:
-                self._batches.popitem(last=False)
-
-    @staticmethod
-    def _has(key: tuple[str, int, int], batch: Batch, run: Run, sample: IndexedSample | Stored) -> bool:
-        return key[:2] == (run.url, sample.part) and batch.get(sample.row, ("", None))[0] == sample.id
 
 
 def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:

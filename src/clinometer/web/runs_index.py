@@ -1,26 +1,37 @@
-"""The index: every run that lies below what the server was given, and its report."""
+"""The index: every run that lies below what the server was given, its report, and several runs beside each other.
+
+Of some runs a number is followed over checkpoints, dates or settings; and each is compared with the first.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from clinometer import api
 from clinometer._messages import printable, shortened
-from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
+from clinometer.pipeline.comparison_page import comparison_html
+from clinometer.report import wording
+from clinometer.report.figures.marks import Step, trend_figure
+from clinometer.report.html import asset, policy
+from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
 from clinometer.studies import study_of
-from clinometer.web.pages import is_partial, render
-from clinometer.web.pictures import Identifier
+from clinometer.web.pages import Identifier, is_partial, render
 
 router = APIRouter()
 
@@ -42,6 +53,11 @@ REPORT_POLICY: Final = (
 )
 """A report is a file that somebody may have made by hand, so it is shown in a sandbox: a page of its own that has no
 cookies, reaches no server, and may run the script that filters its table."""
+
+MOST_RUNS: Final = 8
+"""Columns that a screen holds."""
+
+Text = Annotated[str, Field(max_length=500)]
 
 TRUST_SECONDS: Final = 5.0
 """How long a run on an object store is taken for unchanged: a page of pictures asks dozens of times."""
@@ -101,17 +117,14 @@ class RunsIndex:
     def listed(self) -> list[Listed]:
         """Return every run that is there now."""
         with self._lock:
-            self._entries = self._runs_by_id()
-            return [entry.listed for entry in self._entries.values()]
-
-    def _runs_by_id(self) -> dict[str, RunEntry]:
-        by_id = {}
-        for place in self._places:
-            for directory in found_below(place):
-                identifier, stamp = id_of(directory), stamp_of(directory)
-                entry = self._entries.get(identifier)
-                by_id[identifier] = entry if entry is not None and entry.stamp == stamp else _looked_at(directory)
-        return by_id
+            by_id = {}
+            for place in self._places:
+                for directory in found_below(place):
+                    identifier, stamp = id_of(directory), stamp_of(directory)
+                    entry = self._entries.get(identifier)
+                    by_id[identifier] = entry if entry is not None and entry.stamp == stamp else _looked_at(directory)
+            self._entries = by_id
+            return [entry.listed for entry in by_id.values()]
 
     def get(self, identifier: str) -> RunEntry:
         """Return a run by its id, as it is now.
@@ -150,42 +163,37 @@ def _looked_at(directory: Directory) -> RunEntry:
     listed = Listed(id_of(directory), directory.url, name)
     try:
         run = api.open_run(directory.url)
-        return RunEntry(stamp, _described(run, listed), run)
+        page = study_of(run.suite).page(run.suite)
+        described = replace(
+            listed,
+            model=str(run.model_card["name"]),
+            suite=run.suite.name,
+            study=run.suite.study,
+            date=run.record["created"][:16].replace("T", " "),
+            seed=run.record["seed"],
+            images=planned_count(run),
+            findings=page.summary(run.suite, run.scores).verdicts if run.is_scored else "",
+            is_scored=run.is_scored,
+            has_report=run.directory.exists("report.html"),
+        )
+        return RunEntry(stamp, described, run)
     except Exception as error:  # one run that cannot be read must not take the others from the page
         prefix = "" if isinstance(error, ClinometerError) else f"it cannot be read: {type(error).__name__}: "
         message = shortened(printable(" ".join(f"{prefix}{directory.without_place(error)}".split())), 300)
-        return RunEntry(stamp, Listed(listed.id, listed.place, listed.name, error=message), None)
-
-
-def _described(run: api.Run, listed: Listed) -> Listed:
-    findings = study_of(run.suite).page(run.suite).summary(run.suite, run.scores).verdicts if run.is_scored else ""
-    return Listed(
-        listed.id,
-        listed.place,
-        listed.name,
-        model=str(run.model_card["name"]),
-        suite=run.suite.name,
-        study=run.suite.study,
-        date=run.record["created"][:16].replace("T", " "),
-        seed=run.record["seed"],
-        images=planned_count(run),
-        findings=findings,
-        is_scored=run.is_scored,
-        has_report=run.directory.exists("report.html"),
-    )
+        return RunEntry(stamp, replace(listed, error=message), None)
 
 
 def filtered_runs(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
     """Runs that hold every word of a query, in order; those that cannot be read stay last."""
+
+    def key(run: Listed) -> tuple[str | int, str]:
+        value = getattr(run, sort)
+        return (value.casefold() if isinstance(value, str) else value, run.name)
+
     words = query.casefold().split()
     matches = [run for run in runs if all(word in run.words for word in words)]
-    whole = sorted((run for run in matches if not run.error), key=lambda run: _key(run, sort), reverse=downwards)
+    whole = sorted((run for run in matches if not run.error), key=key, reverse=downwards)
     return whole + sorted((run for run in matches if run.error), key=lambda run: run.name)
-
-
-def _key(run: Listed, sort: Sort) -> tuple[str | int, str]:
-    value = getattr(run, sort)
-    return (value.casefold() if isinstance(value, str) else value, run.name)
 
 
 @router.get("/runs")
@@ -218,3 +226,191 @@ def report(request: Request, run: Identifier) -> Response:
     except RunNotFoundError as error:
         raise HTTPException(404, "This run has no report yet. Write it: clinometer report RUN") from error
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+# --- several runs beside each other ----------------------------------------------------------------------------------
+
+
+def judged(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return the first row of each concept that bears a verdict of its own: that of the study's main score."""
+    by_concept: dict[str, Row] = {}
+    for row in rows:
+        if row.concept and row.verdict and not row.group:
+            by_concept.setdefault(row.concept, row)
+    return by_concept
+
+
+MOST_POINTS: Final = 200
+Over = Literal["checkpoint", "date", "guidance", "steps"]
+OVERS: Final[dict[Over, str]] = {
+    "checkpoint": "checkpoint",
+    "date": "date",
+    "guidance": "guidance scale",
+    "steps": "denoising steps",
+}
+_SETTINGS: Final[dict[Over, str]] = {"guidance": "guidance_scale", "steps": "steps"}
+
+
+@dataclass(frozen=True, order=True)
+class TrendQuantity:
+    """Which number of a run: all but the concept and the encoder."""
+
+    metric: str
+    component: str
+    group: str = ""
+    setting: str = ""
+
+    @property
+    def key(self) -> str:
+        """What an address calls it."""
+        return "|".join((self.metric, self.component, self.group, self.setting))
+
+    @property
+    def words(self) -> str:
+        """What a page calls it."""
+        names = wording.COMPONENT_NAMES
+        named = (names.get(name, name.replace("_", " ")) for name in (self.metric, self.component))
+        parts = [*named, self.group, self.setting]
+        return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
+
+    @classmethod
+    def of(cls, row: Row) -> TrendQuantity:
+        """Return the quantity of a row."""
+        return cls(row.metric, row.component, row.group, row.setting)
+
+
+class TrendQuery(BaseModel):
+    """What an address of the trends asks; of the runs all of one suite where none is named."""
+
+    run: Annotated[list[Text], Field(max_length=MOST_POINTS)] = []
+    number: Text = ""
+    concept: Text = ""
+    encoder: Text = MEAN
+    over: Over = "date"
+
+
+@dataclass(frozen=True)
+class TrendsPage:
+    """A page of trends: the runs, what can be chosen, and the number that is."""
+
+    query: TrendQuery
+    entries: tuple[RunEntry, ...]
+    quantities: tuple[TrendQuantity, ...]
+    concepts: tuple[str, ...]
+    encoders: tuple[str, ...]
+    quantity: TrendQuantity
+    concept: str
+    points: tuple[Step, ...]
+
+
+@router.get("/trends")
+def trends(request: Request, query: Annotated[TrendQuery, Query()]) -> Response:
+    """Show the figure and its numbers."""
+    listed = [run for run in request.app.state.runs.listed() if run.is_scored and not run.error]
+    newest = max(listed, key=lambda run: run.date, default=None)
+    of_its_suite = [run.id for run in listed if newest and run.suite == newest.suite]
+    chosen = query.run or of_its_suite[:MOST_POINTS]
+    entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(chosen)]
+    trend = trend_of([entry for entry in entries if entry.listed.is_scored], query)
+    title = trend.quantity.words + (f", {trend.concept}" if trend.concept else "")
+    figure = trend_figure(trend.points, title=title, x_label=OVERS[query.over], zero="no leaning")
+    cells = list(_cells(trend))
+    return render(request, "trends.html", t=trend, figure=figure, title=title, overs=OVERS, runs=listed, cells=cells)
+
+
+def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
+    """Choose the number that is asked, or the main one of the first concept, and find it in each run.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no run with scores.
+    """
+    if not entries:
+        raise InvalidInputError("None of these runs is scored. Choose others, or score one: clinometer score RUN")
+    rows = [row for entry in entries for row in scores_of(entry)]
+    main = next(iter(judged(rows).values()), rows[0])
+    quantities = tuple(sorted({TrendQuantity.of(row) for row in rows}))
+    quantity = next((quantity for quantity in quantities if quantity.key == query.number), TrendQuantity.of(main))
+    own = [row for row in rows if TrendQuantity.of(row) == quantity]
+    concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
+    concept = query.concept if query.concept in concepts else next(iter(concepts), "")
+    points = tuple(_points(entries, quantity, concept, query))
+    encoders = tuple(dict.fromkeys(row.encoder for row in own))
+    return TrendsPage(query, tuple(entries), quantities, concepts, encoders, quantity, concept, points)
+
+
+def scores_of(entry: RunEntry) -> Scores:
+    """Return the rows of a run's scores."""
+    assert entry.run is not None
+    return _scores(entry.run, entry.stamp)
+
+
+@lru_cache(maxsize=MOST_POINTS)
+def _scores(run: api.Run, stamp: str) -> Scores:
+    return Scores.from_frame(run.scores)
+
+
+def _points(entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery) -> Iterator[Step]:
+    """Yield each run's number, from left to right."""
+    place = _places(entries, query.over)
+    for entry in sorted(entries, key=lambda run: place(run)[0]):
+        for row in scores_of(entry):
+            is_it = TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
+            if is_it and row.encoder == query.encoder:
+                yield Step(*place(entry), row, entry.listed.name)
+
+
+def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:
+    """Say where on the axis each run stands, and what its place is called."""
+    if over in _SETTINGS:
+        return lambda run: _setting(run, _SETTINGS[over])
+    key: Callable[[RunEntry], Any] = _by_name if over == "checkpoint" else lambda run: run.listed.date
+    order = {run.listed.id: place for place, run in enumerate(sorted(entries, key=key))}
+    return lambda run: (order[run.listed.id], run.listed.date[:10] if over == "date" else run.listed.name)
+
+
+def _setting(entry: RunEntry, name: str) -> tuple[float, str]:
+    """Return a setting of a run's model; those without it stand at 0."""
+    assert entry.run is not None
+    value = entry.run.model_card["settings"].get(name)
+    return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
+
+
+def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:
+    """Names in the order people give them: ``step-900`` before ``step-1000``."""
+    pieces = re.findall(r"\d+|\D+", entry.listed.name)
+    return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
+
+
+def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
+    """Yield the numbers of the figure as a table shows them."""
+    by_name = {entry.listed.name: entry for entry in trend.entries}
+    digits = wording.digits_for([point.row.value for point in trend.points])
+    for point in trend.points:
+        entry, row = by_name[point.name], point.row
+        assert entry.run is not None
+        yield {
+            "id": entry.listed.id,
+            "name": point.name,
+            "place": point.label,
+            "value": wording.signed(row.value, digits),
+            "interval": wording.interval(row.low, row.high, digits),
+            "verdict": wording.verdict_words(row, entry.run.suite.label_of) or row.reason,
+        }
+
+
+@router.get("/compare")
+def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max_length=MOST_RUNS)]) -> Response:
+    """Show the page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
+    entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
+    if len(entries) < 2:
+        raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
+    page = _compared(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
+    own = f"{policy(asset('style.css'), asset('page.js'))}; frame-ancestors 'none'"
+    return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
+
+
+@lru_cache(maxsize=8)
+def _compared(runs: tuple[api.Run, ...], stamps: tuple[str, ...]) -> str:
+    return comparison_html(api.compare(*runs))

@@ -96,7 +96,7 @@ def new_task(
 
 
 def _make(request: Request, form: TaskForm) -> str:
-    runs = [_run(request, identifier) for identifier in form.run]
+    runs: list[api.Run] = [request.app.state.runs.get(identifier).run for identifier in form.run]
     if not runs:
         raise RatingsError("Choose at least one run.")
     others = tuple(dict.fromkeys(line.strip() for line in form.other.splitlines() if line.strip()))
@@ -107,12 +107,6 @@ def _make(request: Request, form: TaskForm) -> str:
     drawn_items = draw_from(runs, form.images, strata=form.strata, attention=form.attention, shown=form.shown)
     with writing(request.app.state.ratings.engine) as session:
         return make_task(session, spec, drawn_items).id
-
-
-def _run(request: Request, identifier: str) -> api.Run:
-    """Return a run that can be shown: ``get`` refuses every other."""
-    run: api.Run = request.app.state.runs.get(identifier).run
-    return run
 
 
 def _form(request: Request, form: TaskForm, message: str = "", status: int = 200) -> Response:
@@ -281,6 +275,14 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
             .group_by(Rater.id)
             .order_by(Rater.id)
         ).all()
+        counts = _counts(session, identifier)
+        by_concept: dict[str, dict[str, Any]] = {}  # its items, and its answers of those wanted
+        for item, n in counts:
+            nothing = {"name": item.concept, "items_count": 0, "answers": 0, "wanted": 0}
+            of_concept = by_concept.setdefault(item.concept, nothing)
+            of_concept["items_count"] += 1
+            of_concept["answers"] += n
+            of_concept["wanted"] += task.raters_each
         values = {
             "task": task,
             "told": [
@@ -289,8 +291,8 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
                 if len(given) or who == "people"
             ],
             "raters": [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows],
-            "concepts": _concepts(session, task),
-            "items": sorted(_counts(session, identifier), key=lambda pair: pair[1])[:50],
+            "concepts": list(by_concept.values()),
+            "items": sorted(counts, key=lambda pair: pair[1])[:50],
             "invitations": session.scalars(select(Invitation).where(Invitation.task_id == identifier)).all(),
             "moment": now(),
         }
@@ -314,16 +316,3 @@ def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
         .order_by(Item.id)
     )
     return [(item, n) for item, n in rows]
-
-
-def _concepts(session: Session, task: Task) -> list[dict[str, Any]]:
-    """Of each concept, its items, and its answers of those wanted."""
-    by_concept: dict[str, dict[str, Any]] = {}
-    for item, n in _counts(session, task.id):
-        counts = by_concept.setdefault(
-            item.concept, {"name": item.concept, "items_count": 0, "answers": 0, "wanted": 0}
-        )
-        counts["items_count"] += 1
-        counts["answers"] += n
-        counts["wanted"] += task.raters_each
-    return list(by_concept.values())

@@ -32,8 +32,8 @@ from clinometer.runs.ratings import pooled
 from clinometer.runs.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
-from clinometer.web.pages import render
-from clinometer.web.pictures import Album, Identifier
+from clinometer.web.pages import Identifier, render
+from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
 from clinometer.web.runs_index import RunEntry
 from clinometer.web.security import ServerSettings
@@ -90,9 +90,8 @@ class Room:
         """Return the samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
         if not item.name.startswith(OF_CONCEPT):
             return [item.name]
-        return item.pictures or self._drawn_before(item)
-
-    def _drawn_before(self, item: Item) -> list[str]:
+        if item.pictures:
+            return item.pictures
         run = self._run(item.run)
         return drawn_before(run, rated_of(run), item.name)
 
