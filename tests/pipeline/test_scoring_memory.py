@@ -9,7 +9,7 @@ from benchmarks.study_runs import make_study_run
 from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress, scratch
 from clinometer.studies.editing.study import edits_of, gender_readings
-from clinometer.studies.t2iat.scores import ConceptMeasurer
+from clinometer.studies.t2iat import ConceptMeasurer
 from clinometer.studies.t2iat.study import t2iat_design, t2iat_embeddings
 
 IMAGES, WIDTH = 4000, 768

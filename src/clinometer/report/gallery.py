@@ -117,9 +117,27 @@ def beside_each_other(views: Mapping[str, View], first: Sequence[str] = ()) -> l
     owned = {model: _by_owner(view) for model, view in views.items()}
     owners = [name for name in next(iter(owned.values())) if all(name in of for of in owned.values())]
     ranked = sorted(owners, key=lambda name: first.index(name) if name in first else len(first))
-    return [
-        _owner_beside(name, views, {model: of[name] for model, of in owned.items()}) for name in ranked[:MOST_OWNERS]
-    ]
+    beside = []
+    for name in ranked[:MOST_OWNERS]:
+        by_start = {
+            model: {tuple(text_of(sample.get(key)) for key in ("prompt", "strength", "seed")): sample
+                    for sample in of[name]}
+            for model, of in owned.items()
+        }  # fmt: skip
+        shared = [start for start in next(iter(by_start.values())) if all(start in of for of in by_start.values())]
+        rows = [
+            {
+                "model": model,
+                "tiles": [
+                    sample_tile(views[model], of[start], f"{start[0]}, {model}, picture {order}")
+                    for order, start in enumerate((shared or list(of))[:MOST_NOISES], 1)
+                ],
+            }
+            for model, of in by_start.items()
+        ]
+        left_out = max(0, len(shared) - MOST_NOISES)
+        beside.append({"name": name, "rows": rows, "same_noise": bool(shared), "left_out": left_out})
+    return beside
 
 
 def _by_owner(view: View) -> dict[str, Samples]:
@@ -127,25 +145,6 @@ def _by_owner(view: View) -> dict[str, Samples]:
     found = by_owner(Samples(view.report.samples))
     targets = {owner: samples for (role, owner), samples in found.items() if role == "target"}
     return targets or {view.label(owner): samples for (_, owner), samples in found.items()}
-
-
-def _owner_beside(name: str, views: Mapping[str, View], samples: Mapping[str, Samples]) -> dict[str, Any]:
-    by_start = {
-        model: {tuple(text_of(sample.get(key)) for key in ("prompt", "strength", "seed")): sample for sample in own}
-        for model, own in samples.items()
-    }
-    shared = [start for start in next(iter(by_start.values())) if all(start in of for of in by_start.values())]
-    rows = [
-        {
-            "model": model,
-            "tiles": [
-                sample_tile(views[model], of[start], f"{start[0]}, {model}, picture {order}")
-                for order, start in enumerate((shared or list(of))[:MOST_NOISES], 1)
-            ],
-        }
-        for model, of in by_start.items()
-    ]
-    return {"name": name, "rows": rows, "same_noise": bool(shared), "left_out": max(0, len(shared) - MOST_NOISES)}
 
 
 Sample = Mapping[str, Any]

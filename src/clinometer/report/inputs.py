@@ -277,8 +277,7 @@ def pictures_in_words(run: Run, scores: Scores | None = None) -> list[str]:
     )
     return [
         *_without_pictures(run.suite, present),
-        *_assumptions(scores),
-        *_between(scores),
+        *_reservations(scores),
         *repeats_in_words(run, scores),
     ]
 
@@ -309,8 +308,8 @@ def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Itera
             yield f"{len(lacking):,} of {len(by_name):,} {verb}: {names}. Nothing below is about them."
 
 
-def _assumptions(scores: Scores) -> Iterator[str]:
-    """Say which verdicts would not hold whatever the pictures show that are not there."""
+def _reservations(scores: Scores) -> Iterator[str]:
+    """Say which verdicts would not hold whatever missing pictures show, and where pictures are like neither group."""
     judged = [
         row
         for row in scores
@@ -321,13 +320,9 @@ def _assumptions(scores: Scores) -> Iterator[str]:
     if names:
         many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
         yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
-
-
-def _between(scores: Scores) -> Iterator[str]:
-    """Say where more pictures are like neither group than chance explains."""
-    rows = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
-    if rows:
-        words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in rows]
+    between = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
+    if between:  # more of them than chance explains
+        words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in between]
         yield (
             f"Some pictures lie between the groups, by the spread of the groups' own pictures, and are read as one of "
             f"them all the same: {first_and_more(words, NAMED)}."
@@ -347,7 +342,11 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
     if not found:
         return
     repeated = sorted(found.items(), key=lambda item: -item[1].n_repeated)
-    words = [f"{_name(run.suite, owner)} ({_of(row)})" for owner, row in repeated]
+    words = []
+    for (concept, group), row in repeated:
+        name = ", ".join(filter(None, (concept, run.suite.label_of(group) if group else "")))
+        drawn = row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
+        words.append(f"{name} ({drawn - row.n_repeated} different of {drawn})")
     count = wording.count(sum(row.n_repeated for row in found.values()), "picture is", "pictures are")
     cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
     pairs = _pairs(run.drawn.repeats()) if over_all is not None else ""
@@ -355,16 +354,6 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
 
 
 _OF_IMAGES: Final = ("mcas", "intersections", "association")
-
-
-def _of(row: Row) -> str:
-    drawn = row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
-    return f"{drawn - row.n_repeated} different of {drawn}"
-
-
-def _name(suite: Suite, owner: tuple[str, str]) -> str:
-    concept, group = owner
-    return ", ".join(part for part in (concept, suite.label_of(group) if group else "") if part)
 
 
 def _pairs(repeats: Mapping[str, str]) -> str:

@@ -128,8 +128,13 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
     FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     root = ET.fromstring(buffer.getvalue())
     _strip(root)
-    _add_tips(root, tips or {})
-    for element in root.iter():
+    for element in list(root.iter()):
+        said = (tips or {}).get(element.attrib.get("id", ""))
+        if said is not None:
+            tip = ET.Element(f"{SVG}title")
+            tip.text = said
+            element.insert(0, tip)
+            element.set("class", "mark")
         _restyle(element)
         for attribute, value in list(element.attrib.items()):
             if attribute == "id":
@@ -139,7 +144,12 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
                 element.set("href", f"#{name}-{value[1:]}")
             elif "url(#" in value:
                 element.set(attribute, value.replace("url(#", f"url(#{name}-"))
-    _describe(root, name, title, description)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-desc")
+    for tag, said in (("desc", description), ("title", title)):
+        element = ET.Element(f"{SVG}{tag}", {"id": f"{name}-{tag}"})
+        element.text = said
+        root.insert(0, element)
     ET.register_namespace("", "http://www.w3.org/2000/svg")
     ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     text = ET.tostring(root, encoding="unicode")
@@ -205,20 +215,11 @@ def _strip(root: ET.Element) -> None:
     root.attrib.pop("version", None)
 
 
-def _add_tips(root: ET.Element, tips: Mapping[str, str]) -> None:
-    for element in root.iter():
-        text = tips.get(element.attrib.get("id", ""))
-        if text is not None:
-            tip = ET.Element(f"{SVG}title")
-            tip.text = text
-            element.insert(0, tip)
-            element.set("class", "mark")
-
-
 def _restyle(element: ET.Element) -> None:
     """Move an inline style to presentation attributes, and sentinel colours to classes."""
     classes = element.attrib.get("class", "").split()
-    declarations: dict[str, str] = dict(_declarations(element.attrib.pop("style", "")))
+    pairs = [declaration.partition(":") for declaration in element.attrib.pop("style", "").split(";")]
+    declarations = {prop.strip(): value.strip() for prop, _, value in pairs if value}
     for prop in ("fill", "stroke"):
         if prop in element.attrib:
             declarations.setdefault(prop, element.attrib.pop(prop))
@@ -237,22 +238,6 @@ def _restyle(element: ET.Element) -> None:
         classes.append("fill-text")
     if classes:
         element.set("class", " ".join(classes))
-
-
-def _declarations(style: str) -> Iterator[tuple[str, str]]:
-    for declaration in style.split(";"):
-        prop, _, value = declaration.partition(":")
-        if value:
-            yield prop.strip(), value.strip()
-
-
-def _describe(root: ET.Element, name: str, title: str, description: str) -> None:
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{name}-title {name}-desc")
-    for tag, text in (("desc", description), ("title", title)):
-        element = ET.Element(f"{SVG}{tag}", {"id": f"{name}-{tag}"})
-        element.text = text
-        root.insert(0, element)
 
 
 def tidy(axes: Any, *, grid: str = "x") -> None:

@@ -65,7 +65,8 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
     begins, ends = body.count(BEGIN), body.count(END)
     section = section.replace("\n", newline)
     if begins == ends == 0:
-        gap = newline * max(0, 2 - _lines_ended(body)) if body.strip() else newline
+        plain = body.replace("\r\n", "\n")
+        gap = newline * max(0, 2 - (len(plain) - len(plain.rstrip("\n")))) if body.strip() else newline
         return f"{body}{gap}{section}{newline}"
     before, _, rest = body.partition(BEGIN)
     if begins != 1 or ends != 1 or END not in rest:
@@ -74,12 +75,6 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
             "or remove them all to have the section at the end"
         )
     return f"{before}{section}{rest.partition(END)[2]}"
-
-
-def _lines_ended(text: str) -> int:
-    """Count the line ends at the end of a text."""
-    text = text.replace("\r\n", "\n")
-    return len(text) - len(text.rstrip("\n"))
 
 
 def _with_results(
@@ -93,17 +88,14 @@ def _with_results(
     block = hub().utils.yaml_dump({KEY: index}, sort_keys=False).strip() if index else ""
     changed = _spliced(metadata, block.replace("\n", newline), newline, source)
     wanted = {key: value for key, value in held.items() if key != KEY} | ({KEY: index} if index else {})
-    if not _same(_read(changed, source), wanted):
+    found = _read(changed, source)
+    # the order of keys tells nothing, and NaN is the same as NaN
+    if found.keys() != wanted.keys() or any(repr(found[key]) != repr(wanted[key]) for key in found):
         raise InvalidInputError(
             f"{source}: its metadata refers to something within {KEY}, which would be lost; write it out, or "
             "give no --out and paste what is printed"
         )
     return changed
-
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether two metadata say the same, whatever the order of their keys; NaN is the same as NaN."""
-    return one.keys() == other.keys() and all(repr(one[key]) == repr(other[key]) for key in one)
 
 
 def _read(metadata: str, source: str) -> dict[str, Any]:
@@ -129,7 +121,12 @@ def _index(
         isinstance(entry, dict) and isinstance(entry.get("results", []), list) for entry in entries
     ):
         raise InvalidInputError(f"{source}: its {KEY} is no list of models with their results; mend it")
-    kept = [_without_ours(entry) for entry in entries]
+    kept = [
+        {**entry, "results": [result for result in entry["results"] if not is_ours(result)]}
+        if any(map(is_ours, entry.get("results", [])))
+        else entry
+        for entry in entries
+    ]
     if results:
         name = str(kept[0].get("name", model_name)) if kept else model_name
         (ours,) = hub().repocard_data.eval_results_to_model_index(name, list(results))
@@ -138,12 +135,6 @@ def _index(
             *kept[1:],
         ]
     return [entry for entry in kept if entry.get("results") or entry in entries]
-
-
-def _without_ours(entry: dict[str, Any]) -> dict[str, Any]:
-    if not any(map(is_ours, entry.get("results", []))):
-        return entry
-    return {**entry, "results": [result for result in entry["results"] if not is_ours(result)]}
 
 
 def _spliced(metadata: str, block: str, newline: str, source: str) -> str:
@@ -160,25 +151,17 @@ def _spliced(metadata: str, block: str, newline: str, source: str) -> str:
         return f"{metadata}{newline}{block}"
     if len(found) > 1:
         raise InvalidInputError(f"{source}: its metadata has {KEY} {len(found)} times; leave one")
-    start, end = _extent(metadata, *found[0], source)
-    return f"{metadata[:start]}{block}{metadata[end:]}" if block else metadata[:start] + metadata[end:].lstrip("\r\n")
-
-
-def _extent(metadata: str, key: yaml.Node, value: yaml.Node, source: str) -> tuple[int, int]:
-    """Find where the key begins and its value ends; what follows, comments too, is another's."""
-    start = key.start_mark.index
-    tokens = [
-        token
-        for token in yaml.scan(metadata)
-        if start <= token.start_mark.index < token.end_mark.index <= max(value.end_mark.index, key.end_mark.index + 1)
-    ]
+    # the key to the end of its value; what follows, comments too, is another's
+    key, value = found[0]
+    start, last = key.start_mark.index, max(value.end_mark.index, key.end_mark.index + 1)
+    tokens = [token for token in yaml.scan(metadata) if start <= token.start_mark.index < token.end_mark.index <= last]
     gaps = (metadata[one.end_mark.index : other.start_mark.index] for one, other in pairwise(tokens))
     if any("#" in gap for gap in gaps):
         raise InvalidInputError(
             f"{source}: its metadata has a comment within {KEY}, which would be lost; move it above that key"
         )
-    end = tokens[-1].end_mark.index
-    return start, end - (len(metadata[start:end]) - len(metadata[start:end].rstrip("\r\n")))
+    end = start + len(metadata[start : tokens[-1].end_mark.index].rstrip("\r\n"))
+    return f"{metadata[:start]}{block}{metadata[end:]}" if block else metadata[:start] + metadata[end:].lstrip("\r\n")
 
 
 OURS: Final = "clinometer/"
@@ -224,7 +207,14 @@ def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hu
         seen[data] += 1
         if seen[data] > 1:  # the Hub's classes take results for one data set's where these two agree
             common["dataset_config"] += f"-{seen[data]}"
-        results += [hub().EvalResult(**common, **metric) for metric in _metrics(run, rows)]
+        told: Told = run.page.told(run.page.view.of(run.report))
+        lead = "unchecked: " if run.report.unchecked else ""
+        results += [
+            hub().EvalResult(**common, **_metric(verdicts, row, lead))
+            for verdicts in told.verdicts
+            for row in listed_first(verdicts, rows)[0]
+            if row.defined and not not_measured(row) and not too_few(row)
+        ]
     return results
 
 
@@ -272,16 +262,6 @@ def _slug(name: str) -> str:
 
 def _plain(value: Any) -> str | None:
     return one_line(value) if value else None
-
-
-def _metrics(run: CardInput, rows: int) -> list[dict[str, Any]]:
-    told: Told = run.page.told(run.page.view.of(run.report))
-    return [
-        _metric(verdicts, row, "unchecked: " if run.report.unchecked else "")
-        for verdicts in told.verdicts
-        for row in listed_first(verdicts, rows)[0]
-        if row.defined and not not_measured(row) and not too_few(row)
-    ]
 
 
 def _metric(verdicts: Verdicts, row: Row, lead: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ See decision 21.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -264,14 +264,20 @@ class _EditComparison:
         """Return each portrait's mean over the professions of every cell, by whatever the groups are called."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
-        originals = (first, second)
+        runs, originals = (self.first, self.second), (first, second)
         first, second = self._shared(first, second)
         numbers = []
-        for run, values in ((self.first, first), (self.second, second)):
+        for run, values in zip(runs, (first, second), strict=True):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         lost: dict[str, list[list[str]]] = {}
-        for name, here in zip(names.tolist(), self._lost_edits(originals, (first, second)), strict=True):
+        for group, name in enumerate(names.tolist()):
+            # what one run at least measured of its edits, (professions × strengths), and was left out
+            had, has = (
+                [np.isfinite(values[run.groups == group]).any(axis=0) for run, values in zip(runs, both, strict=True)]
+                for both in (originals, (first, second))
+            )
+            here = (had[0] | had[1]) & ~(has[0] & has[1])
             by_cell = lost.setdefault(name, [[] for _ in cells])
             for order, (positions, s, _) in enumerate(cells):
                 by_cell[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
@@ -291,20 +297,6 @@ class _EditComparison:
             alone = missing[0] | missing[1]
             first[one], second[two] = (np.where(alone, np.nan, values) for values in (first[one], second[two]))
         return first, second
-
-    def _lost_edits(
-        self, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]
-    ) -> Iterator[np.ndarray]:
-        """Of every group, the (professions × strengths) that one run at least measured and that were left out."""
-        for group in range(len(self.design.groups)):
-            had, has = (
-                [
-                    np.isfinite(values[run.groups == group]).any(axis=0)
-                    for run, values in zip((self.first, self.second), both, strict=True)
-                ]
-                for both in (before, after)
-            )
-            yield (had[0] | had[1]) & ~(has[0] & has[1])
 
     def rows(
         self,

@@ -149,7 +149,17 @@ def editing_study(
     rows: list[Score] = []
     for reading in readings:
         rows += _reading_rows(study, reading)
-    return rows + _skin_rows(study, faces) + _average_face_rows(study, faces)
+    rows += _skin_rows(study, faces)
+    classes = [cell for cell in design.cells() if "concept" not in cell[2]]
+    changes = average_face_changes(
+        faces, groups, len(design.groups), [(positions, s) for positions, s, _ in classes],
+        n_resamples=n_resamples, seed=seed,
+    )  # fmt: skip
+    return rows + [
+        _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
+        for order, (_, _, names) in enumerate(classes)
+        for g, group in enumerate(design.groups)
+    ]
 
 
 @dataclass(frozen=True)
@@ -249,9 +259,17 @@ def _tone_rows(
 
 
 def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
-    before = faces.before[:, None, None]
-    change = faces.after - before
-    changes = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
+    change = faces.after - faces.before[:, None, None]
+    changes = study.group_rows(change, "ita_change", _mean_of, encoder=PIXELS)
+    cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
+    for i, (positions, s, g) in enumerate(cells):
+        # before and after change places within portraits: the signs of the changes are as good as coins
+        known = portrait_means(change[study.groups == g], positions, s)
+        known = known[np.isfinite(known)]
+        rng = np.random.default_rng([study.seed, 2])
+        test = sign_flip_test(known, n_permutations=study.n_permutations, rng=rng) if len(known) else None
+        changes[i] = _tested(changes[i], test, "before and after exchanged within portraits, two-sided")
+    changes = _judged(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
     rows = [without_bounds(row) for row in changes]
     rows += [
         _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
@@ -280,16 +298,6 @@ def _judged(rows: Sequence[Score], a: str, b: str) -> list[Score]:
     return [done[i] for i in range(len(rows))]
 
 
-def _change_rows(study: _EditingStudy, change: np.ndarray) -> list[Score]:
-    rows = study.group_rows(change, "ita_change", _mean_of, encoder=PIXELS)
-    cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
-    return [
-        _tested(row, _exchange_test(study, portrait_means(change[study.groups == g], positions, s)),
-                "before and after exchanged within portraits, two-sided")
-        for row, (positions, s, g) in zip(rows, cells, strict=True)
-    ]  # fmt: skip
-
-
 def _contrast_rows(
     study: _EditingStudy,
     values: np.ndarray,
@@ -305,52 +313,24 @@ def _contrast_rows(
     sides = [(first, second) for first, second in sides if first.any() and second.any()]
     if not sides:
         return []
+    label = np.logical_or.reduce([first for first, _ in sides])
+    stratum = np.full(len(values), -1)
+    for number, (first, second) in enumerate(sides):
+        stratum[first | second] = number
     rows = []
     for positions, s, names in study.design.cells():
         means = portrait_means(values, positions, s)
         parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
-        lost = study.missing[np.logical_or.reduce([side for pair in sides for side in pair])][:, positions, s].sum()
+        lost = study.missing[stratum >= 0][:, positions, s].sum()
         coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
         row = _row(contrast(parts, coefficients), component, encoder=encoder, n_missing=int(lost), **names, **named)
-        rows.append(_tested(row, _side_test(study, means, sides), f"{test}, two-sided"))
+        mask = (stratum >= 0) & np.isfinite(means)
+        permuted_sides = permute_labels(
+            means[mask][None], label[mask], strata=stratum[mask], blocks=stratum[mask],
+            n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
+        ) if all((mask & side).any() for pair in sides for side in pair) else None  # fmt: skip
+        rows.append(_tested(row, permuted_sides, f"{test}, two-sided"))
     return _with_q(rows, component.replace("_", " "))
-
-
-def _side_test(
-    study: _EditingStudy, means: np.ndarray, sides: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> PermutationTest | None:
-    stratum = np.full(len(means), -1)
-    for number, (first, second) in enumerate(sides):
-        stratum[first | second] = number
-    label = np.logical_or.reduce([first for first, _ in sides])
-    mask = (stratum >= 0) & np.isfinite(means)
-    if any(not (mask & side).any() for pair in sides for side in pair):
-        return None
-    return permute_labels(
-        means[mask][None], label[mask], strata=stratum[mask], blocks=stratum[mask],
-        n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
-    )  # fmt: skip
-
-
-def _exchange_test(study: _EditingStudy, change: np.ndarray) -> PermutationTest | None:
-    """Exchange before and after within portraits: the signs of the changes are as good as coins."""
-    change = change[np.isfinite(change)]
-    if not len(change):
-        return None
-    return sign_flip_test(change, n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 2]))
-
-
-def _average_face_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
-    cells = [cell for cell in study.design.cells() if "concept" not in cell[2]]
-    changes = average_face_changes(
-        faces, study.groups, len(study.design.groups), [(positions, s) for positions, s, _ in cells],
-        n_resamples=study.n_resamples, seed=study.seed,
-    )  # fmt: skip
-    return [
-        _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
-        for order, (_, _, names) in enumerate(cells)
-        for g, group in enumerate(study.design.groups)
-    ]
 
 
 def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
@@ -443,7 +423,7 @@ def planted_order(
 def _order_row(
     by_group: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str, n_resamples: int, seed: int
 ) -> Score:
-    value = float(_spearman(np.array([_rates(of_one) for of_one in by_group])[None], truth)[0])
+    value = float(_spearman(np.array([mean_of_known(of_one, axis=0) for of_one in by_group])[None], truth)[0])
     low, high, reason = nan, nan, ""
     if not np.isfinite(value):
         reason = "a group has no flip rate, or all are alike: nothing to order"
@@ -452,20 +432,12 @@ def _order_row(
     else:
         # portraits resampled within groups; draws in which nothing can be ordered are left out
         rng = np.random.default_rng([seed, 4])
-        drawn = [_rates(of_one[rng.integers(len(of_one), size=(n_resamples, len(of_one)))]) for of_one in by_group]
+        drawn = [mean_of_known(one[rng.integers(len(one), size=(n_resamples, len(one)))], axis=1) for one in by_group]
         low, high = np.nanquantile(_spearman(np.stack(drawn, axis=1), truth), [0.025, 0.975])
     return Score(
         metric=METRIC, component=PLANTED_ORDER, encoder=encoder, setting=setting, value=value,
         low=float(low), high=float(high), n_target=sum(map(len, by_group)), reason=reason,
     )  # fmt: skip
-
-
-def _rates(flipped: np.ndarray) -> np.ndarray:
-    """Share of flips over the last axis but one, of what is there: (…, n, P) → (…, P); NaN where nothing is."""
-    is_known = np.isfinite(flipped)
-    count = is_known.sum(axis=-2)
-    total = np.where(is_known, flipped, 0.0).sum(axis=-2)
-    return np.asarray(np.divide(total, count, out=np.full(total.shape, nan), where=count > 0))
 
 
 def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -25,10 +24,9 @@ from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
-from clinometer.studies.editing.figures import PIXELS, EditingView
 from clinometer.studies.editing.page import EDITING as PAGE
-from clinometer.studies.editing.page import side_by_side
-from clinometer.studies.editing.scores import editing_study, planted_order
+from clinometer.studies.editing.page import EditingView, side_by_side
+from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
 from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, scores_table, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
@@ -79,10 +77,24 @@ def require_editor(generator: Generator, suite: Suite) -> None:
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
     failures, editor = Failures(run), _editor(generator)
+
+    def edit_part(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+        sources = dict(run.images({sample.source for sample in samples}))
+        requests = []
+        for sample in samples:
+            content = sources[sample.source]
+            if content is None:
+                yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
+                continue
+            image = run.drawn.decode(sample.source, content)
+            requests.append(
+                EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
+            )
+        yield from failures.watch(samples, editor.edit(requests))
+
     remind(editor, run, edits=True)
     with failures.forgotten():
-        draw = partial(_edit_part, run, editor, failures)
-        draw_parts(run, EDIT, draw, progress, "editing", paid=price_of(generator) > 0)
+        draw_parts(run, EDIT, edit_part, progress, "editing", paid=price_of(generator) > 0)
         failures.require_one(sample for sample in run.plan if sample.source)
 
 
@@ -90,21 +102,6 @@ def _editor(generator: Generator) -> Editor:
     if not offers(generator, Edits):
         raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
     return generator.editor()
-
-
-def _edit_part(run: Run, editor: Editor, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
-    sources = dict(run.images({sample.source for sample in samples}))
-    requests = []
-    for sample in samples:
-        content = sources[sample.source]
-        if content is None:
-            yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
-            continue
-        image = run.drawn.decode(sample.source, content)
-        requests.append(
-            EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
-        )
-    yield from failures.watch(samples, editor.edit(requests))
 
 
 def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:

@@ -3,16 +3,14 @@
 What is named here is pure: arrays in, rows out.
 """
 
-from clinometer.studies.t2iat.scores import (
+from clinometer.studies.t2iat.scores import T2iatStudy, t2iat_study, t2iat_study_of
+from clinometer.studies.t2iat.scores.stimuli import (
     ConceptMeasurer,
     Density,
     DesignedTest,
     MeasuredConcept,
     T2iatDesign,
     T2iatEmbeddings,
-    T2iatStudy,
-    t2iat_study,
-    t2iat_study_of,
 )
 
 __all__ = [

@@ -91,12 +91,9 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
         tips = {}
         for y, name in enumerate(names):
             mark = MARKS[verdict_group_of(view.associations.get(name))]
-            draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour)
-            draw_box(axes, [boxes[part][name].value for part in BOX], y, mark.colour, f"m{y}")
-            outliers = stored_curve(view, "association_outlier", name)[0]
-            axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
-            first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
-            tips[f"m{y}"] = drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
+            five = [boxes[part][name] for part in BOX]
+            draw_distribution(axes, view, name, five, y, mark.colour, f"m{y}")
+            tips[f"m{y}"] = drawable(f"{name}: {_quartiles(five, view.digits)}", 120)
         label_rows(axes, names)
         name_ends(axes, view)
         return finish(
@@ -111,12 +108,12 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
 BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
 
 
-def distribution_limits(view: T2IATView) -> tuple[float, float]:
-    """Limits that all distributions share."""
-    ends = [row for part in BOX for row in view.stimulus_rows("association", part).values()]
-    drawn = np.concatenate([stored_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
-    beyond = [Row(value=float(x)) for x in (drawn.min(), drawn.max())] if len(drawn) else []
-    return span([*(Row(value=row.value) for row in ends), *beyond])
+def distribution_limits(*views: T2IATView) -> tuple[float, float]:
+    """Limits that all distributions of some models share."""
+    ends = [Row(value=row.value) for view in views for part in BOX
+            for row in view.stimulus_rows("association", part).values()]  # fmt: skip
+    curves = [stored_curve(view, f"association_{kind}")[0] for view in views for kind in ("density", "outlier")]
+    return span([*ends, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
 
 
 def stored_curve(view: T2IATView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -128,27 +125,31 @@ def stored_curve(view: T2IATView, curve: str, stimulus: str | None = None) -> tu
     return rows.x.to_numpy(float), rows.y.to_numpy(float)
 
 
-def draw_density(axes: Any, x: np.ndarray, density: np.ndarray, y: float, colour: str, *, scale: float = 1.0) -> None:
-    """A violin: its height says where images are many, within one stimulus only."""
+def draw_distribution(
+    axes: Any, view: T2IATView, name: str, five: Sequence[Row], y: float, colour: str, gid: str, scale: float = 1.0
+) -> None:
+    """Draw a stimulus's associations, whose whiskers and quartiles are the ``five`` rows of ``BOX``.
+
+    A violin, whose height says where images are many, within one stimulus only; whiskers, the middle half, and the
+    median across them; points beyond.
+    """
+    x, density = stored_curve(view, "association_density", name)
     if len(x):
         height = 0.42 * scale * density / density.max()
         axes.fill_between(x, y - height, y + height, color=colour, alpha=0.18, linewidth=0, zorder=1)
-
-
-def draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str, *, scale: float = 1.0) -> None:
-    """Whiskers, the middle half, and the median across them."""
-    low, first, median, third, high = five
+    low, first, median, third, high = (row.value for row in five)
+    butt = {"solid_capstyle": "butt"}
     axes.plot([low, high], [y, y], color=colour, linewidth=1.1, zorder=2)
-    axes.plot([first, third], [y, y], color=colour, linewidth=8 * scale, alpha=0.6, solid_capstyle="butt", zorder=3)
-    axes.plot(
-        [median, median],
-        [y - 0.27 * scale, y + 0.27 * scale],
-        color=Ink.TEXT,
-        linewidth=2,
-        solid_capstyle="butt",
-        zorder=4,
-        gid=gid,
-    )
+    axes.plot([first, third], [y, y], color=colour, linewidth=8 * scale, alpha=0.6, zorder=3, **butt)
+    across = [y - 0.27 * scale, y + 0.27 * scale]
+    axes.plot([median, median], across, color=Ink.TEXT, linewidth=2, zorder=4, gid=gid, **butt)
+    outliers = stored_curve(view, "association_outlier", name)[0]
+    axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=colour)
+
+
+def _quartiles(five: Sequence[Row], digits: int) -> str:
+    first, median, third = (wording.signed(row.value, digits) for row in five[1:4])
+    return f"median {median}, quartiles {first} to {third}"
 
 
 def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
@@ -273,7 +274,7 @@ def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> 
     with canvas(440, 60 + height * len(names)) as figure:
         axes = place(figure, 168, 48, 14, 12)
         tidy(axes)
-        axes.set_xlim(*_limits(views))
+        axes.set_xlim(*distribution_limits(*views.values()))
         draw_zero(axes, first)
         tips = {}
         for order, (model, view) in enumerate(views.items()):
@@ -283,10 +284,10 @@ def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> 
                     shade_alternate(axes, y)
                 quartiles = [boxes[part].get(name, Row()) for part in BOX]
                 if all(row.defined for row in quartiles):
-                    at = y + (order - (models - 1) / 2) * 18 / height
-                    gid = f"b{y}x{order}"
-                    _draw_distribution(axes, view, name, [row.value for row in quartiles], at, order, gid, 18 / height)
-                    tips[gid] = _quartiles(name, model, quartiles, view.digits)
+                    at, gid, mark = y + (order - (models - 1) / 2) * 18 / height, f"b{y}x{order}", model_mark(order)
+                    draw_distribution(axes, view, name, quartiles, at, mark.colour, gid, 18 / height)
+                    draw_mark(axes, quartiles[2].value, at, mark, size=5)
+                    tips[gid] = drawable(f"{name}, {model}: {_quartiles(quartiles, view.digits)}", 140)
         label_rows(axes, names)
         name_ends(axes, first)
         return finish(
@@ -296,32 +297,6 @@ def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> 
             description="; ".join(tips.values()),
             tips=tips,
         )
-
-
-def _limits(views: Mapping[str, T2IATView]) -> tuple[float, float]:
-    """Limits that all concepts and models share."""
-    quartiles = [Row(value=row.value) for view in views.values() for part in BOX
-                 for row in view.stimulus_rows("association", part).values()]  # fmt: skip
-    curves = [
-        stored_curve(view, f"association_{kind}")[0] for view in views.values() for kind in ("density", "outlier")
-    ]
-    return span([*quartiles, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
-
-
-def _draw_distribution(
-    axes: Any, view: T2IATView, name: str, five: Sequence[float], y: float, order: int, gid: str, scale: float
-) -> None:
-    mark = model_mark(order)
-    draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour, scale=scale)
-    draw_box(axes, five, y, mark.colour, gid, scale=scale)
-    draw_mark(axes, five[2], y, mark, size=5)
-    outliers = stored_curve(view, "association_outlier", name)[0]
-    axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
-
-
-def _quartiles(name: str, model: str, five: Sequence[Row], digits: int) -> str:
-    first, median, third = (wording.signed(row.value, digits) for row in five[1:4])
-    return drawable(f"{name}, {model}: median {median}, quartiles {first} to {third}", 140)
 
 
 class T2IATView(PairView):

@@ -219,33 +219,19 @@ def stimulus_difference_rows(
             if side is not None:  # of pairs it is not asked which picture is there: neither is taken to be
                 counts = [sum(lost)] * 2 if paired else lost
                 both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
-            about: dict[str, Any] = {"concept": name, "category": concept, "encoder": encoder, "n_missing": sum(lost)}
-            row = _row(*both, design, paired, confidence, **about)
-            rows.append(replace(row, n_target=min(len(run[name].image_a) for run in (first, second))))
+            estimate = difference_estimate(*both, design, paired=paired)
+            (low, high), p = _interval_and_p(estimate, confidence)
+            rows.append(
+                Score(
+                    metric=METRIC, component="association", concept=name, category=concept, encoder=encoder,
+                    value=estimate.value, low=low, high=high, p=p, p_error=0.0 if isfinite(p) else nan,
+                    test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "", reason=estimate.reason,
+                    n_target=min(len(run[name].image_a) for run in (first, second)),
+                    n_a=min(cosines.image_a.shape[1] for cosines in both),
+                    n_b=min(cosines.image_b.shape[1] for cosines in both), n_missing=sum(lost),
+                )
+            )  # fmt: skip
     return rows
-
-
-def _row(
-    first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool, confidence: float,
-    **about: Any,
-) -> Score:  # fmt: skip
-    estimate = difference_estimate(first, second, design, paired=paired)
-    (low, high), p = _interval_and_p(estimate, confidence)
-    return Score(
-        metric=METRIC,
-        component="association",
-        value=estimate.value,
-        low=low,
-        high=high,
-        p=p,
-        p_error=0.0 if isfinite(p) else nan,
-        test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "",
-        n_target=min(cosines.image_a.shape[0] for cosines in (first, second)),
-        n_a=min(cosines.image_a.shape[1] for cosines in (first, second)),
-        n_b=min(cosines.image_b.shape[1] for cosines in (first, second)),
-        reason=estimate.reason,
-        **about,
-    )
 
 
 def difference_estimate(

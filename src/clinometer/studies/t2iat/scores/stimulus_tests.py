@@ -206,31 +206,17 @@ def overall_rows(
     left_out = f"left out for want of an association: {(~there).sum()} of the stimuli" if not there.all() else ""
     rows = []
     for component, values in (("change", change), ("amplification", np.sign(tails[there]) * change)):
-        rows.append(_overall(component, values, left_out, rng, about))
+        fields: dict[str, Any] = {
+            "metric": "amplification", "component": component, "family": OVERALL_FAMILY, "n_target": len(values),
+        }  # fmt: skip
+        if len(values) < 2 or not np.ptp(values) > 1e-12:
+            few = "fewer than two stimuli" if len(values) < 2 else "all stimuli change alike"
+            value = float(values.mean()) if len(values) else nan
+            rows.append(Score(value=value, reason="; ".join(filter(None, (few, left_out))), **fields, **about))
+            continue
+        mean, flipped = cluster_mean(values), permuted(sign_flip_test(values, rng=rng))
+        rows.append(
+            Score(value=mean.value, stimulus_low=mean.low, stimulus_high=mean.high, test=FLIP_TEST, reason=left_out,
+                  **flipped, **fields, **about)
+        )  # fmt: skip
     return rows
-
-
-def _overall(
-    component: str, values: np.ndarray, left_out: str, rng: np.random.Generator, about: Mapping[str, Any]
-) -> Score:
-    fields: dict[str, Any] = {
-        "metric": "amplification",
-        "component": component,
-        "family": OVERALL_FAMILY,
-        "n_target": len(values),
-    }
-    if len(values) < 2 or not np.ptp(values) > 1e-12:
-        few = "fewer than two stimuli" if len(values) < 2 else "all stimuli change alike"
-        value = float(values.mean()) if len(values) else nan
-        return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **fields, **about)
-    mean = cluster_mean(values)
-    return Score(
-        value=mean.value,
-        stimulus_low=mean.low,
-        stimulus_high=mean.high,
-        test=FLIP_TEST,
-        reason=left_out,
-        **permuted(sign_flip_test(values, rng=rng)),
-        **fields,
-        **about,
-    )
