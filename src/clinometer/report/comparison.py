@@ -206,7 +206,10 @@ _LABELS: Final = {"images": "images asked for"}  # how many there are is a fact 
 def compared(reports: Mapping[str, ReportInput]) -> dict[str, Any]:
     """Gather the facts of every run; of their settings those that differ, and those that are the same."""
     fact_cells = _by_name([_facts(report) for report in reports.values()])
-    settings = _by_name([_settings(report) for report in reports.values()])
+    settings = _by_name([
+        {_LABELS.get(name, name): value for name, value in flat(report.settings).items() if name not in _FACTS}
+        for report in reports.values()
+    ])  # fmt: skip
     return {
         "names": list(reports),
         "rows": [_row(name, cells) for name, cells in fact_cells.items()]
@@ -230,12 +233,6 @@ def _facts(report: ReportInput) -> dict[str, str]:
         "Date": masthead.get("Date", ""),
         "Clinometer": report.settings["versions"].get("clinometer", ""),
     }
-
-
-def _settings(report: ReportInput) -> dict[str, str]:
-    """List the settings that a run's own report lists."""
-    listed = {name: value for name, value in flat(report.settings).items() if name not in _FACTS}
-    return {_LABELS.get(name, name): value for name, value in listed.items()}
 
 
 def _by_name(run_texts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

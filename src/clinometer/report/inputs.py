@@ -349,18 +349,15 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
         words.append(f"{name} ({drawn - row.n_repeated} different of {drawn})")
     count = wording.count(sum(row.n_repeated for row in found.values()), "picture is", "pictures are")
     cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
-    pairs = _pairs(run.drawn.repeats()) if over_all is not None else ""
-    yield (f"{count} another one again, and each counts once: {first_and_more(words, NAMED)}.{cause}{pairs}")
+    identical = ""
+    if over_all is not None:  # some of them by their ids
+        by_first: dict[str, list[str]] = {}
+        for again, first in run.drawn.repeats().items():
+            by_first.setdefault(first, [first]).append(again)
+        more = [wording.ELLIPSIS]
+        shown = [" = ".join(ids[:NAMED] + (more if len(ids) > NAMED else [])) for ids in by_first.values()]
+        identical = f" Identical: {first_and_more(shown, NAMED)}."
+    yield f"{count} another one again, and each counts once: {first_and_more(words, NAMED)}.{cause}{identical}"
 
 
 _OF_IMAGES: Final = ("mcas", "intersections", "association")
-
-
-def _pairs(repeats: Mapping[str, str]) -> str:
-    """Name some of them, by their ids."""
-    by_first: dict[str, list[str]] = {}
-    for again, first in repeats.items():
-        by_first.setdefault(first, [first]).append(again)
-    more = [wording.ELLIPSIS]
-    shown = [" = ".join(ids[:NAMED] + (more if len(ids) > NAMED else [])) for ids in by_first.values()]
-    return f" Identical: {first_and_more(shown, NAMED)}."

@@ -335,7 +335,14 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
     own = [row for row in rows if TrendQuantity.of(row) == quantity]
     concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
     concept = query.concept if query.concept in concepts else next(iter(concepts), "")
-    points = tuple(_points(entries, quantity, concept, query))
+    place = _places(entries, query.over)
+    points = tuple(
+        Step(*place(entry), row, entry.listed.name)
+        for entry in sorted(entries, key=lambda run: place(run)[0])
+        for row in scores_of(entry)
+        if TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
+        and row.encoder == query.encoder
+    )  # fmt: skip
     encoders = tuple(dict.fromkeys(row.encoder for row in own))
     return TrendsPage(query, tuple(entries), quantities, concepts, encoders, quantity, concept, points)
 
@@ -351,30 +358,20 @@ def _scores(run: api.Run, stamp: str) -> Scores:
     return Scores.from_frame(run.scores)
 
 
-def _points(entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery) -> Iterator[Step]:
-    """Yield each run's number, from left to right."""
-    place = _places(entries, query.over)
-    for entry in sorted(entries, key=lambda run: place(run)[0]):
-        for row in scores_of(entry):
-            is_it = TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
-            if is_it and row.encoder == query.encoder:
-                yield Step(*place(entry), row, entry.listed.name)
-
-
 def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:
     """Say where on the axis each run stands, and what its place is called."""
     if over in _SETTINGS:
-        return lambda run: _setting(run, _SETTINGS[over])
+
+        def setting(entry: RunEntry) -> tuple[float, str]:
+            """Return a setting of a run's model; those without it stand at 0."""
+            assert entry.run is not None
+            value = entry.run.model_card["settings"].get(_SETTINGS[over])
+            return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
+
+        return setting
     key: Callable[[RunEntry], Any] = _by_name if over == "checkpoint" else lambda run: run.listed.date
     order = {run.listed.id: place for place, run in enumerate(sorted(entries, key=key))}
     return lambda run: (order[run.listed.id], run.listed.date[:10] if over == "date" else run.listed.name)
-
-
-def _setting(entry: RunEntry, name: str) -> tuple[float, str]:
-    """Return a setting of a run's model; those without it stand at 0."""
-    assert entry.run is not None
-    value = entry.run.model_card["settings"].get(name)
-    return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
 
 
 def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:

@@ -5,9 +5,10 @@ See decision 21.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
+from typing import Any
 
 import numpy as np
 
@@ -66,68 +67,100 @@ def compare_classifications(
     ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`).
     """
     runs = (first, second)
-    of_first, of_second = values = [_associations(run, design) for run in runs]
-    pair = PortraitPair(of_first, of_second, paired)
-    lost = [
+    values = [
+        {
+            group: image_associations(wins_at(errors, len(design.a), design.noise_samples[-1], run.tolerance))[:, None]
+            for group, errors in validated_errors(run.errors, design).items()
+        }
+        for run in runs
+    ]
+    missing = [
         {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in own.items()}
         for run, own in zip(runs, values, strict=True)
     ]
-    setting = setting_name(design.noise_samples[-1])
-    answers = len(design.a) * len(design.b)
+    study = _PortraitComparison(values, missing, design, paired, n_permutations, seed, confidence)
+    names = [[getattr(contrast, side) for contrast in design.contrasts] for side in ("name_x", "name_y")]
+    groups = study.family(
+        "association", {group: {group: 1.0} for group in design.groups},
+        name=f"association of {len(design.groups)} groups",
+    )  # fmt: skip
+    contrasts = study.family(
+        "differential", {contrast.name: contrast_weights(contrast) for contrast in design.contrasts},
+        name=f"{len(design.contrasts)} contrasts", sides=(names[0], names[1]), margin=design.margin,
+    )  # fmt: skip
+    return [*judged_families([groups, contrasts]), study.magnitude()]
 
-    def filled(weights: Mapping[str, float], side: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+
+Values = dict[str, np.ndarray]
+"""By group, (images × 1)."""
+
+
+@dataclass(frozen=True)
+class _PortraitComparison:
+    """Each portrait's association in both runs, and whether it is missing there."""
+
+    values: Sequence[Values]
+    missing: Sequence[Values]
+    design: ClassificationDesign
+    paired: bool
+    n_permutations: int
+    seed: int
+    confidence: float
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """How what is missing is filled in: as it makes a difference least, and most; none where nothing is."""
+        return (0, 1) if any(x.any() for gone in self.missing for x in gone.values()) else ()
+
+    def filled(self, weights: Mapping[str, float], side: int) -> tuple[Values, Values]:
         """Return what is missing as it makes a difference least (``side`` 0) or most; of nothing, nothing is made."""
         first, second = (
             {
                 group: np.where(gone[group] & np.isfinite(own[group]).any(), (weight > 0) == up, own[group])
                 for group, weight in weights.items()
             }
-            for own, gone, up in zip(values, lost, (not side, bool(side)), strict=True)
+            for own, gone, up in zip(self.values, self.missing, (not side, bool(side)), strict=True)
         )
         return first, second
 
-    def row(component: str, name: str, weights: Mapping[str, float], side: int | None = None) -> Score:
-        return difference_row(
-            pair if side is None else PortraitPair(*filled(weights, side), paired), weights, component,
-            answers=answers, n_permutations=n_permutations, confidence=confidence,
-            rng=np.random.default_rng([seed, *name.encode()]), group=name, setting=setting, encoder=DENOISER,
-            n_missing=sum(int(gone[group].sum()) for gone in lost for group in weights),
+    def family(self, component: str, weights_by_name: Mapping[str, Mapping[str, float]], **judged: Any) -> Family:
+        """Return differences of weighted sums of the groups' S, with what is missing filled in either way."""
+
+        def rows(side: int | None = None) -> list[Score]:
+            return [
+                difference_row(
+                    PortraitPair(*(self.values if side is None else self.filled(weights, side)), self.paired), weights,
+                    component, answers=len(self.design.a) * len(self.design.b), n_permutations=self.n_permutations,
+                    confidence=self.confidence, rng=np.random.default_rng([self.seed, *name.encode()]), group=name,
+                    setting=setting_name(self.design.noise_samples[-1]), encoder=DENOISER,
+                    n_missing=sum(int(gone[group].sum()) for gone in self.missing for group in weights),
+                )
+                for name, weights in weights_by_name.items()
+            ]  # fmt: skip
+
+        return Family(rows=rows(), fillings=[rows(way) for way in self.ways], **judged)
+
+    def magnitude(self) -> Score:
+        """Return the mean size of ΔS over the contrasts."""
+        weights = [contrast_weights(contrast) for contrast in self.design.contrasts]
+        first, second = (
+            {group: np.repeat(own, len(weights), axis=1) for group, own in values.items()} for values in self.values
+        )
+        row = portrait_magnitude(
+            PortraitPair(first, second, self.paired),
+            {
+                group: np.array([each.get(group, 0.0) for each in weights])
+                for group in self.design.groups
+                if any(group in each for each in weights)
+            },
+            n_permutations=self.n_permutations, confidence=self.confidence, rng=np.random.default_rng([self.seed, 1]),
         )  # fmt: skip
-
-    def of_groups(side: int | None = None) -> list[Score]:
-        return [row("association", group, {group: 1.0}, side) for group in design.groups]
-
-    def of_contrasts(side: int | None = None) -> list[Score]:
-        return [row("differential", each.name, contrast_weights(each), side) for each in design.contrasts]
-
-    ways = (0, 1) if any(x.any() for gone in lost for x in gone.values()) else ()
-    groups = Family(
-        rows=of_groups(), name=f"association of {len(design.groups)} groups", fillings=[of_groups(way) for way in ways]
-    )
-    contrasts = Family(
-        rows=of_contrasts(),
-        fillings=[of_contrasts(way) for way in ways],
-        name=f"{len(design.contrasts)} contrasts",
-        sides=([contrast.name_x for contrast in design.contrasts], [contrast.name_y for contrast in design.contrasts]),
-        margin=design.margin,
-    )
-    n = len(design.contrasts)
-    magnitude = portrait_magnitude(
-        PortraitPair(_repeated(pair.first, n), _repeated(pair.second, n), paired),
-        {
-            group: np.array([contrast_weights(contrast).get(group, 0.0) for contrast in design.contrasts])
-            for group in design.groups
-            if any(group in (*contrast.x, *contrast.y) for contrast in design.contrasts)
-        },
-        n_permutations=n_permutations, confidence=confidence, rng=np.random.default_rng([seed, 1]),
-    )  # fmt: skip
-    if ways:
-        weights = [contrast_weights(contrast) for contrast in design.contrasts]
-        own = [[_value(run, each) for each in weights] for run in values]
-        ends = [[[_value(filled(each, side)[i], each) for each in weights] for side in ways] for i in (0, 1)]
-        n_missing = sum(int(x.sum()) for gone in lost for x in gone.values())
-        magnitude = bounded_magnitude(magnitude, np.array(own), np.array(ends), n_missing)
-    return [*judged_families([groups, contrasts]), magnitude]
+        if not self.ways:
+            return row
+        own = [[_value(run, each) for each in weights] for run in self.values]
+        ends = [[[_value(self.filled(each, side)[i], each) for each in weights] for side in self.ways] for i in (0, 1)]
+        n_missing = sum(int(x.sum()) for gone in self.missing for x in gone.values())
+        return bounded_magnitude(row, np.array(own), np.array(ends), n_missing)
 
 
 def _value(values: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> float:
@@ -140,15 +173,3 @@ def contrast_weights(contrast: Contrast) -> dict[str, float]:
     """ΔS as a weighted sum of the groups' S."""
     x, y = contrast.x, contrast.y
     return dict.fromkeys(x, 1 / len(x)) | dict.fromkeys(y, -1 / len(y))
-
-
-def _associations(run: ClassifiedPortraits, design: ClassificationDesign) -> dict[str, np.ndarray]:
-    """Return each portrait's association: by group, (images × 1)."""
-    return {
-        group: image_associations(wins_at(errors, len(design.a), design.noise_samples[-1], run.tolerance))[:, None]
-        for group, errors in validated_errors(run.errors, design).items()
-    }
-
-
-def _repeated(values: Mapping[str, np.ndarray], columns: int) -> dict[str, np.ndarray]:
-    return {group: np.repeat(group_values, columns, axis=1) for group, group_values in values.items()}

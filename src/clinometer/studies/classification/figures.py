@@ -80,9 +80,12 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
         tidy(axes, grid="both")
         axes.set_xscale("log")
         axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        said = []
         for order, (name, line) in enumerate(points.items()):
             mark = group_mark(view, name) if half else contrast_mark(order)
             x, y, low, high = zip(*line, strict=True)
+            label = view.label(name) if half else name
+            said.append(f"{label} from {wording.number(y[0])} to {wording.number(y[-1])}")
             axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
             axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
             for at, value in zip(x, y, strict=True):
@@ -98,10 +101,7 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
             figure,
             name=f"noise-{curve}",
             title=f"{title} by the number of noise samples",
-            description="; ".join(
-                f"{_name(view, curve, name)} from {wording.number(line[0][1])} to {wording.number(line[-1][1])}"
-                for name, line in points.items()
-            ),
+            description="; ".join(said),
         )
 
 
@@ -114,10 +114,6 @@ def contrast_mark(order: int) -> Mark:
     """Shape and colour of a contrast by its place in the suite."""
     colours = (Ink.ACCENT, Ink.THIRD, Ink.BALANCED, Ink.UNDECIDED)
     return Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
-
-
-def _name(view: ClassificationView, curve: str, name: str) -> str:
-    return view.label(name) if curve == "association" else name
 
 
 def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple[float, float, float, float]]]:
@@ -142,7 +138,13 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
         axes = place(figure, LABEL, 8, 10, 50)
         for y, a in enumerate(rows):
             for x, b in enumerate(columns):
-                _cell(axes, x, y, cells.get((a, b)))
+                row = cells.get((a, b))
+                if row is None:
+                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+                    continue
+                ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
+                colour, number_text = Ink.A if row.value > 0 else Ink.B, wording.signed(row.value)
+                draw_cell(axes, x, y, colour, abs(row.value), number_text, ends, bold=row.q <= 0.05)
         axes.set_xlim(-0.5, len(columns) - 0.5)
         label_rows(axes, rows, 20)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -158,15 +160,6 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
             description="One row a profession "
             f"{view.label_a}, one column one {view.label_b}. The same numbers are in the full table.",
         )
-
-
-def _cell(axes: Any, x: int, y: int, row: Row | None) -> None:
-    if row is None:
-        axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
-        return
-    ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
-    colour = Ink.A if row.value > 0 else Ink.B
-    draw_cell(axes, x, y, colour, abs(row.value), wording.signed(row.value), ends, bold=row.q <= 0.05)
 
 
 def differential_figure(view: ClassificationView) -> Figure | None:

@@ -10,7 +10,7 @@ Image files can be put before a diffusion classifier without a run directory. At
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from math import nan
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyarrow as pa
 from clinometer._messages import as_text
 from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.records import Score
-from clinometer.models.images import DecodedImage, decode_in_batches
+from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row
@@ -44,7 +44,7 @@ from clinometer.suites import ClassificationSuite, Suite
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from clinometer.models.diffusers.classifier import Choice, ClassErrors, DiffusionClassifier
+    from clinometer.models.diffusers.classifier import ClassErrors, DiffusionClassifier
 
 
 SCHEMA = pa.schema(
@@ -241,33 +241,26 @@ AT_ONCE = 64
 
 def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progress: Progress) -> pd.DataFrame:
     """Classify files: a row each, with the fields of ``Choice``; one that cannot be read has a reason."""
-    from clinometer.models.diffusers.classifier import Choice
+    from clinometer.models.diffusers.classifier import Choice, choose
 
     evaluations = len(classifier.labels) * classifier.trials
     progress.start("classifying", len(files) * evaluations, 0)
     rows = []
     for batch in decode_in_batches(files, AT_ONCE):
-        some, decoded = zip(*batch, strict=True)
-        for file, choice in zip(some, _choices(decoded, classifier, progress, evaluations), strict=True):
+        measured = classifier.errors(
+            [decoded.image for _, decoded in batch if decoded.image is not None], advance=progress.advance
+        )
+        position = 0
+        for file, decoded in batch:
+            if decoded.image is None:
+                progress.advance(evaluations)
+                choice = Choice("", nan, "", nan, nan, nan, False, 0, decoded.reason or "it cannot be read")
+            else:
+                choice = choose(measured, position)
+                position += 1
             rows.append({"file": as_text(str(file)), **asdict(choice)})
     progress.finish()
     return pd.DataFrame(rows, columns=["file", *(field.name for field in fields(Choice))])
-
-
-def _choices(
-    decoded: Sequence[DecodedImage], classifier: DiffusionClassifier, progress: Progress, evaluations: int
-) -> Iterator[Choice]:
-    from clinometer.models.diffusers.classifier import Choice, choose
-
-    images: list[Image] = [decoded_image.image for decoded_image in decoded if decoded_image.image is not None]
-    measured = classifier.errors(images, advance=progress.advance)
-    readable = iter(range(len(images)))
-    for decoded_image in decoded:
-        if decoded_image.image is None:
-            progress.advance(evaluations)
-            yield Choice("", nan, "", nan, nan, nan, False, 0, decoded_image.reason or "it cannot be read")
-        else:
-            yield choose(measured, next(readable))
 
 
 def contrast_name(suite: Suite, row: Row) -> str:

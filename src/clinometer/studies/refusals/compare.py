@@ -107,7 +107,12 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     by_owner = sorted(whole, key=lambda prompt: (*_owner(prompt), prompt.prompt))
     lost = len(prompts) - len(whole)
     note = f"left out for want of an answer in one of the runs: {lost} of the prompts" if lost else ""
-    over_all = _rows(by_owner, paired, category="all")
+    over_all, *own_over_all = _rows(by_owner, paired, category="all")
+    over_all = _judged(alone(replace(over_all, reason=note)))
+    tell = isfinite(over_all.stimulus_low) and not over_all.low <= 0 <= over_all.high
+    if tell and over_all.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW):  # prompts do not decide, but pictures do
+        of_these = Judgement(Verdict.MORE_HERE, side=SECOND if over_all.value > 0 else FIRST)
+        over_all = judged_as(over_all, of_these)
     detail = [
         _rows(members, paired, concept=concept, group=group)
         for (concept, group), items in groupby(by_owner, key=_owner)
@@ -116,8 +121,8 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     ]
     family = Family(rows=[rows[0] for rows in detail], name=f"refusals of {len(detail)} concepts and groups")
     return [
-        _of_these(_judged(alone(replace(over_all[0], reason=note)))),
-        *over_all[1:],
+        over_all,
+        *own_over_all,
         *_gap(by_owner, a, b, paired),
         *map(_judged, family.corrected()),
         *(own for rows in detail for own in rows[1:]),
@@ -142,36 +147,35 @@ def _units(prompts: Iterable[ComparedPrompt]) -> list[list[ComparedPrompt]]:
 
 
 def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list[Score]:
-    """Return the difference, then the rate of each run."""
+    """Return the difference, then the rate of each run.
+
+    Of one prompt, intervals and test are over its pictures; of several over units, and over pictures beside.
+    """
+    if len(prompts) == 1:
+        (prompt,) = prompts
+        difference = share_difference(prompt.first, prompt.second, paired=paired)
+        test = share_exchange(prompt.first, prompt.second, paired=paired)
+        measures: dict[str, Any] = {
+            "value": difference.value, "low": difference.low, "high": difference.high,
+            "test": EXCHANGED if paired else DEALT, "p": test.p_value, "p_exact": True, "p_error": 0.0,
+            "n_splits": storable(test.n_exchanges), "p_method": "exact", "p_low": test.p_value, "p_high": test.p_value,
+        }  # fmt: skip
+        own_rates = [wilson_interval(int(run.sum()), len(run)) for run in (prompt.first, prompt.second)]
+    else:
+        units = _units(prompts)
+        rates = _unit_rates(units)
+        flips = permuted(sign_flip_test(rates[:, 1] - rates[:, 0]))
+        measures = {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **flips}
+        own_rates = [cluster_share(of_run, _answers(units)) for of_run in rates.T]
     counts = _counts(prompts)
     fields: dict[str, Any] = {"metric": METRIC, "encoder": NO_ENCODER, **about}
-    measures = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
-    difference = Score(component=RATE, n_target=min(counts), **measures, **fields)
     return [
-        difference,
+        Score(component=RATE, n_target=min(counts), **measures, **fields),
         *(
             Score(component=OWN_RATE, setting=name, value=own.value, low=own.low, high=own.high, n_target=n, **fields)
-            for name, own, n in zip(RUNS, _own_rates(prompts), counts, strict=True)
+            for name, own, n in zip(RUNS, own_rates, counts, strict=True)
         ),
     ]
-
-
-def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
-    """Return the difference of a prompt's rates, its interval and test over pictures."""
-    difference = share_difference(prompt.first, prompt.second, paired=paired)
-    test = share_exchange(prompt.first, prompt.second, paired=paired)
-    return {
-        "value": difference.value, "low": difference.low, "high": difference.high,
-        "test": EXCHANGED if paired else DEALT, "p": test.p_value, "p_exact": True, "p_error": 0.0,
-        "n_splits": storable(test.n_exchanges), "p_method": "exact", "p_low": test.p_value, "p_high": test.p_value,
-    }  # fmt: skip
-
-
-def _of_units(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> dict[str, Any]:
-    """Return the mean difference over units, its intervals over pictures and over units, and its test over units."""
-    rates = _unit_rates(units)
-    test = sign_flip_test(rates[:, 1] - rates[:, 0])
-    return {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **permuted(test)}
 
 
 def _intervals(pictures: Estimate, units: Estimate) -> dict[str, Any]:
@@ -190,14 +194,6 @@ def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> E
     """Return the same mean with the prompts held: its interval from those of the prompts."""
     parts = [share_difference(prompt.first, prompt.second, paired=paired) for unit in units for prompt in unit]
     return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
-
-
-def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[Estimate]:
-    """Return each run's rate, with Wilson's interval for one prompt and that of units' shares for several."""
-    if len(prompts) == 1:
-        return [wilson_interval(int(run.sum()), len(run)) for run in (prompts[0].first, prompts[0].second)]
-    units = _units(prompts)
-    return [cluster_share(rates, _answers(units)) for rates in _unit_rates(units).T]
 
 
 def _unit_rates(units: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
@@ -226,22 +222,16 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
     )  # fmt: skip
     if min(map(len, by_side)) < 2:
         return [_judged(replace(row, reason=ONE_PROMPT))]
-    test = sign_flip_test(_contributions(sides))
+    # what every unit adds to it; a pair has a prompt on either side
+    added: dict[tuple[str, str], float] = {}
+    for units, sign in zip(by_side, (1, -1), strict=True):
+        for unit, (first, second) in zip(units, _unit_rates(units), strict=True):
+            added[unit[0].unit] = added.get(unit[0].unit, 0.0) + sign * (second - first) / len(units)
+    test = sign_flip_test(np.array(list(added.values())))
     row = alone(replace(row, test=SWAPPED, **permuted(test)))
     first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in by_side)))
     whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
     return [replace(_judged(row, above, below), setting=f"{whose} run")]
-
-
-def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
-    """Return what every unit adds to the difference of the differences; a pair has a prompt on either side."""
-    added: dict[tuple[str, str], float] = {}
-    for side, sign in zip(sides, (1, -1), strict=True):
-        units = _units(side)
-        for unit, (first, second) in zip(units, _unit_rates(units), strict=True):
-            key = unit[0].unit
-            added[key] = added.get(key, 0.0) + sign * (second - first) / len(units)
-    return np.array(list(added.values()))
 
 
 def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
@@ -257,14 +247,3 @@ def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
     """Judge a row: q and the interval must both say so, that over prompts where there are several."""
     ends = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
     return judged_as(row, judge_sides(row, ends, above, below))
-
-
-def _of_these(row: Score) -> Score:
-    """Say where prompts do not decide, or are too few to, but pictures do, say so of these prompts."""
-    if (
-        row.verdict not in (Verdict.UNDECIDED, Verdict.TOO_FEW)
-        or not isfinite(row.stimulus_low)
-        or row.low <= 0 <= row.high
-    ):
-        return row
-    return judged_as(row, Judgement(Verdict.MORE_HERE, side=SECOND if row.value > 0 else FIRST))

@@ -79,24 +79,22 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str, even_no
     counted = [prompt for prompt in prompts if prompt.n]
     if not even_none and not any(prompt.refused for prompt in counted):
         return []
-    rates = [
-        _rate_row(list(members), concept=concept, group=group)
-        for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner)
-    ]
+    rates = []
+    for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner):
+        own = list(members)
+        rate = _rate(own)
+        rates.append(
+            Score(
+                metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER,
+                value=rate.value, low=rate.low, high=rate.high, n_target=_images(own), reason=rate.reason,
+            )
+        )  # fmt: skip
     sides = [[prompt for prompt in counted if (prompt.side or prompt.group) == group] for group in (a, b)]
     return [*rates, _difference(sides[0], sides[1], a, b)] if all(sides) else rates
 
 
 def _owner(prompt: PromptRefusals) -> tuple[str, str]:
     return ("", prompt.group) if prompt.group else (prompt.concept, "")
-
-
-def _rate_row(prompts: Sequence[PromptRefusals], *, concept: str, group: str) -> Score:
-    rate = _rate(prompts)
-    return Score(
-        metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER,
-        value=rate.value, low=rate.low, high=rate.high, n_target=_images(prompts), reason=rate.reason,
-    )  # fmt: skip
 
 
 def _rate(prompts: Sequence[PromptRefusals]) -> Estimate:

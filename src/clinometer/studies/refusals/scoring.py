@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,14 +18,10 @@ from clinometer.runs.together import Comparison
 from clinometer.studies import study_of
 from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
 from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, repeat_scores
-from clinometer.studies.study import ComparedGroups
 
 FAILED = "failed"
 WITHHELD = ("refused", "blank")
 """Statuses that mean the model showed nothing: what it said no to, and the one colour that a filter leaves."""
-
-
-_PROMPT = ("concept", "group", "prompt")
 
 
 def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
@@ -34,34 +29,22 @@ def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
 
     Where groups differ along several axes, there is a difference for each of them. ``even_none``: rates of 0, too.
     """
-    counts = _counts(run)
+    portraits = _given_portraits(run)
+    by_prompt: dict[tuple[str, str, str], list[int]] = {}  # how many pictures are missing, of how many
+    for identifier, status, concept, group, prompt in run.drawn.each(["id", "status", "concept", "group", "prompt"]):
+        if status != FAILED and identifier not in portraits:
+            counts = by_prompt.setdefault((concept, group, prompt), [0, 0])
+            counts[0] += status in WITHHELD
+            counts[1] += 1
     rows: list[Score] = []
     for groups in study_of(run.suite).compared_groups(run.suite):
-        prompts = [_counted(row, groups) for row in counts]
+        prompts = []
+        for (concept, group, prompt), (refused, n) in by_prompt.items():
+            side, pair = groups.place(group, prompt)
+            prompts.append(PromptRefusals(concept, group, pair, refused, n, side))
         scores = refusal_scores(prompts, a=groups.a, b=groups.b, even_none=even_none)
         rows += [row for row in scores if not rows or row.component == "difference"]
     return rows
-
-
-def _counts(run: Run) -> list[dict[str, Any]]:
-    """Count how often each prompt was withheld: ``sum`` of ``size``."""
-    portraits = _given_portraits(run)
-    by_prompt: dict[tuple[str, str, str], list[int]] = {}
-    for identifier, status, *prompt in run.drawn.each(["id", "status", *_PROMPT]):
-        if status != FAILED and identifier not in portraits:
-            counts = by_prompt.setdefault(tuple(prompt), [0, 0])  # type: ignore[arg-type]
-            counts[0] += status in WITHHELD
-            counts[1] += 1
-    return [
-        dict(zip((*_PROMPT, "sum", "size"), (*prompt, *counts), strict=True)) for prompt, counts in by_prompt.items()
-    ]
-
-
-def _counted(row: Mapping[str, Any], groups: ComparedGroups) -> PromptRefusals:
-    side, pair = groups.place(row["group"], row["prompt"])
-    return PromptRefusals(
-        concept=row["concept"], group=row["group"], pair=pair, refused=int(row["sum"]), n=int(row["size"]), side=side
-    )
 
 
 def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) -> pd.DataFrame:
@@ -117,21 +100,18 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
 
     That is its noise and, of an edit, its strength; the file, where a run was imported.
     """
-    samples = _answered(run)
-    status = dict(zip(samples.id, samples.status, strict=True))
+    portraits = _given_portraits(run)  # which were never asked of the model
+    statuses = {
+        identifier: status
+        for identifier, status in run.drawn.each(["id", "status"])
+        if status != FAILED and identifier not in portraits
+    }
     by_prompt: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
     for sample in run.plan:
-        if sample.id in status:
+        if sample.id in statuses:
             answers = by_prompt.setdefault((sample.concept, sample.group, sample.prompt), {})
-            answers[sample.seed, sample.strength, sample.file] = status[sample.id] in WITHHELD
+            answers[sample.seed, sample.strength, sample.file] = statuses[sample.id] in WITHHELD
     return by_prompt
-
-
-def _answered(run: Run) -> pd.DataFrame:
-    """Samples that were asked for and did not fail: portraits that are given were never asked of the model."""
-    samples = run.samples
-    samples = samples[samples.status != FAILED]
-    return samples[~samples.id.isin(_given_portraits(run))]
 
 
 def _given_portraits(run: Run) -> set[str]:

@@ -244,18 +244,15 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     return margins
 
 
-def _label_a(suite: Suite) -> str:
-    return suite.label_of(_narrowed(suite).axis.a)
-
-
 def _narrowed(suite: Suite) -> T2iatSuite:
     assert isinstance(suite, T2iatSuite)
     return suite
 
 
 COMPARED: Final = RunsCompared(
-    quantities, _label_a, T2IATView, side_by_side, bars=("images", "prompts"), magnitude_over_prompts=True
-)
+    quantities, lambda suite: suite.label_of(_narrowed(suite).axis.a), T2IATView, side_by_side,
+    bars=("images", "prompts"), magnitude_over_prompts=True,
+)  # fmt: skip
 
 T2IAT: Final = Study(
     key="t2iat",

@@ -433,7 +433,8 @@ class ConceptMeasurer:
         sets = [self._prompt_set(encoder, concept) for encoder in embeddings]
         lost = [self.design.missing.get(name, 0) for name in names]
         ends = [[self._prompt_set(e, concept, lost, side) for e in embeddings] for side in (0, 1)] if any(lost) else []
-        stimuli = [self._stimuli(encoder, concept) for encoder in embeddings]
+        a, b = self.design.a, self.design.b
+        stimuli = [{name: stimulus_cosines(encoder, name, a, b) for name in names} for encoder in embeddings]
         views = [
             self._seen(
                 number, own_set, {name: (cosines[name], cosines[name]) for name in names}, [end[i] for end in ends]
@@ -457,10 +458,6 @@ class ConceptMeasurer:
         neutral = [encoder.neutral[name] for name in stimuli]
         return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side)
 
-    def _stimuli(self, encoder: T2iatEmbeddings, concept: str) -> dict[str, StimulusCosines]:
-        a, b = self.design.a, self.design.b
-        return {name: stimulus_cosines(encoder, name, a, b) for name in self.design.concepts[concept]}
-
     def _seen(
         self,
         number: int,
@@ -472,7 +469,13 @@ class ConceptMeasurer:
         intervals, drawn = (nothing, nothing), dict[int, tuple[SetDraws, SetDraws]]()
         if not own_set.reason:
             intervals = self._interval(own_set, number, prompts=False), self._interval(own_set, number, prompts=True)
-            drawn = dict(self._draws(own_set, list(self.design.concepts)[number]))
+            concept = list(self.design.concepts)[number]
+            drawn = {
+                order: (self._drawn(own_set, order, test.y == concept, prompts=False),
+                        self._drawn(own_set, order, test.y == concept, prompts=True))
+                for order, test in enumerate(self.design.tests)
+                if concept in (test.x, test.y)
+            }  # fmt: skip
         of_images = {name: measured_stimulus(pair[0], self.design, name) for name, pair in stimuli.items()}
         of_readers = {
             name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design, name)
@@ -486,12 +489,6 @@ class ConceptMeasurer:
         draws = set_draws(own_set, self.n_resamples, rng, prompts=prompts).association
         freedom = freedom_of([own_set], prompts=prompts)
         return interval_of(centred(draws, own_set.association), own_set.association, freedom)
-
-    def _draws(self, own_set: PromptSet, concept: str) -> Iterator[tuple[int, tuple[SetDraws, SetDraws]]]:
-        for order, test in enumerate(self.design.tests):
-            if concept in (test.x, test.y):
-                yield order, (self._drawn(own_set, order, test.y == concept, prompts=False),
-                              self._drawn(own_set, order, test.y == concept, prompts=True))  # fmt: skip
 
     def _drawn(self, own_set: PromptSet, order: int, second: bool, *, prompts: bool) -> SetDraws:
         rng = set_generator(np.random.default_rng([self.seed, order]), prompts=prompts, second=second)
