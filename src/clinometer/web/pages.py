@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
-from clinometer.report.html import asset, shown
+from clinometer.report import html
 from clinometer.web.security import csrf_field, csrf_token
 
 router = APIRouter()
@@ -25,17 +25,10 @@ _KINDS = {"css": "text/css", "js": "text/javascript"}
 @cache
 def environment() -> Environment:
     """Return the templates, with everything that is put into them escaped."""
-    environment = Environment(
-        loader=PackageLoader("clinometer.web"),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        finalize=shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = html.environment("clinometer.web")
     version = metadata.version("clinometer")
-    environment.globals |= {"csrf_field": csrf_field, "csrf_token": csrf_token, "version": version}
-    return environment
+    templates.globals |= {"csrf_field": csrf_field, "csrf_token": csrf_token, "version": version}
+    return templates
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -71,26 +64,19 @@ _TITLES = {
 @router.get("/static/{name}")
 def static(name: str) -> Response:
     """One file. Only names that the package has are known; none becomes a path."""
-    if name not in _names():
+    content = _files().get(name)
+    if content is None:
         raise HTTPException(404, "There is no such file.")
     kind = _KINDS[name.rpartition(".")[2]]
-    return Response(_content(name), media_type=kind, headers={"Cache-Control": "public, max-age=86400"})
+    return Response(content, media_type=kind, headers={"Cache-Control": "public, max-age=86400"})
 
 
 @cache
-def _names() -> frozenset[str]:
+def _files() -> dict[str, str]:
     folder = resources.files("clinometer.web") / "static"
-    own = {file.name for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
-    return frozenset(own | {"report.css", "page.js"})
-
-
-@cache
-def _content(name: str) -> str:
-    if name == "report.css":
-        return asset("style.css")  # which the pages share
-    if name == "page.js":
-        return asset(name)
-    return (resources.files("clinometer.web") / "static" / name).read_text(encoding="utf-8")
+    own = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS]
+    shared = {"report.css": html.asset("style.css"), "page.js": html.asset("page.js")}  # with the pages of reports
+    return {file.name: file.read_text(encoding="utf-8") for file in own} | shared
 
 
 @router.get("/login")

@@ -114,19 +114,8 @@ def _raters_of_items(session: Session, task: Task, *, held: bool) -> dict[int, i
     return {item: n for item, n in session.execute(query.where(counts))}
 
 
-def progress_of(session: Session, rater: Rater) -> RaterProgress:
-    """Say where a rater is: the first turn without an answer is next."""
-    place, done, total = _counted(session, rater)
-    return RaterProgress(turn_at(session, rater, place) if place is not None else None, done, total)
-
-
-def next_place(session: Session, rater: Rater) -> int | None:
-    """Return the place of the turn that is next; None at the end."""
-    return _counted(session, rater)[0]
-
-
 def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
-    """Return the place that is next, how many turns are answered, and all."""
+    """Return the place of the first turn without an answer (None at the end), how many have one, and all."""
     waiting = case((Answer.turn_id.is_(None), Turn.place))
     counts = select(func.min(waiting), func.count(Answer.turn_id), func.count(Turn.id))
     row = session.execute(
@@ -145,7 +134,7 @@ def record(session: Session, rater: Rater, place: int, answer: str, seconds: flo
     """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
     turn = session.scalar(select(Turn.id).where(Turn.rater_id == rater.id, Turn.place == place))
     names = {choice["name"] for choice in rater.task.answers}
-    following = next_place(session, rater)
+    following = _counted(session, rater)[0]
     if turn is None or answer not in names or (following is not None and place > following):
         return False
     into = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -225,8 +214,11 @@ class Standing:
 
 
 def _standing(session: Session, rater: Rater) -> Standing:
-    refusal = rater_refusal(rater)
-    return Standing(rater, refusal, None if refusal else progress_of(session, rater))
+    if refusal := rater_refusal(rater):
+        return Standing(rater, refusal, None)
+    place, done, total = _counted(session, rater)
+    turn = turn_at(session, rater, place) if place is not None else None
+    return Standing(rater, "", RaterProgress(turn, done, total))
 
 
 @router.get("/rate/{token}")
@@ -302,7 +294,7 @@ def picture(request: Request, token: Token, place: int, order: int) -> Response:
     with reading(room.engine) as session:
         rater = _known(rater_of(session, token))
         turn = turn_at(session, rater, place) if not rater_refusal(rater) else None
-        following = next_place(session, rater)
+        following = _counted(session, rater)[0]
         if turn is None or (following is not None and place > following):
             raise HTTPException(404, "There is no such picture.")
         session.expunge_all()

@@ -7,7 +7,7 @@ they stand next to what the encoder reads; of a whole run, the report's section 
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,8 +51,10 @@ class Room:
         self._settings = settings
         self._album = album
         self._runs: dict[str, Run] = {}
-        self._parts: OrderedDict[tuple[str, int], dict[str, Stored]] = OrderedDict()
-        self._pictures: OrderedDict[tuple[str, str], bytes | None] = OrderedDict()
+        self._images = lru_cache(maxsize=PARTS)(lambda url, part: stored_in(self._run(url), part))
+        self._picture = lru_cache(maxsize=PICTURES)(
+            lambda url, sample: album.picture(self._run(url), self._stored(url, sample), "large")
+        )
         self._begun: set[str] = set()
         self._lock = threading.Lock()
 
@@ -100,17 +102,7 @@ class Room:
         samples = self.samples_of(item)
         if not 0 <= order < len(samples):
             return None
-        key = (item.run, samples[order])
-        with self._lock:
-            if key in self._pictures:
-                self._pictures.move_to_end(key)
-                return self._pictures[key]
-        picture = self._album.picture(self._run(key[0]), self._stored(*key), "large")
-        with self._lock:
-            self._pictures[key] = picture
-            while len(self._pictures) > PICTURES:
-                self._pictures.popitem(last=False)
-        return picture
+        return self._picture(item.run, samples[order])
 
     def make_ready(self, task: str) -> None:
         """Make the pictures of a task in the background, once: its raters will ask for them all."""
@@ -133,17 +125,7 @@ class Room:
 
     def _stored(self, url: str, sample: str) -> Stored:
         """Say where an image lies."""
-        run = self._run(url)
-        key = (url, run.sample(sample).part)
-        with self._lock:
-            images = self._parts.get(key)
-        if images is None:
-            images = stored_in(run, key[1])
-            with self._lock:
-                self._parts[key] = images
-                while len(self._parts) > PARTS:
-                    self._parts.popitem(last=False)
-        return images[sample]
+        return self._images(url, self._run(url).sample(sample).part)[sample]
 
     def _run(self, url: str) -> Run:
         with self._lock:
