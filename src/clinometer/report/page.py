@@ -188,10 +188,8 @@ class Verdicts:
 
     def verdict(self, row: Row) -> str:
         """Say a row's verdict."""
-        return (self.said or self._said)(row) or "not measured"
-
-    def _said(self, row: Row) -> str:
-        return wording.verdict_words(row, self.label)
+        words = self.said(row) if self.said is not None else wording.verdict_words(row, self.label)
+        return words or "not measured"
 
     def notes_of(self, row: Row) -> list[str]:
         """Add why there is no verdict to what else is said of a row."""

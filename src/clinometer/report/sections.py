@@ -185,10 +185,15 @@ def facts(view: View) -> list[tuple[str, str]]:
     read = {row.encoder for row in view.scores if row.metric == "share" or row.component == "confusion"}
     readers = [f"{BY_COSINES}{name}" for name in view.encoders if name in read]
     readers += dict.fromkeys(row.encoder for row in view.scores.select(READING_METRIC, "separation", encoder="*"))
+    departures, kept = report.departures, ""  # nothing of a run without a protocol
+    if departures is not None:
+        options = ", ".join(departure["option"] for departure in departures)
+        count = wording.count(len(departures), "departure")
+        kept = f"the paper\u2019s, with {count}: {options}" if options else "the paper\u2019s, without departures"
     pairs = [
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
-        ("Protocol", protocol_in_short(report.departures)),
+        ("Protocol", kept),
         ("Images", image_counts(view)),
         (
             "Encoder" if len(report.encoder_cards) == 1 else "Encoders",
@@ -226,18 +231,6 @@ def protocol(view: View) -> dict[str, Any] | None:
         "open": [(choice.option, choice.taken) for choice in prescription.unsaid],
         "decisions": prescription.decisions,
     }
-
-
-def protocol_in_short(departures: Sequence[Mapping[str, str]] | None) -> str:
-    """``"the paper's, with 2 departures: steps, encoder"``; empty of a run without a protocol."""
-    if departures is None:
-        return ""
-    options = ", ".join(departure["option"] for departure in departures)
-    return (
-        f"the paper\u2019s, with {wording.count(len(departures), 'departure')}: {options}"
-        if options
-        else ("the paper\u2019s, without departures")
-    )
 
 
 _CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
