@@ -414,30 +414,23 @@ def skin(view: EditingView) -> dict[str, Any] | None:
     """Gather arrows of the angle by class, and average faces."""
     figures = [(wording.capitalised(kind), skin_arrows(view, kind, number)) for number, kind in enumerate(view.kinds)]
     unknown = [row for row in view.overall("unknown_tone") if row.defined and row.value > 0]
+    curves, alignment = view.report.curves, None
+    if curves is not None and "alignment" in curves:
+        # how faces were laid over each other, and how many of the images had one
+        averages = curves[curves.curve == "average_face"]
+        lost = []
+        for row in averages[averages.faces < averages.drawn].to_dict("records"):
+            cell = ", ".join(filter(None, (view.label(row["group"]), row["category"], row["setting"])))
+            lost.append(f"{cell}: {row['drawn'] - row['faces']} of {row['drawn']}")
+        alignment = {
+            "words": averages.alignment.iloc[0], "faces": int(averages.faces.sum()), "drawn": int(averages.drawn.sum()),
+            "lost": lost,
+        }  # fmt: skip
     return {
         "figures": [entry for entry in figures if entry[1] is not None],
         "unknown": wording.count(len(unknown), "cell") if unknown else "",
         "faces": average_faces(view),
-        "alignment": _alignment(view),
-    }
-
-
-def _alignment(view: EditingView) -> dict[str, Any] | None:
-    """Say how faces were laid over each other, and how many of the images had one."""
-    curves = view.report.curves
-    if curves is None or "alignment" not in curves:
-        return None
-    averages = curves[curves.curve == "average_face"]
-    lost = []
-    for row in averages[averages.faces < averages.drawn].to_dict("records"):
-        cell = [view.label(row["group"]), row["category"], row["setting"]]
-        of = f"{row['drawn'] - row['faces']} of {row['drawn']}"
-        lost.append(f"{', '.join(part for part in cell if part)}: {of}")
-    return {
-        "words": averages.alignment.iloc[0],
-        "faces": int(averages.faces.sum()),
-        "drawn": int(averages.drawn.sum()),
-        "lost": lost,
+        "alignment": alignment,
     }
 
 

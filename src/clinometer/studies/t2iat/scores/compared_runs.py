@@ -276,7 +276,10 @@ def magnitude_of_stimuli(
         return not_measured(Score(reason="no stimulus is measured in both runs", **about))
     names, left_out = _with_error(first, second, names, design)
     about["n_target"] = len(names)
-    estimates = [_aligned(first[name], second[name], design, paired) for name in names]
+    estimates = []
+    for runs in ((first[name], second[name]) for name in names):  # |Asc(second)| − |Asc(first)| of each
+        one, two = (float(np.sign(run.associations.mean())) for run in runs)
+        estimates.append(difference_estimate(*runs, design, paired=paired, signs=(one, two)))
     values = np.array([estimate.value for estimate in estimates])
     permutation = sign_flip_test(values, rng=rng)
     low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
@@ -321,12 +324,6 @@ def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatD
             [estimate.value for estimate in estimates], [estimate.standard_error for estimate in estimates]
         ).mean()
     )
-
-
-def _aligned(first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, paired: bool) -> WelchEstimate:
-    """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
-    signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
-    return difference_estimate(first, second, design, paired=paired, signs=signs)
 
 
 def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
