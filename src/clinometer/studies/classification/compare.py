@@ -67,7 +67,7 @@ def compare_classifications(
     ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`).
     """
     runs = (first, second)
-    values = [
+    values = of_first, of_second = [
         {
             group: image_associations(wins_at(errors, len(design.a), design.noise_samples[-1], run.tolerance))[:, None]
             for group, errors in validated_errors(run.errors, design).items()
@@ -78,7 +78,7 @@ def compare_classifications(
         {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in own.items()}
         for run, own in zip(runs, values, strict=True)
     ]
-    study = _PortraitComparison(values, missing, design, paired, n_permutations, seed, confidence)
+    study = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed, confidence)
     names = [[getattr(contrast, side) for contrast in design.contrasts] for side in ("name_x", "name_y")]
     groups = study.family(
         "association", {group: {group: 1.0} for group in design.groups},
@@ -99,7 +99,7 @@ Values = dict[str, np.ndarray]
 class _PortraitComparison:
     """Each portrait's association in both runs, and whether it is missing there."""
 
-    values: Sequence[Values]
+    values: tuple[Values, Values]
     missing: Sequence[Values]
     design: ClassificationDesign
     paired: bool
