@@ -186,13 +186,9 @@ def _expected_disagreement(coincidences: np.ndarray) -> float:
     return float((n * n - np.square(totals).sum()) / (n * (n - 1)))
 
 
-def _signs(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sign(values[:, None] - values[None, :]))
-
-
 def _tau_without_each(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """τ-b without each pair in turn: a pair takes its row and its column of signs along."""
-    of_x, of_y = _signs(x), _signs(y)
+    of_x, of_y = (np.sign(np.subtract.outer(scores, scores)) for scores in (x, y))
     sums = [m.sum() - 2 * m.sum(axis=1) for m in (of_x * of_y, np.abs(of_x), np.abs(of_y))]
     return _ratio(*sums)
 
@@ -201,7 +197,7 @@ def _tau_bootstrap(
     x: np.ndarray, y: np.ndarray, tau: float, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     weights = rao_wu_weights([len(x)], n_resamples, rng).astype(np.float64)
-    of_x, of_y = _signs(x), _signs(y)
+    of_x, of_y = (np.sign(np.subtract.outer(scores, scores)) for scores in (x, y))
     forms = [np.vecdot(weights @ m, weights) for m in (of_x * of_y, np.abs(of_x), np.abs(of_y))]
     draws = _ratio(*forms)
     influence = tau - _tau_without_each(x, y)

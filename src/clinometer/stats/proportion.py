@@ -112,19 +112,12 @@ def exact_share(
     if n == 0:
         return ExactShare(nan, nan, nan, nan, nan, 0)
     low, high = map(float, clopper_pearson(count, n, (1 - confidence) / 2))
-    p = min(1.0, 2 * min(_at_most(count, n, null), _at_least(count, n, null)))
-    alike = nan if margin is None else max(
-        _at_least(count, n, max(null - margin, 0.0)), _at_most(count, n, min(null + margin, 1.0))
-    )  # fmt: skip
+    binom, alike = scipy.stats.binom, nan
+    p = min(1.0, 2 * float(min(binom.cdf(count, n, null), binom.sf(count - 1, n, null))))
+    if margin is not None:
+        below, above = max(null - margin, 0.0), min(null + margin, 1.0)
+        alike = float(max(binom.sf(count - 1, n, below), binom.cdf(count, n, above)))
     return ExactShare(count / n, low, high, p, alike, n)
-
-
-def _at_most(k: int, n: int, share: float) -> float:
-    return float(scipy.stats.binom.cdf(k, n, share))
-
-
-def _at_least(k: int, n: int, share: float) -> float:
-    return float(scipy.stats.binom.sf(k - 1, n, share))
 
 
 @dataclass(frozen=True)
