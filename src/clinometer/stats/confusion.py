@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence, require_count
+from clinometer.stats.clusters import contrast
 from clinometer.stats.proportion import wilson_interval
 
 _GAIN = 1e-9
@@ -410,11 +411,8 @@ def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedne
         return Informedness(nan, nan, nan, NO_ITEM)
     sensitivity = wilson_interval(reading.right_a, reading.n_a, confidence)
     specificity = wilson_interval(reading.right_b, reading.n_b, confidence)
-    both = (sensitivity, specificity)
-    below = sqrt(sum((share.value - share.low) ** 2 for share in both))
-    above = sqrt(sum((share.high - share.value) ** 2 for share in both))
-    value = sensitivity.value + specificity.value - 1
-    return Informedness(value, max(value - below, -1.0), min(value + above, 1.0))
+    both = contrast((sensitivity, specificity), (1, 1))
+    return Informedness(both.value - 1, max(both.low - 1, -1.0), min(both.high - 1, 1.0))
 
 
 def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: float = 0.95) -> CorrectedShare:
