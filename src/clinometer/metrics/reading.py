@@ -35,6 +35,7 @@ from clinometer.metrics.verdict import (
     Verdict,
     bears_out,
     judge_family,
+    with_share_bounds,
 )
 from clinometer.stats.confusion import corrected_shares, share_p_values
 from clinometer.stats.proportion import wilson_interval
@@ -143,17 +144,13 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
             n_missing=concept.missing,
         )  # fmt: skip
         n, unread = about.n_target, int(concept.counts[-1])
-        nobody = unread + concept.missing
         for group, count in zip(each.groups, concept.counts[:-1].tolist(), strict=True):
             share = wilson_interval(count, n, confidence)
             row = replace(
                 about, group=group, value=share.value, low=share.low, high=share.high, null=1 / len(each.groups),
                 reason=share.reason,
             )  # fmt: skip
-            if nobody and n:
-                least, most = (wilson_interval(count + more, n + concept.missing, confidence) for more in (0, nobody))
-                row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
-            rows.append(row)
+            rows.append(with_share_bounds(row, count, n, confidence, unread))
         none = wilson_interval(unread, n, confidence)
         rows.append(replace(
             about, component="unread", value=none.value, low=none.low, high=none.high,

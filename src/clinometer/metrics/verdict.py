@@ -41,6 +41,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.stats.equivalence import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg
+from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.sequential import p_value_of
 
 
@@ -320,6 +321,18 @@ def with_bounds(
             depends_on=" ".join(depends),
         )
     return held
+
+
+def with_share_bounds(row: Score, count: int, n: int, confidence: float, unread: int = 0) -> Score:
+    """Give the row of a share, ``count`` of ``n``, Wilson's ends with what is missing taken to be of it, or none.
+
+    ``unread`` : how many of the n have no answer, and might be of it too.
+    """
+    open_to_it = unread + row.n_missing
+    if not (n and open_to_it):
+        return row
+    least, most = (wilson_interval(count + more, n + row.n_missing, confidence) for more in (0, open_to_it))
+    return replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
 
 
 def without_bounds(row: Score) -> Score:

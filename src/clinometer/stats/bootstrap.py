@@ -145,6 +145,19 @@ def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndar
     return np.asarray(np.maximum(ratio, 1.0))
 
 
+def student_p(value: ArrayLike, error: ArrayLike, freedom: ArrayLike = inf) -> np.ndarray:
+    """Two-sided p of θ = 0 by Student's t, from estimates and their standard errors.
+
+    ::
+
+        p = 2 P(T_ν ≥ |θ̂| / se)        1 where neither is other than 0, NaN where either is not finite
+    """
+    value, error = np.asarray(value, np.float64), np.asarray(error, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
+
+
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
     """Interval of |θ| from an interval of θ: its image under the absolute value.
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isfinite, nan
+from math import isfinite, nan
 from typing import Final, Literal
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, RUNS, magnitude_row, named_or_counted, not_measured, with_reasons
@@ -17,7 +15,7 @@ from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import MISSING, REPEATS, with_bounds
 from clinometer.stats.blocks import ArrayStore, InMemory
-from clinometer.stats.bootstrap import magnitude_excess, percentile_interval
+from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, student_p
 from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
 from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
@@ -210,7 +208,7 @@ def _magnitude(
     def row(shift: float = 0.0) -> Score:
         moved = float(value + shift)
         surely = np.sign(moved) * max(0.0, abs(moved) - of_images[int(moved > 0)])
-        p = float(p_value_of_no_difference(images, np.asarray(surely)))
+        p = float(student_p(surely, np.sqrt(variance(images))))
         found = Score(
             metric=METRIC, component="magnitude", category="all", value=moved, low=float(inner.low + shift),
             high=float(inner.high + shift), stimulus_low=float(outer.low + shift),
@@ -248,19 +246,6 @@ def _with_interval(
         return is_measured, ""
     names = [target.name for target, out in zip(design.targets, is_measured & ~sure, strict=True) if out]
     return sure, f"left out, with one image in one of the runs: {named_or_counted(names, 'targets')}"
-
-
-def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:
-    """Return the two-sided p of "no difference" by Student's t, with the standard error of the replicates (R × …).
-
-    ::
-
-        p = 2 P(T_ν ≥ |Δ̂| / se*)            1 where neither the difference nor a replicate is other than 0
-    """
-    error = np.sqrt(variance(replicates))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
 
 
 # --- what guidance adds ----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
 from clinometer.metrics.verdict import MISSING, REPEATS
-from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.bootstrap import student_p, welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests, moderate, prior_of
 from clinometer.studies.leaning.scores.cosines import Estimate
@@ -448,9 +448,7 @@ def mean_inference(
     unknown = np.full(len(value), np.nan)
     error, freedom = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
     reach = scipy.stats.t.ppf((1 + confidence) / 2, freedom) * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    p = np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
+    p = student_p(value, error, freedom)
     return Tested(Estimate(value, value - reach, value + reach, unknown, unknown, unknown), p, MODERATED_T)
 
 

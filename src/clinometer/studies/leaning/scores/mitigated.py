@@ -45,6 +45,7 @@ from clinometer.metrics.mcas import xmcas
 from clinometer.metrics.records import MEAN, Score, corrected, permuted
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.clusters import cluster_mean
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import sampled_p_value, sign_flip_test
@@ -144,11 +145,10 @@ def _mean_row(component: str, concept: str, values: np.ndarray) -> Score:
     row = Score(metric=METRIC, component=component, concept=concept, n_target=n, test="t over images, two-sided")
     if n < 2:
         return replace(row, value=float(values.mean()) if n else nan, reason="no interval: fewer than two pairs")
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / sqrt(n)
-    half = float(scipy.stats.t.ppf(0.975, n - 1)) * error
-    p = 2 * float(scipy.stats.t.sf(abs(mean) / error, n - 1)) if error else nan
-    same = 1.0 if mean == 0 else nan  # every image as it was, or all moved alike
-    return replace(row, value=mean, low=mean - half, high=mean + half, p=p if error else same)
+    mean, error = cluster_mean(values), float(values.std(ddof=1)) / sqrt(n)
+    p = 2 * float(scipy.stats.t.sf(abs(mean.value) / error, n - 1)) if error else nan
+    same = 1.0 if mean.value == 0 else nan  # every image as it was, or all moved alike
+    return replace(row, value=mean.value, low=mean.low, high=mean.high, p=p if error else same)
 
 
 def _judged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, nan, sqrt
+from math import isfinite, nan
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,8 +20,8 @@ from clinometer.metrics.distribution import (
     mean_absolute_deviation,
 )
 from clinometer.metrics.records import Score, corrected
-from clinometer.metrics.verdict import FEWEST_IMAGES
-from clinometer.stats.clusters import contrast, share_difference
+from clinometer.metrics.verdict import FEWEST_IMAGES, with_share_bounds
+from clinometer.stats.clusters import cluster_mean, contrast, share_difference
 from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.cosines import Estimate, by_view
@@ -73,12 +73,7 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         names = {"metric": "share", "component": component, "group": group}
         for t, (near, n) in enumerate(counts):
             row = with_reason(target_row(study, view, t, Basis(("ita",), study.pair), numbers, **names), FIXED)
-            if component == "share" and row.n_missing and n:
-                least, most = (
-                    wilson_interval(near + more, n + row.n_missing, confidence) for more in (0, row.n_missing)
-                )
-                row = replace(row, bound_low=min(row.low, least.low), bound_high=max(row.high, most.high))
-            rows.append(row)
+            rows.append(with_share_bounds(row, near, n, confidence) if component == "share" else row)
     return rows
 
 
@@ -283,9 +278,8 @@ def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Sco
         if len(ranks):
             rank = replace(rank, value=float(ranks.mean()), null=(n + 1) / 2)
         if len(ranks) > 1:
-            t = scipy.stats.t.ppf((1 + confidence) / 2, len(ranks) - 1)
-            reach = float(t * ranks.std(ddof=1) / sqrt(len(ranks)))
-            rank = replace(rank, low=max(rank.value - reach, 1.0), high=min(rank.value + reach, float(n)))
+            mean = cluster_mean(ranks, confidence)
+            rank = replace(rank, low=max(mean.low, 1.0), high=min(mean.high, float(n)))
         others += [replace(shares[1], component="own_prompt_upper_half"), rank]
     family = corrected(first, f"{FIDELITY} over {len(first)} targets")
     first = [replace(row, flag=NOT_SHOWN) if row.q > LEVEL else row for row in family]
