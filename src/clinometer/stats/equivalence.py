@@ -88,23 +88,11 @@ def factors_to_decide(
     """
     values = np.asarray(values, np.float64)
     # standard errors by the half of each interval that faces 0, so that z > 1.96 where it leaves out 0
-    facing = np.maximum(np.where(values > 0, values - lows, highs - values), 0.0) / scipy.stats.norm.ppf(0.975)
-    p_values, values = np.asarray(p_values), np.abs(values)
-    to_reach = np.full(values.shape, scipy.stats.norm.isf(alpha / 2))
-    tested = np.isfinite(p_values)
-    scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
-    grown = factors_in_family(squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
-    to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
-    leaning = squared_ratio(to_reach * facing, values)
-    leaning = np.where(leaning > 1, leaning, inf)
+    errors = np.maximum(np.where(values > 0, values - lows, highs - values), 0.0) / scipy.stats.norm.ppf(0.975)
+    leaning = _factors_to_lean(np.abs(values), errors, np.asarray(p_values), alpha)
     if margin is None:
         return leaning
-    errors = (highs - lows) / (2 * scipy.stats.norm.ppf(0.975))
-    balanced, tested = np.full(values.shape, inf), np.isfinite(values) & np.isfinite(errors)
-    needed, errors = scipy.stats.norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
-    at_estimate = squared_ratio(needed * errors, margin - values[tested, None])
-    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
-    balanced[tested] = factors_in_family(np.maximum(at_estimate, at_0))
+    balanced = _factors_to_balance(np.abs(values), (highs - lows) / (2 * scipy.stats.norm.ppf(0.975)), margin, alpha)
     return np.asarray(np.minimum(leaning, balanced))
 
 
@@ -125,6 +113,26 @@ def factors_in_family(alone: np.ndarray) -> np.ndarray:
 def images_to_decide(n: int, factor: float) -> int:
     """Images instead of ``n`` that are so many times as many; 0 where no number would decide."""
     return max(n + 1, ceil(n * factor - 1e-6)) if isfinite(factor) and factor < 1e6 else 0
+
+
+def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarray, alpha: float) -> np.ndarray:
+    to_reach = np.full(values.shape, scipy.stats.norm.isf(alpha / 2))
+    tested = np.isfinite(p_values)
+    scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
+    grown = factors_in_family(squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
+    to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
+    factors = squared_ratio(to_reach * errors, values)
+    return np.where(factors > 1, factors, inf)
+
+
+def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, alpha: float) -> np.ndarray:
+    factors = np.full(values.shape, inf)
+    tested = np.isfinite(values) & np.isfinite(errors)
+    needed, errors = scipy.stats.norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
+    at_estimate = squared_ratio(needed * errors, margin - values[tested, None])
+    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
+    factors[tested] = factors_in_family(np.maximum(at_estimate, at_0))
+    return factors
 
 
 def _steps(m: int, alpha: float) -> np.ndarray:
