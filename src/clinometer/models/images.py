@@ -343,7 +343,12 @@ def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
         alphas = (strip.convert("RGBA").getchannel("A") for _, strip in _strips(image))
         if any(alpha.getextrema()[0] < 255 for alpha in alphas):  # type: ignore[operator]
             conversions.append("alpha composited on white")
-        return _by_strips(image, _on_white)
+
+        def on_white(strip: Image.Image) -> Image.Image:
+            rgba = strip.convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
+
+        return _by_strips(image, on_white)
     if mode not in {"P", "RGB"}:
         conversions.append(f"{mode} converted")
     return image.convert("RGB")
@@ -372,11 +377,6 @@ def _wide_to_rgb(image: Image.Image) -> Image.Image:
         return Image.fromarray(values.round().astype(np.uint8), mode="L").convert("RGB")
 
     return _by_strips(image, scaled)
-
-
-def _on_white(image: Image.Image) -> Image.Image:
-    rgba = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
 
 
 def _strips(image: Image.Image) -> Iterator[tuple[tuple[int, int, int, int], Image.Image]]:

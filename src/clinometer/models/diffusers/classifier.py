@@ -124,7 +124,14 @@ class DiffusionClassifier:
         seed: int = 0,
         elimination: Elimination | None = None,
     ) -> None:
-        _validate(labels, template, trials)
+        if len(labels) < 2 or len(set(labels)) != len(labels):
+            raise InvalidInputError(
+                f"expected two or more different ones, found {', '.join(labels) or 'none'}", field="labels"
+            )
+        if "{}" not in template:
+            raise InvalidInputError(f"expected {{}} where the label goes, found {template!r}", field="template")
+        if trials < 1:
+            raise InvalidInputError(f"expected 1 or more, found {trials}", field="trials")
         self.denoiser = denoiser
         self.labels = tuple(labels)
         self.prompts = tuple(template.replace("{}", label) for label in labels)
@@ -217,17 +224,6 @@ def choose(measured: ClassErrors, image: int) -> Choice:
         tie=margin <= measured.tolerance,
         evaluations=evaluations,
     )
-
-
-def _validate(labels: Sequence[str], template: str, trials: int) -> None:
-    if len(labels) < 2 or len(set(labels)) != len(labels):
-        raise InvalidInputError(
-            f"expected two or more different ones, found {', '.join(labels) or 'none'}", field="labels"
-        )
-    if "{}" not in template:
-        raise InvalidInputError(f"expected {{}} where the label goes, found {template!r}", field="template")
-    if trials < 1:
-        raise InvalidInputError(f"expected 1 or more, found {trials}", field="trials")
 
 
 BASE = 10

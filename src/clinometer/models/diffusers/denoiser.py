@@ -242,20 +242,16 @@ class DiffusersDenoiser:
 
         def part(numbers: list[int]) -> np.ndarray:
             chunk = slice(numbers[0], numbers[-1] + 1)
+            x, t, drawn = latents[chunk], timesteps[chunk], noise[chunk]
             with torch.inference_mode():
-                return self._errors(latents[chunk], timesteps[chunk], noise[chunk], rows[chunk])
+                noised = self._packed(self.noising.noised(x, drawn, t))
+                target = self._packed(self.noising.target(x, drawn, t))
+                predicted = self._network(noised, t, rows[chunk])
+                squares = (predicted - target.to(predicted.device)).square().flatten(1).mean(dim=1).cpu()
+                return np.asarray((self.noising.weights(t, self._weighting) * squares).numpy(), np.float32)
 
         errors = list(self._batches.results(range(len(rows)), part))
         return np.concatenate(errors) if errors else np.empty(0, np.float32)
-
-    def _errors(
-        self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, rows: torch.Tensor
-    ) -> np.ndarray:
-        noised = self._packed(self.noising.noised(latents, noise, timesteps))
-        target = self._packed(self.noising.target(latents, noise, timesteps))
-        predicted = self._network(noised, timesteps, rows)
-        squares = (predicted - target.to(predicted.device)).square().flatten(1).mean(dim=1).cpu()
-        return np.asarray((self.noising.weights(timesteps, self._weighting) * squares).numpy(), np.float32)
 
     def _packed(self, latents: torch.Tensor) -> torch.Tensor:
         """Lay latents out as the network takes them: as they are, or as rows of patches (FLUX)."""

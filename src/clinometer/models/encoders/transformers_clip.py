@@ -231,7 +231,19 @@ def load(
         raise ModelError(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
     require_vocabulary(checkpoint.name, tokenizer)
-    card = _card(card_name, checkpoint, model, image_processor, tokenizer)
+    text_config = getattr(model.config, "text_config", model.config)
+    positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
+    context_length = int(min(positions, tokenizer.model_max_length))
+    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
+    with torch.inference_mode():
+        features = _features(model.get_text_features(**tokens.to(model.device)))
+    settings = {
+        "dimension": int(features.shape[-1]),  # measured, for configurations name it in many ways
+        "tokenizer": type(tokenizer).__name__,
+        "context_length": context_length,
+        "text_beyond_context": "cut",
+    }
+    card = _card_of(card_name, checkpoint, model, image_processor, settings)
     return working_encoder(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
 
 
@@ -274,22 +286,6 @@ def load_part(checkpoint: Source, kind: Any, **options: Any) -> Any:
 
 def _is_dual(model: Any) -> bool:
     return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
-
-
-def _card(name: str, checkpoint: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
-    text_config = getattr(model.config, "text_config", model.config)
-    positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
-    context_length = int(min(positions, tokenizer.model_max_length))
-    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
-    with torch.inference_mode():
-        features = _features(model.get_text_features(**tokens.to(model.device)))
-    settings = {
-        "dimension": int(features.shape[-1]),  # measured, for configurations name it in many ways
-        "tokenizer": type(tokenizer).__name__,
-        "context_length": context_length,
-        "text_beyond_context": "cut",
-    }
-    return _card_of(name, checkpoint, model, image_processor, settings)
 
 
 def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
