@@ -26,7 +26,7 @@ from PIL import Image
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import samples_name, vectors_name
-from clinometer.runs.plan import Parts, build_plan
+from clinometer.runs.plan import Parts, Plan, build_plan
 from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
@@ -64,7 +64,7 @@ def make_run(
     rng, drawn = np.random.default_rng(0), cycle(pictures or [encode_png(Image.new("RGB", (8, 8), "teal"))])
     texts = suite.texts()
     run.vectors.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
-    for number, samples in Parts(plan).items():
+    for number, samples in Parts(Plan.of(plan)).items():
         run.ledger.write_table(
             samples_name(number), pa.Table.from_pylist(list(rows(samples, drawn)), schema=SAMPLE_SCHEMA)
         )

@@ -20,7 +20,7 @@ from PIL import Image
 from benchmarks.browse import ENCODER, GENERATOR, rows
 from clinometer.models.images import encode_png
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name, samples_name
-from clinometer.runs.plan import Parts, build_plan
+from clinometer.runs.plan import Parts, Plan, build_plan
 from clinometer.runs.record import card_record, new_record, with_checksum
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.store import Run, create_run
@@ -133,7 +133,7 @@ def make_study_run(place: Path, study: str, images: int, concepts: int, *, part:
     rng, pictures = np.random.default_rng(0), cycle(_pictures(side if study == "editing" else 8))
     texts = suite.texts()
     run.vectors.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
-    for number, samples in Parts(plan).items():
+    for number, samples in Parts(Plan.of(plan)).items():
         table = pa.Table.from_pylist(list(rows(samples, pictures)), schema=SAMPLE_SCHEMA)
         run.ledger.write_table(samples_name(number), table)
         vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
