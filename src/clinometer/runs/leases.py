@@ -63,10 +63,6 @@ def mark_of(host: str) -> str:
     return hashlib.sha256(f"{boot_id() or getnode()}/{host}".encode()).hexdigest()[:32]
 
 
-def _where(mark: str) -> str:
-    return "this machine" if mark == mark_of(socket.gethostname()) else "another machine"
-
-
 @dataclass(frozen=True)
 class Holder:
     """Who holds a lease, by marks of its host and of its machine; hosts of two machines may have one name."""
@@ -77,7 +73,8 @@ class Holder:
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {_where(self.host)}"
+        where = "this machine" if self.host == mark_of(socket.gethostname()) else "another machine"
+        return f"process {self.pid} on {where}"
 
 
 def is_of_this_machine(holder: Holder) -> bool:
