@@ -67,7 +67,7 @@ class Sample:
     ----------
     id : 16 hexadecimal digits, unique in the run.
     part : the work unit it belongs to.
-    role, concept, category, group : what its question asked for, see ``clinometer.suites.Question``.
+    role, concept, category, group : what its question asked for, see ``clinometer.suites.PromptSpec``.
     seed : seed of its noise.
     file : for imported images, the file's place in its folder; else empty.
     source, strength : for an edit, the id of the sample it is made from, and how strongly; else empty and 0.
