@@ -35,9 +35,8 @@ from clinometer.cli.options import (
     option_of,
     refuse_repeated,
 )
-from clinometer.cli.ratings import ratings
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
-from clinometer.cli.serve import serve
+from clinometer.cli.serve import ratings, serve
 from clinometer.cli.tables import echo, tell, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError, run_directory, things_in_hand
 from clinometer.suites.strict import first_problem

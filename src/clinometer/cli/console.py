@@ -281,7 +281,7 @@ def print_model(spec: str, **options: Any) -> None:
 
     described = describe_model(spec, **options)
     table = Table("", "", title=plain_text(described.card.name), show_header=False)
-    known = dict((*_identity(described), *_abilities(described)))
+    known = dict(_described(described))
     for key, value in known.items():
         table.add_row(plain_text(key), plain_text(value))
     console = Console(soft_wrap=True)
@@ -296,8 +296,9 @@ def print_model(spec: str, **options: Any) -> None:
     tell("tables", of="models", tables=tables)
 
 
-def _identity(described: Description) -> Iterator[tuple[str, str]]:
-    card = described.card
+def _described(described: Description) -> Iterator[tuple[str, str]]:
+    """Tell what a model is, then what it is able to do."""
+    card, able = described.card, described.capabilities
     yield "kind", card.kind
     yield "family", card.family
     yield "revision", card.revision or "none: it is not from the hub"
@@ -305,10 +306,6 @@ def _identity(described: Description) -> Iterator[tuple[str, str]]:
     yield "licence", described.licence or "not said where it lies; look at its page"
     for key, value in card.notes.items():
         yield key, f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _abilities(described: Description) -> Iterator[tuple[str, str]]:
-    able = described.capabilities
     if able is None:
         yield "embeds images", _YES_NO[described.sees_images]
         yield "embeds texts", _YES_NO[described.reads_text]

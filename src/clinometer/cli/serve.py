@@ -1,18 +1,22 @@
-"""``clinometer serve``: the viewer over run directories."""
+"""What needs the extra ``web``: ``clinometer serve``, the viewer over runs, and ``clinometer ratings``, by people."""
 
 from __future__ import annotations
 
 import importlib.util
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from clinometer.errors import InvalidInputError, RunNotFoundError
+from clinometer.cli.tables import check_place, echo, tell, write_table
+from clinometer.errors import InvalidInputError, RatingsError, RunNotFoundError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from sqlalchemy import Engine
 
     from clinometer.web.security import ServerSettings
 
@@ -125,3 +129,249 @@ def _socket(host: str, port: int) -> socket.socket:
         raise InvalidInputError(
             f"--host {host} --port {port}: cannot listen there: {error.strerror or error}; give another --port"
         ) from error
+
+
+# --- tasks for people, their answers taken into a run, and out of it ------------------------------------------------
+
+ratings = typer.Typer(
+    name="ratings", help="Have people rate images, and hold their answers against the machine's.", no_args_is_help=True
+)
+
+DatabaseOption = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        help="Where clinometer serve keeps ratings: an SQLAlchemy URL such as postgresql+psycopg://HOST/NAME. "
+        "[default: ~/.local/share/clinometer/ratings.sqlite]",
+    ),
+]
+
+
+@ratings.command("import")
+def import_(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose images were rated.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV of item, rater, answer; MTurk's or Prolific's CSV; Label Studio's JSON."
+        ),
+    ],
+    item_column: Annotated[str, typer.Option(help="The column that names the item. [default: found by its name]")] = "",
+    rater_column: Annotated[str, typer.Option(help="The rater's column. [default: found by its name]")] = "",
+    answer_column: Annotated[str, typer.Option(help="The answer's column. [default: found by its name]")] = "",
+    question: Annotated[str, typer.Option(help="What the raters were asked.")] = "",
+) -> None:
+    """Take ratings made elsewhere into a run, and score and report it with them."""
+    from clinometer.cli.console import print_report_place
+    from clinometer.pipeline.results import write_report
+    from clinometer.runs import Run
+    from clinometer.runs.ratings.importing import import_ratings
+    from clinometer.studies import rated_of
+    from clinometer.studies.reading import rescore
+
+    opened = Run(run)
+    columns = {"item": item_column, "rater": rater_column, "answer": answer_column}
+    named = {key: name for key, name in columns.items() if name}
+    with opened.directory.locked():
+        counts = import_ratings(opened, rated_of(opened), file, named=named, question=question)
+        if opened.is_scored:
+            rescore(opened, rated_of(opened))
+            write_report(opened)
+    echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
+    if opened.is_scored:
+        print_report_place(opened)
+    else:
+        echo(f"It is not scored yet: clinometer score {opened.url}")
+    row = {"run": run, "ratings": counts.ratings, "items": counts.items, "raters": counts.raters}
+    tell("tables", of="ratings import", tables={"taken": [row | {"scored": opened.is_scored}]})
+
+
+@ratings.command()
+def new(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs whose images are shown.")],
+    question: Annotated[str, typer.Option(help="What raters are asked.")] = "Whom does the picture show?",
+    title: Annotated[str, typer.Option(help="What the task is called.")] = "What do these pictures show?",
+    images: Annotated[
+        int, typer.Option(min=0, help="Images of each concept, one by one; 0 shows several of a concept at once.")
+    ] = 10,
+    shown: Annotated[
+        int, typer.Option(min=1, max=100, help="With --images 0: how many at once, drawn at random over the prompts.")
+    ] = 20,
+    strata: Annotated[
+        str, typer.Option(help="Within what images are drawn at random: concept, reading (of the encoder), or none.")
+    ] = "concept",
+    concept: Annotated[list[str] | None, typer.Option(help="Only this concept. Repeatable. [default: all]")] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(help="An answer beside the groups. Repeatable. [default: neither (of two groups), cannot tell]"),
+    ] = None,
+    raters: Annotated[int, typer.Option(min=1, help="Raters of each item.")] = 3,
+    items: Annotated[int, typer.Option(min=0, help="Items that one rater gets at most; 0 for all.")] = 0,
+    repeats: Annotated[float, typer.Option(min=0, max=1, help="Share of a rater's items that is asked twice.")] = 0.05,
+    attention: Annotated[int, typer.Option(min=0, help="Images drawn for a group by name, to check attention.")] = 4,
+    blur: Annotated[bool, typer.Option("--blur", help="Show pictures blurred until the rater asks.")] = False,
+    warning: Annotated[str, typer.Option(help="What raters are warned of before they begin.")] = "",
+    consent: Annotated[
+        Path | None, typer.Option(help="A text file: what raters agree to. [default: a plain text of ours]")
+    ] = None,
+    days: Annotated[float, typer.Option(help="Days until the invitation expires.")] = 30,
+    seed: Annotated[int, typer.Option(help="Which images are drawn follows from it.")] = 0,
+    url: Annotated[str, typer.Option(help="Where raters reach clinometer serve.")] = "http://127.0.0.1:8765",
+    database: DatabaseOption = "",
+) -> None:
+    """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
+    require_web("ratings")
+    from clinometer.runs import Run
+    from clinometer.web.database import writing
+    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
+
+    opened = [Run(run) for run in runs]
+    answers = answers_for(opened, OTHER_ANSWERS if answer is None else answer)
+    try:
+        agreed = CONSENT if consent is None else consent.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"--consent {consent}: cannot be read: {reason}") from error
+    spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
+    drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
+    drawn = draw_from(opened, images, **drawing)
+    with _database(database, is_new=True) as engine, writing(engine) as session:
+        task = make_task(session, spec, drawn)
+        token = invite(session, task, days=days)
+    echo(f"Task {task.id}: {len(drawn)} items.")
+    echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
+    made = {"task": task.id, "items": len(drawn), "invitation": f"{url.rstrip('/')}/join/{token}"}
+    tell("tables", of="ratings new", tables={"made": [made]})
+
+
+@ratings.command("list")
+def list_(database: DatabaseOption = "") -> None:
+    """List the rating tasks, with their raters and answers."""
+    require_web("ratings")
+    from clinometer._messages import printable
+    from clinometer.web.database import reading
+    from clinometer.web.ratings.tasks import listed_tasks
+
+    rows = []
+    with _database(database) as engine, reading(engine) as session:
+        for listed in listed_tasks(session):
+            task, state = listed.task, "closed" if listed.task.closed else "open"
+            simulated = f", {listed.simulated_raters} simulated with {listed.simulated_answers} answers"
+            echo(
+                f"{task.id}  {state}  {listed.raters} raters, {listed.answers} answers"
+                f"{simulated if listed.simulated_raters else ''}  {printable(task.title)}"
+            )
+            names = ("raters", "answers", "simulated_raters", "simulated_answers")
+            row = {"task": task.id, "title": task.title, "state": state}
+            rows.append(row | {name: getattr(listed, name) for name in names})
+    tell("tables", of="ratings list", tables={"tasks": rows})
+
+
+@ratings.command()
+def collect(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
+    database: DatabaseOption = "",
+) -> None:
+    """Write a task's answers into its runs, and score and report these with them."""
+    require_web("ratings")
+    from clinometer.web.ratings.tasks import export_task
+
+    with _database(database) as engine:
+        exported = export_task(engine, task)
+    for run, (answers, simulated) in exported.items():
+        beside = f" and {simulated} of simulated raters, kept apart" if simulated else ""
+        echo(f"{run}: {answers} answers{beside}, and scores and report made with them.")
+    rows = [{"run": run, "answers": n, "simulated": simulated} for run, (n, simulated) in exported.items()]
+    tell("tables", of="ratings collect", tables={"collected": rows})
+
+
+@ratings.command()
+def remove(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
+    rater: Annotated[str, typer.Option(help="Only what this rater gave, named as on the task's page.")] = "",
+    simulated: Annotated[bool, typer.Option("--simulated", help="Only what simulated raters gave.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database: DatabaseOption = "",
+) -> None:
+    """Remove a task, or a rater of it, for good: from the database, and from the runs that hold its answers."""
+    require_web("ratings")
+    from clinometer._messages import printable
+    from clinometer.web.ratings.tasks import counted, remove_answers
+
+    with _database(database) as engine:
+        title, raters, answers, runs = counted(engine, task, rater=rater, simulated=simulated)
+        whom = "simulated raters of " if simulated else f"rater {rater} of " if rater else ""
+        echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
+        for run in runs:
+            echo(f"  and what of it is in {run}")
+        if not yes and not typer.confirm("Remove this for good?", err=True):
+            raise RatingsError("nothing was removed; give --yes to remove without being asked")
+        removed = remove_answers(engine, task, rater=rater, simulated=simulated)
+    for run, n in removed.items():
+        echo(f"{run}: {'not there, so nothing was removed from it' if n is None else f'{n} answers removed'}")
+    echo(f"Removed: {raters} raters, {answers} answers.")
+    tables = {
+        "removed": [{"raters": raters, "answers": answers}],
+        "runs": [{"run": run, "answers": n} for run, n in removed.items()],
+    }
+    tell("tables", of="ratings remove", tables=tables)
+
+
+@ratings.command()
+def repair(database: DatabaseOption = "") -> None:
+    """Go on with a database that was damaged, as it is, after a copy of it was put aside. What is lost stays lost."""
+    require_web("ratings")
+    from clinometer.web.database import reading, repair_database
+    from clinometer.web.ratings.tasks import listed_tasks
+
+    found = _found(database)
+    copy = repair_database(found)
+    echo(f"A copy of what was there: {copy}")
+    with _database(found) as engine, reading(engine) as session:
+        listed = listed_tasks(session)
+    answers = sum(each.answers for each in listed)
+    echo(f"What is there now: {len(listed)} tasks, {answers} answers of people.")
+    tell(
+        "tables", of="ratings repair", tables={"kept": [{"copy": str(copy), "tasks": len(listed), "answers": answers}]}
+    )
+
+
+@ratings.command()
+def export(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run with ratings.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file: .csv, .json or .parquet.")] = Path("ratings.csv"),
+) -> None:
+    """Write the ratings of a run as a table, a row an answer. Raters are pseudonyms."""
+    from clinometer.runs import Run
+    from clinometer.runs.ratings import ratings_of
+
+    check_place(out)
+    table = ratings_of(Run(run))
+    if table.empty:
+        raise RatingsError(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
+    write_table(table, out)
+    tell("files", of="ratings export", place=str(out), files=[str(out)])
+
+
+@contextmanager
+def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
+    """Open the database that ``clinometer serve`` has, too, and let go of it; only a task that is made makes one."""
+    from clinometer.web.database import address_of, is_kept, open_database
+
+    found = _found(url)
+    if not is_new and not is_kept(found):
+        raise RatingsError(
+            f"{address_of(found)}: there is no database of ratings; name the one that is meant with --database, "
+            "or make a task: clinometer ratings new RUN"
+        )
+    engine = open_database(found)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _found(url: str) -> str:
+    from clinometer.web.database import default_cache, default_data, find_database
+
+    return find_database(url, default_data(), default_cache())

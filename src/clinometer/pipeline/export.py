@@ -81,8 +81,14 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     report = report_input(run)
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report)
+    inks = light_inks()
+    figures = {figure.name: figure for section in page.sections for figure in _figures_in(section.build(view))}
     written: list[tuple[str, str | bytes]] = [
-        *_figures(view, page),
+        *(
+            (f"figures/{name}.{kind}", draw(figure, inks))
+            for name, figure in figures.items()
+            for kind, draw in (("svg", svg_file), ("pdf", pdf_file))
+        ),
         *_tables(view, page),
         *_methods(view, page),
         *(board_files(run, view, page, board) if board else ()),
@@ -140,14 +146,6 @@ class Figures:
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(dir(self))})"
-
-
-def _figures(view: View, page: Page) -> Iterator[tuple[str, bytes]]:
-    inks = light_inks()
-    found = {figure.name: figure for section in page.sections for figure in _figures_in(section.build(view))}
-    for name, figure in found.items():
-        yield f"figures/{name}.svg", svg_file(figure, inks)
-        yield f"figures/{name}.pdf", pdf_file(figure, inks)
 
 
 def _figures_in(value: Any) -> Iterator[Figure]:

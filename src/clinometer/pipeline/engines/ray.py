@@ -61,8 +61,13 @@ class RayEngine:
 
     def __init__(self, address: str = "", workers: int | None = None, weights: int = 0) -> None:
         self._is_ours = not ray.is_initialized()
-        if self._is_ours:
-            _connect(address)
+        own: dict[str, Any] = {} if address else {"object_store_memory": STORE_BYTES, "include_dashboard": False}
+        if self._is_ours:  # join a cluster, or start one here
+            try:
+                ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+            except Exception as error:  # of many kinds, from sockets to processes
+                where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
+                raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
         gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
         self.workers = workers or gpus or max(1, cpus)
@@ -97,16 +102,6 @@ class RayEngine:
             slot.end()
         if self._is_ours:
             ray.shutdown()
-
-
-def _connect(address: str) -> None:
-    """Join a cluster, or start one here."""
-    own: dict[str, Any] = {} if address else {"object_store_memory": STORE_BYTES, "include_dashboard": False}
-    try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except Exception as error:  # of many kinds, from sockets to processes
-        where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
-        raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
 
 
 def _watch(head: tuple[str, int], raylet: str, lost: Future[None], closed: Event) -> None:
