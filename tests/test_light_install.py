@@ -5,6 +5,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from clinometer.models.registry import EXTRA_PACKAGES
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
@@ -55,6 +57,7 @@ def run(code: str, *arguments: Path, hub: bool = False) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
+@pytest.mark.thorough
 def test_finished_runs_need_no_models(tmp_path):
     for seed, name in enumerate(("first", "second")):
         quick.audit(Painter(name=name), toy_suite(), tmp_path / name, encoder=Eye(), seed=seed)
@@ -82,6 +85,7 @@ except ModelError as error:
 """
 
 
+@pytest.mark.thorough
 def test_a_model_card_says_in_a_line_what_it_needs():
     done = run(CARD, ROOT / "tests/fixtures/runs/leaning")
     (line,) = done.stdout.splitlines()
@@ -105,6 +109,8 @@ def test_the_extra_brings_what_is_named_when_it_is_missing():
 
 RATINGS = """
 from typer.testing import CliRunner
+
+import pytest
 from clinometer.cli.app import app
 def find_spec(name, *where, real=importlib.util.find_spec):
     return None if name == "sqlalchemy" else real(name, *where)

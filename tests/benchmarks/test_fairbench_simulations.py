@@ -1,12 +1,14 @@
 """Our side of what docs/simulations.md says of fairbench-genai, on few runs drawn here; theirs needs its package."""
 
 import numpy as np
+import pytest
 
 from benchmarks.fairbench_simulations import our_designs, verdicts
 from clinometer.metrics.verdict import Verdict
 from tests.toys import SCENARIOS
 
 
+@pytest.mark.thorough
 def test_their_sizes_are_too_few_for_us_until_a_third_of_sixty_is_one_concepts(tmp_path):
     (tmp_path / "kick.yaml").write_text(SCENARIOS)
     designs = {(images, name): (targets, pairs) for images in (9, 24, 60)

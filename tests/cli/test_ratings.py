@@ -39,6 +39,7 @@ def typed(*words, succeeds=True, said=None):
     return result.output if succeeds else str(result.exception)
 
 
+@pytest.mark.thorough
 def test_a_task_over_two_runs_is_made_rated_and_collected(runs, tmp_path):
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     given = ("--images", 2, "--strata", "reading", "--attention", 2, "--repeats", 0.5, "--answer", "neither")

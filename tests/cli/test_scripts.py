@@ -107,6 +107,7 @@ def test_runs_are_compared_and_held_to_limits(cli, runs, tmp_path):
     assert document(cli, *rule, "--within", 9)["rows"][0]["at_least"] == -9
 
 
+@pytest.mark.thorough
 def test_the_other_commands_have_a_document_each(cli, runs, tmp_path):
     first = runs / "first"
     for kind, words in (

@@ -70,6 +70,7 @@ def test_a_demonstration_is_added_to_what_is_served(runs, tmp_path):
     assert listed.simulated_answers > listed.simulated_raters > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_serves_until_it_is_stopped(served):
     process, address = served()

@@ -46,6 +46,7 @@ def test_the_script_prints_the_table_of_sizes():
     assert printed.stdout.strip() == count.table(count.measure_rooms())
 
 
+@pytest.mark.thorough
 def test_the_table_of_sizes_has_the_columns_and_rooms_of_the_script():
     """The figures change with every commit, and `make lint` prints them."""
     count = counter()

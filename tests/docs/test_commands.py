@@ -75,6 +75,7 @@ def runs_here(name, words):
     return name in RUN_HERE and not any(word in ELSEWHERE and (name, word) != ("audit", "./my-model") for word in words)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", [path for path in PAGES if path.stem != "cli"], ids=name_of)
 def test_the_commands_run(path, place, finished, ran, cli):
     wrong = []

@@ -71,6 +71,7 @@ def navigation(entries):
             yield from navigation(value) if isinstance(value, list) else [value]
 
 
+@pytest.mark.thorough
 def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace("!!python/object/apply:", "!")
     loader = type("Loader", (yaml.SafeLoader,), {})
@@ -81,6 +82,7 @@ def test_every_page_is_in_the_navigation():
     assert "decisions" in found
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_loads_nothing_from_elsewhere(site):
     pages = sorted(site.rglob("*.html"))
@@ -92,6 +94,7 @@ def test_it_loads_nothing_from_elsewhere(site):
         assert not re.search(r"url\([\"']?(https?:)?//", style.read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_shows_lists_tables_and_code_as_a_forge_does(site):
     from markdown_it import MarkdownIt
@@ -111,6 +114,7 @@ def test_it_shows_lists_tables_and_code_as_a_forge_does(site):
     assert wrong == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_reference_has_every_public_name(site):
     for module, page in REFERENCE.items():
@@ -122,6 +126,7 @@ def test_the_reference_has_every_public_name(site):
     assert ":func:" not in audit
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_reference_is_read_as_lists_and_nothing_of_a_docstring_is_left_as_it_was(site):
     for page in sorted((site / "api").glob("*.html")):
@@ -130,6 +135,7 @@ def test_the_reference_is_read_as_lists_and_nothing_of_a_docstring_is_left_as_it
         assert re.findall(r".*(?:-----|>::<|<blockquote>|<p>(?:Parameters|Raises|Returns)\b).*", text) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_reader_searches_and_no_other_host_is_asked(site):
     asked = set()
@@ -197,6 +203,7 @@ str
 """
 
 
+@pytest.mark.thorough
 def test_a_docstring_of_the_house_becomes_one_of_numpydoc():
     spec = importlib.util.spec_from_file_location("make_site", ROOT / "docs/make_site.py")
     making = importlib.util.module_from_spec(spec)
@@ -204,6 +211,7 @@ def test_a_docstring_of_the_house_becomes_one_of_numpydoc():
     assert re.sub("\n\n+", "\n\n", making.as_numpydoc(HOUSE, "str")) == NUMPYDOC
 
 
+@pytest.mark.thorough
 def test_pictures_of_the_gallery_are_small_and_all_shown():
     pictures = list((ROOT / "docs/images/gallery").iterdir())
     assert pictures

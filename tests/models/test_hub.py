@@ -82,6 +82,7 @@ def outcomes(hub, tmp_path_factory):
     return loaded(hub, home, *(f"generator={spec}" for spec in specs), "encoder=maker/clip"), home
 
 
+@pytest.mark.thorough
 def test_the_card_records_the_commit_and_not_the_tag(outcomes):
     found, _ = outcomes
     assert found["generator=maker/pipeline"] == ("maker/pipeline", COMMIT)
@@ -89,6 +90,7 @@ def test_the_card_records_the_commit_and_not_the_tag(outcomes):
     assert found["encoder=maker/clip"] == ("maker/clip", COMMIT)
 
 
+@pytest.mark.thorough
 def test_what_is_not_there_is_not_found(outcomes):
     found, _ = outcomes
     for spec in ("maker/pipeline@v9", "maker/nothing"):
@@ -97,23 +99,27 @@ def test_what_is_not_there_is_not_found(outcomes):
         assert message.startswith(f"{spec}: the hub has no such model or revision, or it is private")
 
 
+@pytest.mark.thorough
 def test_gated_weights_say_the_way_in(outcomes):
     kind, message = outcomes[0]["generator=maker/gated"]
     assert (kind, message.split(":")[0]) == ("ModelError", "maker/gated")
     assert "accept the terms on its page, then `hf auth login`" in message
 
 
+@pytest.mark.thorough
 def test_pickles_are_refused_and_never_fetched(outcomes, hub):
     kind, message = outcomes[0]["generator=maker/pickled"]
     assert (kind, "only pickled weights" in message) == ("ModelError", True)
     assert not [name for name in hub.downloaded("maker/pickled") if name.endswith(".bin")]
 
 
+@pytest.mark.thorough
 def test_a_download_that_breaks_off_goes_on_where_it_was(outcomes, hub):
     assert hub.repositories["maker/broken"].broken == 0
     assert outcomes[0]["generator=maker/broken"] == ("maker/broken", COMMIT)
 
 
+@pytest.mark.thorough
 def test_offline_what_was_downloaded_is_opened_and_nothing_else(outcomes, hub):
     found, _ = outcomes
     assert found["generator=maker/pipeline?offline"] == ("maker/pipeline", COMMIT)
@@ -149,6 +155,7 @@ def test_a_tower_of_open_clip_that_was_never_downloaded_is_missing_and_not_pickl
     assert "it is not in the local cache and cannot be downloaded (offline was asked for)" in message
 
 
+@pytest.mark.thorough
 def test_a_variant_that_the_hub_does_not_have_is_named(outcomes):
     kind, message = outcomes[0]["generator=maker/pipeline?fp16"]
     assert kind == "ModelError"

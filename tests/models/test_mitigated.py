@@ -46,6 +46,7 @@ def made(stable_diffusion, clip, tmp_path_factory):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", WISHES)
 def test_what_names_a_group_stays_bit_for_bit_and_what_is_neutral_changes(method, made, before):
     generator = load_generator(str(made[method].directory))
@@ -169,6 +170,7 @@ def lora(stable_diffusion, clip, tmp_path_factory):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_lora_learns_the_answers_under_prompts_that_name_a_group(stable_diffusion, clip, tmp_path, monkeypatch):
     """To a target of one group alone the best answer is that under the prompt that names it: the loss can reach 0.
 
@@ -285,6 +287,7 @@ def test_what_is_mitigated_draws_and_neither_edits_nor_classifies(lora, made, st
     assert bare.denoiser()
 
 
+@pytest.mark.thorough
 def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable_diffusion, clip, tmp_path):
     from shutil import copytree
 
@@ -304,6 +307,7 @@ def test_a_loss_that_is_not_a_number_ends_the_training_and_writes_nothing(stable
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken"]
 
 
+@pytest.mark.thorough
 def test_the_score_tells_two_groups_apart_and_answers_any_number(stable_diffusion, clip, tmp_path):
     thirds = {"man": 1 / 3, "woman": 1 / 3, "nonbinary": 1 / 3}
     wishes = {"target": thirds, "concepts": 1, "options": CALL, "encoder": str(clip), "images": 1}

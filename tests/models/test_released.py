@@ -101,6 +101,7 @@ def scored(run):
     return run.directory.read_bytes("scores.parquet")
 
 
+@pytest.mark.thorough
 def test_an_audit_by_workers_lets_go_and_finds_the_same(tmp_path, asked, by_one_process, loaded):
     engine = Here(loaded)
     run = quick.audit(out=tmp_path / "run", engine=engine, **asked)

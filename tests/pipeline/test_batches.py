@@ -84,6 +84,7 @@ def whole(grown):
     return grown[0]
 
 
+@pytest.mark.thorough
 def test_the_batch_grows_until_memory_says_no(grown, plain):
     run, generator, notes = grown
     assert generator.asked[:7] == [2, 2, 4, 4, 8, 8, 16]  # two steps each, and one that was refused

@@ -366,6 +366,7 @@ def test_what_an_imported_model_refused_is_not_known(runs, tmp_path):
     assert "cannot be compared: the second run was imported" in comparison_refusals(found)
 
 
+@pytest.mark.thorough
 def test_edits_and_stimuli_that_were_refused_are_compared(associations, edits):
     (found,) = cm.compare(associations["plain"], associations["refusing"])
     assert refusals(found)["value"] == pytest.approx(1 / 8 / 4)  # one of a stimulus's four prompts, of eight stimuli

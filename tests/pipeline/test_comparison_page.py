@@ -412,6 +412,7 @@ def test_a_fall_of_fidelity_is_said_first(leaning, own, ends, said):
 # --- in a browser ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["leaning", "associations", "edits", "classified"])
 def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, browser, tmp_path, study):
@@ -522,6 +523,7 @@ class ManFilter(Painter):
             yield GenerationResult(request.id, "refused", None, "too red") if shut else result
 
 
+@pytest.mark.thorough
 def test_missing_pictures_of_a_group_are_told_in_a_run_and_between_two(tmp_path):
     runs = [
         quick.audit(model, toy_suite(target=20, attribute=8), tmp_path / model.card.name, encoder=Eye(), report=drawn)
@@ -541,6 +543,7 @@ def test_missing_pictures_of_a_group_are_told_in_a_run_and_between_two(tmp_path)
     assert (paired.bound_low < paired.low).all()
 
 
+@pytest.mark.thorough
 def test_a_verdict_that_missing_pictures_might_change_says_so_on_the_page(tmp_path):
     suite = toy_suite(target=60, attribute=6)
     runs = [

@@ -46,6 +46,7 @@ def test_the_tables_do_not_depend_on_the_number_of_workers(tmp_path, finished, w
     assert_made_alike(run, finished)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_as_many_workers_as_parts_make_the_same_tables(tmp_path):
     suite = toy_suite(target=3, attribute=2)
@@ -78,6 +79,7 @@ def test_a_killed_worker_is_replaced(tmp_path, finished):
     assert all(message.endswith("); another takes it") for message in died)
 
 
+@pytest.mark.thorough
 def test_a_part_that_kills_three_workers_is_reported_and_the_others_go_on(tmp_path, finished):
     (tmp_path / "deaths").mkdir()
     with pytest.raises(EngineError, match=r"3 workers died over each of part 0 \(8 images\); .*others"):
@@ -109,6 +111,7 @@ class DeadlyEye(Eye):
         return super().encode_texts(texts)
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_kills_its_worker_goes_on_in_another(tmp_path, finished):
     (tmp_path / "deaths").mkdir()
     run = audit(tmp_path / "run", encoder=DeadlyEye(tmp_path / "deaths"), workers=2)
@@ -143,6 +146,7 @@ def test_a_script_that_forgot_its_guard_is_told(tmp_path):
     assert 'must start workers under `if __name__ == "__main__":`' in ended.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="lists processes in /proc")
 def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path, finished):
@@ -183,6 +187,7 @@ class Sick(Painter):
                 yield from super().generate([request])
 
 
+@pytest.mark.thorough
 def test_a_model_that_only_fails_is_stopped_over_all_workers(tmp_path, finished):
     with pytest.raises(ModelError, match=r"images in a row failed, of .* prompts: the weights overflow"):
         audit(tmp_path / "run", model=Sick(""), workers=2)
@@ -235,6 +240,7 @@ def test_what_a_model_raises_in_a_worker_is_told_in_its_line(tmp_path):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_gives_no_vectors_is_named_once_and_forgotten(tmp_path, finished):
     with pytest.raises(NoVectorsError) as raised:
         audit(tmp_path / "run", encoder=Eye(poison="images"), workers=2)
@@ -409,6 +415,7 @@ class Seen:
         return lambda unit: os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are copies on Linux alone")
 def test_workers_are_copies_of_one_process_and_have_the_environment_of_now(fresh_workers, monkeypatch):
     told = []

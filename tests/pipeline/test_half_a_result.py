@@ -5,6 +5,8 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
+import pytest
+
 from clinometer.pipeline.engines import Death
 from clinometer.pipeline.engines.local import LocalEngine
 
@@ -25,6 +27,7 @@ def send_half(unit):
     return bytes(2**20)
 
 
+@pytest.mark.thorough
 def test_half_a_result_is_not_awaited():
     engine, thread = LocalEngine(1), ThreadPoolExecutor(1)
     try:

@@ -44,6 +44,7 @@ def cluster(ray):
     cluster.shutdown()
 
 
+@pytest.mark.thorough
 def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, ray, finished):
     for place in ("deaths", "reader's deaths"):
         (tmp_path / place).mkdir()

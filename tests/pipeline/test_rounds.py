@@ -86,6 +86,7 @@ class Closing(Eye):
         return vectors
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_is_added_on_the_way_changes_no_round(stopped, tmp_path):
     """It is none of the run's encoders any more once there are images that it has not seen."""
     with pytest.raises(KeyboardInterrupt):

@@ -121,6 +121,7 @@ def test_a_reader_that_only_fails_is_stopped(place):
     assert 32 <= reader.asked <= 34  # batches of three at most
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_answers_do_not_depend_on_the_number_of_workers(place, tmp_path, workers):
     shutil.copytree(place, tmp_path / "here")
@@ -131,6 +132,7 @@ def test_the_answers_do_not_depend_on_the_number_of_workers(place, tmp_path, wor
     assert verify_run(place) == verify_run(tmp_path / "here")
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_is_replaced(place, tmp_path):
     (tmp_path / "deaths").mkdir()
     notes = Notes()
@@ -140,6 +142,7 @@ def test_a_killed_worker_is_replaced(place, tmp_path):
     assert len(answers(place)) == len(cm.open_run(place).plan)
 
 
+@pytest.mark.thorough
 def test_a_part_that_kills_every_worker_is_told_and_the_next_command_goes_on(place, tmp_path):
     (tmp_path / "deaths").mkdir()
     with pytest.raises(EngineError, match="3 workers died over each of part"):

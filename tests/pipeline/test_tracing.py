@@ -39,6 +39,7 @@ def plain(runs, tmp_path):
     return cm.open_run(shutil.copytree(runs[1].url, tmp_path / "run"))
 
 
+@pytest.mark.thorough
 def test_the_images_and_all_other_numbers_are_those_of_a_run_without_tracing(runs):
     traced, plain = runs
     assert traced.samples["sha256"].tolist() == plain.samples["sha256"].tolist()
@@ -218,6 +219,7 @@ def test_runs_put_together_share_their_steps_and_say_where_they_share_none(sketc
     assert set(of_trace(scores, "onset").reason) == {"not all of the runs put together were traced"}
 
 
+@pytest.mark.thorough
 def test_several_workers_trace_as_one_process_does(sketches, tmp_path):
     run, alone = sketched(tmp_path / "run", sets_in=3, workers=2), sketches["third"]
     pd.testing.assert_frame_equal(run.scores, alone.scores)

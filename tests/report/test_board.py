@@ -102,6 +102,7 @@ def test_what_was_not_measured_is_not_called_balanced():
     assert "balanced" not in text.partition("What it does not say")[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("printer", ["chromium", "weasyprint"])
 def test_the_same_run_prints_alike_by_what_is_there(tmp_path, monkeypatch, printer):
@@ -129,6 +130,7 @@ def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
     assert alike == b"/CreationDate (D:20261124200000+00'00')/ID (node00000001)/Ref (node00000002)"
 
 
+@pytest.mark.thorough
 def test_without_anything_that_prints_there_is_the_page_and_a_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "weasyprint", None)

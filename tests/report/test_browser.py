@@ -217,6 +217,7 @@ def test_marks_have_names_under_the_pointer_and_by_keyboard(open_page):
     assert tip.inner_text() == names[-1]  # where the keyboard is
 
 
+@pytest.mark.thorough
 def test_no_rule_of_accessibility_is_broken(open_page):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -278,6 +279,7 @@ def test_it_prints(open_page):
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [report_input, t2iat_input], ids=["leaning", "t2iat"])
 def test_paper_cuts_no_column_and_leaves_no_table_of_an_open_section_closed(open_page, tmp_path, given):
     page = open_page(path=write_html(given(), tmp_path / "report.html"), viewport=PAPER)
@@ -290,6 +292,7 @@ def test_paper_cuts_no_column_and_leaves_no_table_of_an_open_section_closed(open
     assert scroll <= client
 
 
+@pytest.mark.thorough
 def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
     page = open_page(viewport=PAPER)
     page.get_by_role("button", name="Close all").click()
@@ -306,6 +309,7 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
     assert page.get_by_role("heading", name="Images that are missing").is_visible()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [report_input, t2iat_input], ids=["leaning", "t2iat"])
 def test_paper_has_pictures_and_limits_on_its_first_four_pages(open_page, tmp_path, given):
     page = open_page(path=write_html(given(), tmp_path / "report.html"))

@@ -108,6 +108,7 @@ def test_verdicts_are_the_rows_that_were_judged(runs):
     assert len(verdicts) == (scores.verdict != "").sum()
 
 
+@pytest.mark.thorough
 def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_path):
     figures = runs[0].figures
     assert {"leaning", "dial", "components"} <= set(dir(figures))
@@ -128,6 +129,7 @@ def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_p
         figures.dail()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_real_notebook_shows_what_was_found_a_bar_and_figures(runs):
     from jupyter_client.manager import start_new_kernel

@@ -433,6 +433,7 @@ def test_a_whole_run_says_nothing_of_damage(run):
 # --- runs without checksums ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     before = contents(run)

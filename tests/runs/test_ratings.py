@@ -291,6 +291,7 @@ def test_every_prompt_gets_its_part(sizes, shown, seed):
         assert abs(counts.get(f"prompt {k}", 0) - size * len(chosen) / len(images)) < 1
 
 
+@pytest.mark.thorough
 def test_every_image_is_as_likely_as_every_other():
     """In 3,000 seeds, 20 of 250 images of 25 prompts: each as often as the others, and in every place."""
     images = pd.DataFrame({"prompt": np.repeat(range(25), 10).astype(str), "id": range(250)})

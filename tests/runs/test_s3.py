@@ -157,6 +157,7 @@ def test_throttling_is_met_with_patience(store):
     assert Directory("s3://bucket/patience").read_bytes("x") == b"content"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_store_that_never_answers_is_told_in_a_line_and_nothing_is_half_written(store):
     directory = Directory("s3://bucket/dead")

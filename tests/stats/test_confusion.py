@@ -157,6 +157,7 @@ def test_tables_of_another_shape_are_refused(answers, labelled, named):
         corrected_shares(answers, labelled)
 
 
+@pytest.mark.thorough
 def test_intervals_cover_six_groups_that_a_reader_recalls_unevenly():
     """Method.md's case: recall .45 to .97, 12 % unreadable, 100 images and 64 labelled; raw shares cover far less."""
     rng, groups, studies = np.random.default_rng(8), 6, 40

@@ -90,6 +90,7 @@ def workers(kept_workers):
     return engines.LocalEngine(2)
 
 
+@pytest.mark.thorough
 def test_targets_are_measured_in_workers_and_one_that_is_killed_is_replaced(unscored, finished, workers, tmp_path):
     engine, notes = WatchedEngine(workers, tmp_path / "deaths", unit=(2,), times=1), Notes()
     cm.score_run(unscored.url, engine=engine, progress=notes)
@@ -139,6 +140,7 @@ def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tm
         assert len(set(engine.units)) >= min(workers, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("study", ["editing", "t2iat"])
 def test_a_worker_that_dies_over_portraits_or_concepts_is_replaced(tmp_path, workers, study):
     engine = WatchedEngine(workers, tmp_path / "deaths", unit=(1,), times=1)

@@ -72,6 +72,7 @@ def test_it_is_planned_drawn_scored_compared_and_reported(suite, tmp_path):
     assert "Side by side" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("kept_workers")
 def test_workers_share_its_stage(suite, tmp_path):
     here, shared = (quick.audit(Painter(), suite, tmp_path / str(n), workers=n) for n in (None, 2))

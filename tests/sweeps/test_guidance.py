@@ -63,6 +63,7 @@ def whole(folder):
     return swept(folder / "whole", [4, 2, 1])
 
 
+@pytest.mark.thorough
 def test_each_guidance_is_split_whatever_the_baseline_is(whole):
     table = whole.split
     added = table[table.component == "added"]
@@ -131,6 +132,7 @@ def test_the_table_and_the_document_hold_the_split(whole, folder):
     assert (first["component"], first["guidance_of_first"]) == ("learned", 1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_the_page_tells_the_split_and_a_curve_of_each_concept(folder):
     Settable.drawn_at.clear()
@@ -145,6 +147,7 @@ def test_the_page_tells_the_split_and_a_curve_of_each_concept(folder):
     assert page.count("concept-") >= 4
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_without_guidance_1_the_page_says_how_to_get_it_and_only_that_is_drawn(tmp_path):
     found = swept(tmp_path / "sweep", [2, 4])
@@ -181,6 +184,7 @@ def test_images_drawn_until_decided_are_not_split(tmp_path):
     assert "drawn until decided" in reason
 
 
+@pytest.mark.thorough
 def test_scheduler_lora_weight_and_guidance_reach_the_pipeline(tmp_path, monkeypatch):
     """A tiny Stable Diffusion: at guidance 1 or less the network sees no unconditional prompt."""
     peft = pytest.importorskip("peft")

@@ -48,6 +48,7 @@ def parts(sweep):
     }
 
 
+@pytest.mark.thorough
 def test_a_process_loads_each_model_once_for_all_rounds(tmp_path):
     swept(tmp_path / "by-worker", workers=1)
     by_process = loads()

@@ -96,6 +96,7 @@ def test_it_says_so(whole):
     assert "differs in 1 of 2 concepts" in page
 
 
+@pytest.mark.thorough
 def test_a_cell_that_joins_late_draws_what_the_baseline_has_before_it_is_looked_at(whole, tmp_path):
     """And all others stay as they are; what had stopped stays stopped."""
     out = tmp_path / "sweep"
@@ -125,6 +126,7 @@ def test_a_finished_one_draws_nothing_again(whole, tmp_path):
     assert not again.failed
 
 
+@pytest.mark.thorough
 def test_a_cell_that_fails_stops_no_other_and_catches_up_when_it_is_mended(whole, tmp_path):
     found = swept(tmp_path / "sweep", models=models(far=Broken(6.0, name="far")))
     assert list(found.failed) == ["far-toy-seed-0"]

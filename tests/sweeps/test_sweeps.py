@@ -264,6 +264,7 @@ def test_what_can_be_read_of_a_sweep_later(whole):
     assert AXES["seed"] == [0, 1]
 
 
+@pytest.mark.thorough
 def test_a_traced_sweep_carries_each_cell_s_onset_and_how_much_later_it_is(tmp_path):
     suite = toy_suite(target=12, attribute=6, concepts=2)
     models = {"soon": Sketcher(sets_in=2, name="soon"), "late": Sketcher(sets_in=4, name="late")}

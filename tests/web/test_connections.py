@@ -76,6 +76,7 @@ def ended(held, wanted):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("begun", [b"", HEAD, FORM], ids=["nothing", "half a head", "half a body"])
 def test_a_thousand_held_connections_shut_nobody_out(tmp_path, begun):
     settings = ServerSettings()

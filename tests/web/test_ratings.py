@@ -371,6 +371,7 @@ def test_answers_are_counted_withdrawn_and_exported(served):
     assert browser.get(f"/ratings/{task}/answers.csv").text.count("\n") == 1 + sum(counts[1:])
 
 
+@pytest.mark.thorough
 def test_what_people_answered_corrects_what_a_reader_said(served):
     """By the database of ratings, as it is: the answers that its raters gave are those of ``rated_share``."""
     browser, run = served

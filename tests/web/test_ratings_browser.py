@@ -274,6 +274,7 @@ def test_the_question_the_picture_and_the_answers_stand_below_each_other(joined,
     assert places[2]["y"] + 52 <= viewport["height"]  # without scrolling an answer can be given
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("viewport", "scheme"), WIDTHS_AND_COLOURS)
 def test_axe_finds_nothing(joined, served, viewport, scheme):
     page, task = joined(viewport=viewport, scheme=scheme)

@@ -113,6 +113,7 @@ def survives_or_is_said(folder, answers) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_a_killed_server_loses_nothing(killed, tmp_path):
     folder, answers = copied(killed, tmp_path)
     assert (folder / f"{FILE}-wal").stat().st_size > 4096  # the attack has something to damage
@@ -195,6 +196,7 @@ def test_seals_follow_every_change(tmp_path):
         assert not session.scalars(sa.select(Turn)).all()
 
 
+@pytest.mark.thorough
 def test_two_processes_at_once_raise_no_alarm(tmp_path):
     url = f"sqlite:///{tmp_path / FILE}"
     with_task(url)

@@ -44,6 +44,7 @@ def url(request, tmp_path):
     return url
 
 
+@pytest.mark.thorough
 def test_the_migrations_make_the_tables(url):
     engine = open_database(url)
     with engine.connect() as connection:

@@ -229,6 +229,7 @@ def test_a_safety_checker_can_be_put_off(tmp_path):
     assert kept.card.fingerprint != off.card.fingerprint
 
 
+@pytest.mark.thorough
 def test_tiles_and_compilation_are_on_the_card(families):
     card = opened(families, "sd-1", vae_tiling=True).card
     assert card.settings["vae_tiling"] is True

@@ -111,6 +111,7 @@ def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     assert cm.score_run(tmp_path / "run").equals(run.scores)
 
 
+@pytest.mark.thorough
 def test_a_run_stopped_while_its_prior_draws_ends_the_same(families, whole, tmp_path, monkeypatch):
     embed, parts = DiffusersPrior.embed, []
 

@@ -266,6 +266,7 @@ def test_which_addresses_are_public(address, public):
     assert guarded.is_public(address) is public
 
 
+@pytest.mark.thorough
 def test_the_guard_holds_over_the_older_library_too(monkeypatch):
     import httpx
     import openai

@@ -105,6 +105,7 @@ def test_three_groups_lean_to_one_and_away_from_others() -> None:
     assert sum(row.value for row in rows) == pytest.approx(0)
 
 
+@pytest.mark.thorough
 def test_of_equal_shares_no_more_than_one_table_in_twenty_is_called_leaning() -> None:
     rng, called = np.random.default_rng(5), 0
     for _ in range(300):

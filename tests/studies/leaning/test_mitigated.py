@@ -76,6 +76,7 @@ def test_few_pairs_have_numbers_and_no_verdict():
     assert (first.verdict, first.reason) == ("", "fewer than 10 pairs of images")
 
 
+@pytest.mark.thorough
 def test_where_nothing_changed_few_studies_say_that_it_did():
     """At most 5 % of studies by design; 60 studies err more than 6 times with a chance of 3 %."""
     rng = np.random.default_rng(1)

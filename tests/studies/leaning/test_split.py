@@ -152,6 +152,7 @@ def planted(tmp_path_factory):
     }
 
 
+@pytest.mark.thorough
 def test_a_planted_truth_is_recovered(planted):
     """The share that guidance adds, times how far a red image lies from a green one."""
     found = numbers(Scores.from_frame(split_runs(planted[1.0], planted[7.5])))
