@@ -41,13 +41,13 @@ _BLAS: Final = _BlasLimits()
 
 
 def available_cores() -> int:
-    """Cores that this process may use: a container or a cluster's scheduler may have narrowed them."""
+    """Return cores that this process may use: a container or a cluster's scheduler may have narrowed them."""
     affinity = getattr(os, "sched_getaffinity", None)  # not every system can say
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def mapped_by_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """What a function makes of each item, in their order; no more than twice as many as threads are ahead."""
+    """Yield what a function makes of each item, in their order; no more than twice as many as threads are ahead."""
     if threads < 2:
         yield from map(function, items)
         return

@@ -19,14 +19,14 @@ WIDE: Final = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """A table as CSV, without its index."""
+    """Return a table as CSV, without its index."""
     texts = table.select_dtypes(exclude=["number", "bool"]).columns
-    tame = table.assign(**{name: table[name].map(_tamed) for name in texts}) if len(texts) else table
-    return str(tame.rename(columns=_tamed).to_csv(index=False))
+    tame = table.assign(**{name: table[name].map(_tame) for name in texts}) if len(texts) else table
+    return str(tame.rename(columns=_tame).to_csv(index=False))
 
 
-def _tamed(cell: Any) -> Any:
-    """A cell that no spreadsheet reads as a formula."""
+def _tame(cell: Any) -> Any:
+    """Return a cell that no spreadsheet reads as a formula."""
     return _tamed_text(cell) if isinstance(cell, str) else cell
 
 

@@ -32,7 +32,7 @@ class _Hierarchy:
     reclaimable: str
 
     def of(self, group: Path) -> Memory | None:
-        """What a group may take, and what is left of it; None where it may take anything."""
+        """Return what a group may take, and what is left of it; None where it may take anything."""
         try:
             limit, usage = (int((group / name).read_text()) for name in (self.limit, self.usage))
             lines = (group / "memory.stat").read_text().splitlines()
@@ -53,12 +53,12 @@ def memory(root: Path = Path("/")) -> Memory:
     import psutil
 
     machine = psutil.virtual_memory()
-    found = [Memory(machine.total, machine.available), *_granted(root)]
+    found = [Memory(machine.total, machine.available), *_list_grants(root)]
     return Memory(min(each.total for each in found), min(each.available for each in found))
 
 
-def _granted(root: Path) -> Iterator[Memory]:
-    """What each group grants that this process is in, and those around it."""
+def _list_grants(root: Path) -> Iterator[Memory]:
+    """Yield what each group grants that this process is in, and those around it."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux

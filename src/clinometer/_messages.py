@@ -12,7 +12,7 @@ OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "
 
 
 def first_and_more(names: Sequence[str], most: int = 1) -> str:
-    """The first of many names, and how many more there are: ``a, b and 3 more``; every name where there are few.
+    """Return the first of many names, and how many more there are: ``a, b and 3 more``; every name where there are few.
 
     >>> first_and_more(["a", "b", "c"]), first_and_more(["a", "b", "c"], most=2), first_and_more(["a"])
     ('a and 2 more', 'a, b and 1 more', 'a')
@@ -22,7 +22,7 @@ def first_and_more(names: Sequence[str], most: int = 1) -> str:
 
 
 def as_text(name: str) -> str:
-    r"""A file's name as text: bytes that are not UTF-8 are written out, as tables and run.json hold text alone.
+    r"""Return a file's name as text: bytes that are not UTF-8 are written out, as tables and run.json hold text alone.
 
     >>> as_text("caf\udce9")
     'caf\\udce9'
@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text on one line, in which what is not printable is written as Python writes it.
+    r"""Return text on one line, in which what is not printable is written as Python writes it.
 
     >>> escaped("a\nb \x1b[31m é")
     'a\\nb \\x1b[31m é'
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The beginning of a long text.
+    """Return the beginning of a long text.
 
     >>> shortened("abcdef", 3), shortened("abc", 3)
     ('abc…', 'abc')
@@ -66,7 +66,7 @@ def shortened(text: str, most: int = 80) -> str:
 
 
 def named_in_a_line(names: Iterable[str], most: int = 300) -> str:
-    r"""Names that somebody else chose, such as those of columns, in one short line.
+    r"""Return names that somebody else chose, such as those of columns, in one short line.
 
     >>> named_in_a_line(["file", "a\n\nb"]), named_in_a_line([])
     ('file, a b', 'none')
@@ -75,7 +75,7 @@ def named_in_a_line(names: Iterable[str], most: int = 300) -> str:
 
 
 def quoted(value: object, most: int = 80) -> str:
-    """What a message shows of something found: its ``repr``, not all of a long one.
+    """Return what a message shows of something found: its ``repr``, not all of a long one.
 
     >>> quoted("a" * 100, 3), quoted(1)
     ("'aaa…", '1')
@@ -91,7 +91,7 @@ def quoted(value: object, most: int = 80) -> str:
 
 
 def nearest(word: str, candidates: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Names that a mistyped one may have meant, the nearest first, whatever their case."""
+    """Return names that a mistyped one may have meant, the nearest first, whatever their case."""
     by_letters = {name.lower(): name for name in candidates}
     return [by_letters[name] for name in difflib.get_close_matches(word.lower(), by_letters, most, cutoff)]
 

@@ -60,7 +60,7 @@ def require_bounded(opened: pq.ParquetFile, file: Any, columns: Collection[str] 
     for path in doubtful if sum(doubtful.values()) > MOST_UNFOLDED[0] else ():
         as_dictionary = pq.ParquetFile(file, read_dictionary=[path], pre_buffer=False)
         chunks = as_dictionary.read([path], use_threads=False).column(0).chunks
-        unfolded += sum(map(_unfolded, chunks))
+        unfolded += sum(map(_count_unfolded, chunks))
         _require_fewer(unfolded, size, path)
 
 
@@ -70,21 +70,25 @@ def _require_fewer(unfolded: int, size: int, path: str) -> None:
         raise pa.ArrowInvalid(f"with its column {path!r} it unfolds to {unfolded:,} bytes, from {size:,}")
 
 
-def _unfolded(array: pa.Array) -> int:
-    """Bytes of an array once the texts of its dictionaries are written out."""
+def _count_unfolded(array: pa.Array) -> int:
+    """Return bytes of an array once the texts of its dictionaries are written out."""
     if pa.types.is_dictionary(array.type):
         lengths = pc.fill_null(pc.binary_length(array.dictionary), 0)
         return int(pc.sum(pc.take(lengths, array.indices.drop_null())).as_py() or 0)
     if pa.types.is_struct(array.type):
-        return sum(map(_unfolded, array.flatten()))
-    return _unfolded(array.flatten()) if hasattr(array, "flatten") and pa.types.is_nested(array.type) else array.nbytes
+        return sum(map(_count_unfolded, array.flatten()))
+    return (
+        _count_unfolded(array.flatten())
+        if hasattr(array, "flatten") and pa.types.is_nested(array.type)
+        else array.nbytes
+    )
 
 
 # --- page headers, which pyarrow does not show -----------------------------------------------------------------------
 
 
 def _page_headers(file: Any, column: pq.ColumnChunkMetaData) -> Iterator[dict[int, Any]]:
-    """The headers of a column's pages as Parquet numbers their fields: 2 the bytes unfolded, 3 those packed."""
+    """Yield the headers of a column's pages as Parquet numbers their fields: 2 the bytes unfolded, 3 those packed."""
     at = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < at:
         at = column.dictionary_page_offset
@@ -103,7 +107,7 @@ def _page_headers(file: Any, column: pq.ColumnChunkMetaData) -> Iterator[dict[in
 
 
 def _thrift_struct(content: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """A structure of Thrift's compact protocol at a place: its fields by their numbers, and where it ends."""
+    """Return a structure of Thrift's compact protocol at a place: its fields by their numbers, and where it ends."""
     fields, number = dict[int, Any](), 0
     while content[at]:
         kind, step = content[at] & 15, content[at] >> 4

@@ -95,7 +95,7 @@ def masked_address(url: str, *, keys_in_path: bool = False) -> str:
 
 
 def recalled(url: str) -> str:
-    """An address that was masked, as this process can use it: with the password that it was given before."""
+    """Return an address that was masked, as this process can use it: with the password that it was given before."""
     for shown, whole in _authorities.items():
         if url.startswith(shown) and url[len(shown) :][:1] in ("", "/", "?", "#"):
             return f"{whole}{url.removeprefix(shown)}"

@@ -153,17 +153,17 @@ def in_hand(what: str, *, mark: str = MARK) -> Iterator[None]:
 
 
 def things_in_hand(error: BaseException) -> list[str]:
-    """What was in hand, the nearest first."""
-    return _noted(error, MARK)
+    """Return what was in hand, the nearest first."""
+    return _collect_notes(error, MARK)
 
 
 def run_directory(error: BaseException) -> str:
-    """The run directory that was worked on; empty where none was."""
-    return next(iter(_noted(error, PLACE)), "")
+    """Return the run directory that was worked on; empty where none was."""
+    return next(iter(_collect_notes(error, PLACE)), "")
 
 
-def _noted(error: BaseException, mark: str) -> list[str]:
-    """Notes of an exception, and of those that it replaces."""
+def _collect_notes(error: BaseException, mark: str) -> list[str]:
+    """Return notes of an exception, and of those that it replaces."""
     notes = getattr(error, "__notes__", [])
     own = [note.removeprefix(mark) for note in notes if isinstance(note, str) and note.startswith(mark)]
     return list(dict.fromkeys(own))

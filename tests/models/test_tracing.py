@@ -6,7 +6,7 @@ import pytest
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.diffusers.tracing import _estimate, _told, chosen_steps
+from clinometer.models.diffusers.tracing import _estimate, _tell_steps, chosen_steps
 from tests.models.diffusers.drawing import REQUESTS, changed, draw, opened
 from tests.models.diffusers.families import EACH
 
@@ -46,7 +46,7 @@ def test_of_the_noise_that_is_there_every_scheduler_leaves_the_clean_latents(nam
     b = (1 - a**2).sqrt()
     scaled = name in ("Euler", "Heun")  # their x_t is clean + (b / a) · noise
     seen = []
-    with _told(scheduler, lambda estimate, after: seen.append(estimate)):
+    with _tell_steps(scheduler, lambda estimate, after: seen.append(estimate)):
         scheduler.step(noise, t, clean + b / a * noise if scaled else a * clean + b * noise)
     expected = clean if name != "LCM" else seen[0]  # it weighs its estimate with what it began with
     assert torch.allclose(seen[0], expected, atol=0.05)

@@ -186,7 +186,7 @@ def import_images(
     if max_pixels < 1:
         raise InvalidInputError(f"expected 1 or more, found {max_pixels}", field="max_pixels")
     place, listed = Path(folder), None if manifest is None else Path(manifest)
-    rows, source = _finished(place, listed, name, max_pixels, progress, audited_suite)
+    rows, source = _list_finished_images(place, listed, name, max_pixels, progress, audited_suite)
     plan = build_plan(
         manifest_prompt_specs(rows, audited_suite, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
@@ -235,10 +235,10 @@ def import_counts(
     return Run(directory.url)
 
 
-def _finished(
+def _list_finished_images(
     folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress, suite: Suite
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
-    """Images in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
+    """Return images in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
         return dataset.rows, dataset

@@ -323,7 +323,7 @@ def verify_run(
     UncheckedRunWarning
         It has no checksums: what was found is no more than that its files can be read.
     """
-    opened, progress = _opened(run), listening(progress)
+    opened, progress = _open_if_place(run), listening(progress)
     verified = verify(opened, progress)
     if evidence is not None:
         require_unchanged(opened, evidence)
@@ -354,7 +354,7 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     """
     if out is not None:
         Directory(out).require_place()
-    compared = Comparisons(first_against_rest([_opened(run) for run in runs]))
+    compared = Comparisons(first_against_rest([_open_if_place(run) for run in runs]))
     if out is not None:
         write_comparison(compared, out)
     return compared
@@ -393,8 +393,8 @@ def gate(
         policy = policy_from_mapping(policy)
     elif not isinstance(policy, Policy):
         policy = load_policy(policy)
-    held_against = None if baseline is None else _opened(baseline)
-    return hold_to_policy(_opened(run), policy, held_against, source=source, unchecked=unchecked)
+    held_against = None if baseline is None else _open_if_place(baseline)
+    return hold_to_policy(_open_if_place(run), policy, held_against, source=source, unchecked=unchecked)
 
 
 def model_card(
@@ -408,7 +408,7 @@ def model_card(
     in_scope: str | Sequence[str] = (),
     out_of_scope: str | Sequence[str] = (),
 ) -> str:
-    """The part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
+    """Return the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
 
     Or the verdicts in another format, see ``docs/formats.md``.
 
@@ -436,7 +436,7 @@ def model_card(
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
     scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
-    said, opened = Said(benchmark, source, by, *scopes), [_opened(run) for run in runs]
+    said, opened = Said(benchmark, source, by, *scopes), [_open_if_place(run) for run in runs]
     if format != MODEL_CARD:
         return write_as(opened, format, said, out)
     for name, value in vars(said).items():
@@ -482,7 +482,7 @@ def export(
         A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself; a policy
         without ``evidence``, or one that cannot be read.
     """
-    opened = _opened(run)
+    opened = _open_if_place(run)
     if license and not dataset:
         raise InvalidInputError("it is of a data set alone; ask for one, or leave it out", field="license")
     if dataset:
@@ -533,7 +533,7 @@ def push(
         A run that is damaged, not finished, or without checksums; no such target; the Hub refuses or does not answer.
     """
     return send(
-        _opened(run), target, dry_run=dry_run, said=Said(benchmark, source), license=license, public=public,
+        _open_if_place(run), target, dry_run=dry_run, said=Said(benchmark, source), license=license, public=public,
         pull_request=pull_request,
     )  # fmt: skip
 
@@ -571,10 +571,10 @@ def paper_table(
     InvalidInputError, RunError
         No such paper or model; not a run, not scored, or of another suite.
     """
-    opened = _opened(run)
+    opened = _open_if_place(run)
     return tabulate(opened, paper, [models] if isinstance(models, str) else models)
 
 
-def _opened(run: str | os.PathLike[str] | store.Run) -> store.Run:
-    """A run that is given as its place or opened."""
+def _open_if_place(run: str | os.PathLike[str] | store.Run) -> store.Run:
+    """Return a run that is given as its place or opened."""
     return run if isinstance(run, store.Run) else Run(run)

@@ -366,13 +366,13 @@ def crash_message(error: BaseException, words: list[str]) -> str:
     message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
     short = f"{type(error).__name__}: {message}" if message else type(error).__name__
     lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {short}.{way_on}"
-    place = _written(error, words)
+    place = _write_traceback(error, words)
     where = f"The traceback is in {place}" if place else "--debug before the command shows the traceback"
     version = _installed_version()
     return f"{lines}\n{where}; please report it with the command, to the issue tracker of clinometer {version}."
 
 
-def _written(error: BaseException, words: list[str]) -> str:
+def _write_traceback(error: BaseException, words: list[str]) -> str:
     """Say where the traceback was written; empty where it could not be.
 
     In the run directory where there is a run, hidden, as it names the machine's paths; else in the temporary folder.

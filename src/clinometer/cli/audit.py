@@ -225,10 +225,12 @@ def mitigate(
     console = Console(soft_wrap=True)
     settings = {"intervention": intervention, "strength": strength, "images": images, "encoder": encoder,
                 "loss": loss, "training_steps": training_steps, "learning_rate": learning_rate}  # fmt: skip
-    shares = None if target is None else {name: _share(value) for name, value in _named("target", target.split(","))}
+    shares = (
+        None if target is None else {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
+    )
     made = api.mitigate(
         model, method, out, suite=suite, target=shares, gate=gate, concepts=concepts, seed=seed,
-        words=dict(_named("word", word or [])), say=lambda line: console.print(plain_text(line)),
+        words=dict(_split_pairs("word", word or [])), say=lambda line: console.print(plain_text(line)),
         options=given_options(steps=steps, guidance_scale=guidance_scale, device=device), **settings,
     )  # fmt: skip
     console.print(f"Written: [bold]{plain_text(str(made.directory))}[/], with what was done in README.md")
@@ -238,7 +240,7 @@ def mitigate(
     tell("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])
 
 
-def _named(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+def _split_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Take NAME=VALUE apart."""
     pairs = [text.partition("=") for text in texts]
     if wrong := next((text for text, (name, sign, _) in zip(texts, pairs, strict=True) if not (name and sign)), None):

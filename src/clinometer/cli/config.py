@@ -45,9 +45,9 @@ class Defaults:
         own: Any = self.content or {}
         for word in words:
             own = own.get(word, {})
-        spellings = {_spelled(option), option.name, option.name.replace("_", "-")}
+        spellings = {_spell(option), option.name, option.name.replace("_", "-")}
         table = "".join(f"{word}." for word in words) if spellings & own.keys() else ""
-        return f"{self.file}: {self.section}{table}{_spelled(option)}"
+        return f"{self.file}: {self.section}{table}{_spell(option)}"
 
 
 def read_defaults(group: Any, folder: Path | None = None) -> Defaults:
@@ -125,12 +125,10 @@ def _options(content: Mapping[str, Any], command: Any, place: str) -> Iterator[t
 def _names(command: Any) -> dict[str, str]:
     """Return the options of a command by their names in a file: as they are typed, or as they are called in Python."""
     options = [each for each in command.params if each.param_type_name == "option" and not each.is_eager]
-    return {each.name.replace("_", "-"): each.name for each in options} | {
-        _spelled(each): each.name for each in options
-    }
+    return {each.name.replace("_", "-"): each.name for each in options} | {_spell(each): each.name for each in options}
 
 
-def _spelled(option: Any) -> str:
+def _spell(option: Any) -> str:
     return str(max(option.opts, key=len)).lstrip("-")
 
 
@@ -176,12 +174,12 @@ def config(
                 hint = did_you_mean(words[0], command.commands) or f"expected one of {', '.join(command.commands)}"
                 raise InvalidInputError(f"config: found {words[0]!r}; {hint}")
             command, words, names = found, words[1:], [*names, words[0]]
-        rows = list(_told(root, names, command, list(words), defaults))
+        rows = list(_read_options(root, names, command, list(words), defaults))
     else:
         rows = [
             row
             for names, command in _commands(root.command)
-            for row in _told(root, names, command, [], defaults)
+            for row in _read_options(root, names, command, [], defaults)
             if row["from"] != "default"
         ]
     console, table = Console(), Table("command", "option", "value", "from")
@@ -208,7 +206,9 @@ def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[list[s
             yield [*before, name], command
 
 
-def _told(root: Any, names: list[str], command: Any, words: list[str], defaults: Defaults) -> Iterator[dict[str, Any]]:
+def _read_options(
+    root: Any, names: list[str], command: Any, words: list[str], defaults: Defaults
+) -> Iterator[dict[str, Any]]:
     """Read words as the command itself would, and say what each of its options is then."""
     parent = root
     for name in names[:-1]:

@@ -281,7 +281,7 @@ def print_model(spec: str, **options: Any) -> None:
 
     described = describe_model(spec, **options)
     table = Table("", "", title=plain_text(described.card.name), show_header=False)
-    known = dict(_described(described))
+    known = dict(_describe(described))
     for key, value in known.items():
         table.add_row(plain_text(key), plain_text(value))
     console = Console(soft_wrap=True)
@@ -296,7 +296,7 @@ def print_model(spec: str, **options: Any) -> None:
     tell("tables", of="models", tables=tables)
 
 
-def _described(described: Description) -> Iterator[tuple[str, str]]:
+def _describe(described: Description) -> Iterator[tuple[str, str]]:
     """Tell what a model is, then what it is able to do."""
     card, able = described.card, described.capabilities
     yield "kind", card.kind

@@ -485,7 +485,7 @@ def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str
 
 
 def _with_interval(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> list[str]:
-    """Percentages with their intervals: ``98 % [92 %, 100 %]``."""
+    """Return percentages with their intervals: ``98 % [92 %, 100 %]``."""
     from clinometer.report.wording import percent
 
     return [f"{percent(value)} [{percent(low)}, {percent(high)}]"

@@ -83,7 +83,7 @@ def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | 
 
 
 def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str]) -> Table:
-    """One printed column: a row a printed row, with the number of each of the paper's models."""
+    """Return one printed column: a row a printed row, with the number of each of the paper's models."""
     models = list(dict.fromkeys(column_cells.model))
     names = [name for name in NAMES if (column_cells[name] != "").any()]
     table = Table(title=plain_text(title), title_justify="left")

@@ -324,7 +324,7 @@ def repair(database: DatabaseOption = "") -> None:
     from clinometer.web.database import reading, repair_database
     from clinometer.web.ratings.tasks import listed_tasks
 
-    found = _found(database)
+    found = _locate_database(database)
     copy = repair_database(found)
     echo(f"A copy of what was there: {copy}")
     with _database(found) as engine, reading(engine) as session:
@@ -358,7 +358,7 @@ def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
     """Open the database that ``clinometer serve`` has, too, and let go of it; only a task that is made makes one."""
     from clinometer.web.database import address_of, is_kept, open_database
 
-    found = _found(url)
+    found = _locate_database(url)
     if not is_new and not is_kept(found):
         raise RatingsError(
             f"{address_of(found)}: there is no database of ratings; name the one that is meant with --database, "
@@ -371,7 +371,7 @@ def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
         engine.dispose()
 
 
-def _found(url: str) -> str:
+def _locate_database(url: str) -> str:
     from clinometer.web.database import default_cache, default_data, find_database
 
     return find_database(url, default_data(), default_cache())

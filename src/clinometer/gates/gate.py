@@ -92,7 +92,7 @@ def gate(
         [rows.assign(rule=name, place=place) for place, (rows, name) in enumerate(zip(chosen, names, strict=True))],
         ignore_index=True,
     )
-    held = pd.concat([table, _held(table)], axis=1)
+    held = pd.concat([table, _hold(table)], axis=1)
     parts = [held[held.place == place] for place in range(len(names))]
     rules = tuple(
         RuleOutcome(rule, name, _worst(rows.outcome), rows[list(COLUMNS)].reset_index(drop=True))
@@ -166,7 +166,7 @@ class _Numbers:
 
     def chosen(self, rule: Rule, place: str) -> pd.DataFrame:
         """The rows of a rule, with their limits, the interval that is held to them, and why any is not judged."""
-        rows = self._named(rule, place)
+        rows = self._select_rows(rule, place)
         if rule.encoder is None and (rows.encoder == MEAN).any():
             rows = rows[rows.encoder == MEAN]
         if rule.setting is None and (rows.setting == WHOLE).any():
@@ -216,7 +216,7 @@ class _Numbers:
             for component, value, part, *ends in zip(rows.component, rows.value, parts, low, high, strict=True)
         ]
 
-    def _named(self, rule: Rule, place: str) -> pd.DataFrame:
+    def _select_rows(self, rule: Rule, place: str) -> pd.DataFrame:
         if rule.difference is not None:
             require_known(rule.difference, tuple(self._rows.component.unique()), f"{place}.difference")
             return self._rows[self._rows.component == rule.difference]
@@ -246,7 +246,7 @@ class _Numbers:
 
 
 def _judged_over_prompts(suite: Suite) -> set[str]:
-    """Components whose verdicts rest on the interval over prompts."""
+    """Return components whose verdicts rest on the interval over prompts."""
     quantities = study_of(suite).comparison(suite).quantities(suite)
     return {quantity.component for quantity in quantities if quantity.over == "prompts"}
 
@@ -287,7 +287,7 @@ def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...]
             )
 
 
-def _held(table: pd.DataFrame) -> pd.DataFrame:
+def _hold(table: pd.DataFrame) -> pd.DataFrame:
     """Outcome, reason, p-values and the images that would decide, of every row; all rows are one family."""
     judged = table.withheld == GateReason.NONE
     held = hold_to_limits(

@@ -89,7 +89,7 @@ class Gate:
 
         A limit that is not there, and what is not known, is None. ``unchecked`` leads where it is to be said.
         """
-        described = [_described(run) for run in self.runs]
+        described = [_describe(run) for run in self.runs]
         rows = self.table.astype(object).where(self.table.notna() & ~self.table.isin([np.inf, -np.inf]), None)
         return {
             **({"unchecked": self.unchecked} if self.unchecked else {}),
@@ -107,7 +107,7 @@ class Gate:
         }
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _describe(run: Run) -> dict[str, Any]:
     """Return a run as a verdict about it names it; the checksum stands for every file of it."""
     record = run.record
     return {
@@ -124,7 +124,7 @@ def _described(run: Run) -> dict[str, Any]:
 
 
 def limits_in_words(at_least: float, at_most: float) -> str:
-    """Limits as people write them: ``within ±0.2``, ``at most 0.2``.
+    """Return limits as people write them: ``within ±0.2``, ``at most 0.2``.
 
     >>> limits_in_words(-0.2, 0.2), limits_in_words(-np.inf, 1), limits_in_words(0, 1)
     ('within ±0.2', 'at most 1', 'from 0 to 1')

@@ -209,7 +209,7 @@ class Family:
     as_drawn: Sequence[Score] = ()
 
     def corrected(self) -> list[Score]:
-        """Rows with their q-values and Holm's p."""
+        """Return rows with their q-values and Holm's p."""
         return corrected(self.rows, f"{METRIC}: {self.name}") if self.name else list(self.rows)
 
     def judged(self) -> list[Score]:
@@ -364,7 +364,7 @@ def difference_row(
         )
         for group in weights
     ]
-    row = _noted(_row(contrast(parts, list(weights.values())), component, **named), pair.lacking(weights))
+    row = _note_what_lacks(_row(contrast(parts, list(weights.values())), component, **named), pair.lacking(weights))
     pool = _pool(pair, list(weights))
     if pool is None:
         return row
@@ -372,7 +372,7 @@ def difference_row(
         (pool.values * np.array([[weights[group]] for group in pool.groups])).T, pool.second, strata=pool.strata,
         blocks=pool.groups, n_permutations=n_permutations, rng=rng,
     )  # fmt: skip
-    return _tested(row, test, paired=pair.paired)
+    return _add_test(row, test, paired=pair.paired)
 
 
 def portrait_magnitude(
@@ -420,7 +420,7 @@ def portrait_magnitude(
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
     )
-    row = _noted(_tested(row, test, paired=pair.paired), pair.lacking(weights))
+    row = _note_what_lacks(_add_test(row, test, paired=pair.paired), pair.lacking(weights))
     return magnitude_row(row, [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)])
 
 
@@ -476,7 +476,7 @@ def _row(estimate: Estimate, component: str, **named: Any) -> Score:
     )  # fmt: skip
 
 
-def _noted(row: Score, lacking: str) -> Score:
+def _note_what_lacks(row: Score, lacking: str) -> Score:
     """Say what a number leaves out, or why there is no number."""
     if not lacking:
         return row
@@ -485,5 +485,5 @@ def _noted(row: Score, lacking: str) -> Score:
     return with_reasons(row, f"left out, as one of the runs has nothing of it: {lacking}")
 
 
-def _tested(row: Score, test: PermutationTest, *, paired: bool) -> Score:
+def _add_test(row: Score, test: PermutationTest, *, paired: bool) -> Score:
     return replace(row, test=SWAPPED if paired else DEALT, **permuted(test))

@@ -72,7 +72,7 @@ def tone_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScor
 
     ``counts``: (K,) images of each tone. Lee et al. (2023); the same formula for any K.
     """
-    return _scored(_mean_gap, counts, confidence)
+    return _score(_mean_gap, counts, confidence)
 
 
 def mean_absolute_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -80,7 +80,7 @@ def mean_absolute_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> D
 
     Cho, Zala & Bansal (2023), *DALL-Eval*. The mean of K shares is 1/K, so it is HEIM's skin measure for any groups.
     """
-    return _scored(_mean_gap, counts, confidence)
+    return _score(_mean_gap, counts, confidence)
 
 
 def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -92,7 +92,7 @@ def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> Distribution
     >>> round(entropy_bias([5, 5, 0, 0]).value, 3)
     0.5
     """
-    return _scored(_entropy_gap, counts, confidence)
+    return _score(_entropy_gap, counts, confidence)
 
 
 def standard_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -100,7 +100,7 @@ def standard_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> Distri
 
     Cho, Zala & Bansal (2023), *DALL-Eval*, first version and code; later versions report the MAD.
     """
-    return _scored(_root_gap, counts, confidence)
+    return _score(_root_gap, counts, confidence)
 
 
 def total_variation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -111,7 +111,7 @@ def total_variation(counts: ArrayLike, *, confidence: float = 0.95) -> Distribut
     >>> round(total_variation([6, 2]).value, 3) == round(gender_gap(6, 8).value, 3)
     True
     """
-    return _scored(_total_variation, counts, confidence)
+    return _score(_total_variation, counts, confidence)
 
 
 def bias_amplification_score(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -120,7 +120,7 @@ def bias_amplification_score(counts: ArrayLike, *, confidence: float = 0.95) -> 
     There K are the groups that were seen, so a model that draws one group alone scores 0; here K are all that were
     asked about.
     """
-    return _scored(_amplification, counts, confidence)
+    return _score(_amplification, counts, confidence)
 
 
 def parity_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -128,22 +128,22 @@ def parity_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionSc
 
     With two groups T2I-BiasBench's parity difference; there two of several groups are named, here the furthest apart.
     """
-    return _scored(_parity_gap, counts, confidence)
+    return _score(_parity_gap, counts, confidence)
 
 
 def group_entropy(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
     """T2I-BiasBench's Shannon entropy in bits: ``−Σ_i p_i log₂ p_i``, in [0, log₂ K]; small where one group has all."""
-    return _scored(_entropy_bits, counts, confidence)
+    return _score(_entropy_bits, counts, confidence)
 
 
 def divergence_from_uniform(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
     """T2I-BiasBench's KL divergence from uniform in nats: ``Σ_i p_i ln(K p_i)``, in [0, ln K]; K as asked about."""
-    return _scored(_divergence, counts, confidence)
+    return _score(_divergence, counts, confidence)
 
 
 def composite_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
     """T2I-BiasBench's composite without CAS: ``(parity gap + 1 − H / log₂ K) / 2``, in [0, 1]."""
-    return _scored(_composite, counts, confidence)
+    return _score(_composite, counts, confidence)
 
 
 def peer_scores(answers: ArrayLike, *, confidence: float = 0.95) -> dict[str, DistributionScore]:
@@ -172,7 +172,7 @@ def distribution_bias(counts: ArrayLike, *, confidence: float = 0.95) -> Distrib
     when all K objects come equally often, and **smaller the more one of them dominates**. K ≥ 2 counts what was looked
     for, seen or not.
     """
-    return _scored(_area, counts, confidence)
+    return _score(_area, counts, confidence)
 
 
 def jaccard_hallucination(
@@ -274,7 +274,7 @@ def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups
     return float(drawn.mean()), float(drawn.std(ddof=1)) / MOST_LISTED**0.5
 
 
-def _scored(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confidence: float) -> DistributionScore:
+def _score(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confidence: float) -> DistributionScore:
     """Return a score of counts: its range over the shares that the counts cannot refuse, and its null."""
     return _scored_counts(score, tuple(_counts("counts", counts).tolist()), confidence)
 

@@ -50,7 +50,7 @@ def human_rows(study: HumanStudy) -> list[Score]:
             for concept in study.concepts
             if not concept.whole
             for encoder in concept.readings
-            for row in _corrected(study, concept, encoder)
+            for row in _correct(study, concept, encoder)
         ),
         *agreement_rows(study),
         *encoder_rows(study),
@@ -72,7 +72,7 @@ def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.n
     )  # fmt: skip
 
 
-def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
+def _correct(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
     """``corrected_share``: of the images that people would see as a or b, the share that they would see as a.
 
     By :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of all images and people's

@@ -126,7 +126,7 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
         for each in asked:
             own = judged[each.reader]
             if each.reader == chosen:
-                own = [_disputed(row, [judged[other] for other in judged if other != chosen]) for row in own]
+                own = [_flag_disputed(row, [judged[other] for other in judged if other != chosen]) for row in own]
                 separations[chosen] = replace(
                     separations[chosen], flag=DECIDES, reason="; ".join(filter(None, (why, separations[chosen].reason)))
                 )
@@ -156,11 +156,11 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
             about, component="unread", value=none.value, low=none.low, high=none.high,
             reason=none.reason or concept.unread,
         ))  # fmt: skip
-        corrected_rows += _corrected(about, each, concept, confidence)
-    return rows + _judged(corrected_rows, each)
+        corrected_rows += _correct(about, each, concept, confidence)
+    return rows + _judge(corrected_rows, each)
 
 
-def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
+def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
     """Correct a concept's shares; with the ends that pictures of nobody's group allow, told apart by why they are."""
     groups, known, y = each.groups, each.known, concept.counts
     lacking = [group for group, row in zip(groups, known, strict=True) if not row.sum()]
@@ -187,11 +187,11 @@ def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, co
         )  # fmt: skip
         ends = [(row.low, row.high)]
         if readable is not None:
-            ends.append(_filled(float(readable.low[k]), float(readable.high[k]), unread / n))
+            ends.append(_fill(float(readable.low[k]), float(readable.high[k]), unread / n))
         if missing:
-            ends.append(_filled(row.low, row.high, missing / (n + missing)))
+            ends.append(_fill(row.low, row.high, missing / (n + missing)))
         if readable is not None and missing:
-            ends.append(_filled(*ends[1], missing / (n + missing)))
+            ends.append(_fill(*ends[1], missing / (n + missing)))
         if len(ends) > 1 and all(map(np.isfinite, (low for low, _ in ends))):
             row = replace(row, bound_low=min(low for low, _ in ends), bound_high=max(high for _, high in ends))
             beyond = {UNREAD: ends[1]} if readable is not None else {}
@@ -201,12 +201,12 @@ def _corrected(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, co
         yield row
 
 
-def _filled(low: float, high: float, share: float) -> tuple[float, float]:
+def _fill(low: float, high: float, share: float) -> tuple[float, float]:
     """Return the ends with this share of pictures of another group, and of this one."""
     return (1 - share) * low, (1 - share) * high + share
 
 
-def _judged(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
+def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
     """Judge the shares against 1/K as one family; of two groups one says it all, and its row has the verdict."""
     two, null = len(each.groups) == 2, 1 / len(each.groups)
     mine = [row for row in rows if not two or row.group == each.groups[0]]
@@ -228,7 +228,7 @@ def _judged(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
     return [verdicts.get((row.concept, row.group)) or replace(row, **blank) for row in rows]  # type: ignore[arg-type]
 
 
-def _disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:
+def _flag_disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:
     """Flag what decides, and say where another reader would not bear the verdict out."""
     if not row.verdict:
         return row
@@ -305,19 +305,19 @@ def open_rows(
         rows.append(replace(
             own, component="open_unread", value=none.value, low=none.low, high=none.high, n_target=n + unread,
         ))  # fmt: skip
-        rows.append(_tested(replace(own, component="dependence", n_target=n), of, BY_DEALING, f"{tested} concepts"))
-    rows.append(_tested(replace(about, component="dependence", n_target=found.overall.n), found.overall, BY_DEALING))
+        rows.append(_add_test(replace(own, component="dependence", n_target=n), of, BY_DEALING, f"{tested} concepts"))
+    rows.append(_add_test(replace(about, component="dependence", n_target=found.overall.n), found.overall, BY_DEALING))
     pairs = sum(not each.reason for each in told.associations.values())
     for (concept, other), each in told.associations.items():
         pair = replace(
             about, component="concept_association", concept=concept, category=categories.get(concept, ""),
             group=other, n_target=each.n_initial, n_a=each.n_counterfactual,
         )  # fmt: skip
-        rows.append(_tested(pair, each, BY_DEALING_TWO, f"{pairs} counterfactuals"))
+        rows.append(_add_test(pair, each, BY_DEALING_TWO, f"{pairs} counterfactuals"))
     return rows
 
 
-def _tested(row: Score, found: Dependence | ConceptAssociation, test: str, over: str = "") -> Score:
+def _add_test(row: Score, found: Dependence | ConceptAssociation, test: str, over: str = "") -> Score:
     if found.reason:
         return replace(row, reason=found.reason)
     family = f"{READING}: {row.component} in {row.setting} by {row.encoder} over {over}" if over else (

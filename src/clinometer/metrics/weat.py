@@ -220,7 +220,7 @@ _Formula = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]
 def _statistic_and_effect(
     sets: Sequence[np.ndarray], weights: Sequence[np.ndarray], *, ddof: int, spread: Spread, resampled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistic and effect size under each row of weights of the four sets' stimuli: weights times cosines.
+    """Return statistic and effect size under each row of weights of the four sets' stimuli: weights times cosines.
 
     A row may stand for all of another set. With ``resampled`` a row of n targets holds n − 1 draws, whose squared
     deviations about their own mean fall short of those of the targets by the factor (n − 2)/(n − 1); it is divided out.

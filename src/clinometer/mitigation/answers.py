@@ -99,7 +99,7 @@ def train_answers(
         warm = min(1.0, (step + 1) / WARM_UP) * (1 + 0.95 * np.cos(np.pi * step / settings.steps)) / 2
         for of_optimizer in optimizer.param_groups:
             of_optimizer["lr"] = settings.learning_rate * warm
-        noised, t, neutral, own = _asked(sampler, clean, prompts, named, settings.concepts, rng)
+        noised, t, neutral, own = _draw_questions(sampler, clean, prompts, named, settings.concepts, rng)
         network.disable_adapters()
         with torch.no_grad():
             wanted = network(noised, t, encoder_hidden_states=own).sample
@@ -126,7 +126,7 @@ def train_answers(
     return lora_state(network), {"loss": "answers", "losses": losses, "concepts": list(prompts)}
 
 
-def _asked(
+def _draw_questions(
     sampler: Sampler,
     clean: Mapping[str, Mapping[str, torch.Tensor]],
     prompts: Mapping[str, str],

@@ -90,7 +90,7 @@ class Job:
     def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
         """Make a record for a trial: with the target and the groups of the job, and without a gate."""
         record: dict[str, Any] = {"method": "trial", "acts_on": acts_on, "made_for": {}, "gate": "none"}
-        return _checked(**record, target=self.target, groups=self.groups, seed=self.seed, **fields)
+        return _check(**record, target=self.target, groups=self.groups, seed=self.seed, **fields)
 
     def named(self) -> dict[str, dict[str, str]]:
         """Put each group of the target into each concept's prompt: group → concept → prompt."""
@@ -205,23 +205,23 @@ def mitigate(
         raise SuiteError(
             f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
         )
-    learned = asked.with_options(concepts=_listed(concepts)) if concepts is not None else asked
+    learned = asked.with_options(concepts=_list_names(concepts)) if concepts is not None else asked
     groups = _groups(asked, words or {})
     compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
     shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
     given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
     prompts = {each.name: each.prompt for each in learned.targets}
     begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
-    _checked(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
+    _check(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
     job = Job(model, given, learned, shares, groups, prompts, seed, settings, say)
-    return _written(job, make(job), place, asked.name, begun)
+    return _write(job, make(job), place, asked.name, begun)
 
 
 _LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
 """The least that a wish may be; more than that for what is no whole number."""
 
 
-def _written(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
+def _write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
     """Write what was made into its place, whole or not at all: a pipeline's copy, or a LoRA, or the record alone."""
     model, is_lora = job.model, made.lora is not None
     source = None if is_lora else _pipeline_place(model, job.options)
@@ -244,7 +244,7 @@ def _written(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, 
         if source is not None:
             shutil.copytree(source, partial)
         partial.mkdir(parents=True, exist_ok=True)
-        mitigation = _checked(
+        mitigation = _check(
             acts_on=made.acts_on, made_for=made_for, template=made.template, strength=made.strength,
             offsets=dict(made.offsets), tensors_sha256=_write_tensors(made, partial),
             drawn_at={name: value for name, value in drawn_at.items() if value is not None},
@@ -262,7 +262,7 @@ def _written(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, 
     return Mitigated(mitigation, place, options)
 
 
-def _checked(**fields: Any) -> Mitigation:
+def _check(**fields: Any) -> Mitigation:
     try:
         return Mitigation(**fields)
     except ValidationError as error:
@@ -274,7 +274,7 @@ def _checked(**fields: Any) -> Mitigation:
         raise InvalidInputError(problem.removeprefix("target: "), field=name) from error
 
 
-def _listed(concepts: int | Sequence[str] | str) -> int | list[str]:
+def _list_names(concepts: int | Sequence[str] | str) -> int | list[str]:
     if isinstance(concepts, str):
         return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
     return concepts if isinstance(concepts, int) else list(concepts)

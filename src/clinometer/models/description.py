@@ -202,7 +202,7 @@ def _kind_on_hub(spec: str) -> Kind:
 
 
 def _licence(spec: str) -> str:
-    """The licence in the head of a directory's README, or in the head of a safetensors file."""
+    """Return the licence in the head of a directory's README, or in the head of a safetensors file."""
     path = user_path(spec)
     if (path / "README.md").is_file():
         from huggingface_hub import ModelCard

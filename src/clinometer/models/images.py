@@ -136,7 +136,7 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
         many bytes. Pillow itself stops at 178,956,970.
     """
     try:
-        with _opened(source, max_pixels) as stream, _no_warnings:
+        with _open_source(source, max_pixels) as stream, _no_warnings:
             image: Image.Image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             _require_sides(image)
@@ -177,7 +177,7 @@ def decode_file(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[
 
 
 def at_hand(file: Path) -> bytes | Path:
-    """A file's bytes if they are few, so that they need be read once; any other is left where it is."""
+    """Return a file's bytes if they are few, so that they need be read once; any other is left where it is."""
     try:
         status = os.stat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > READ_WHOLE:
@@ -190,9 +190,9 @@ def at_hand(file: Path) -> bytes | Path:
 
 
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
-    """How many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
+    """Say how many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
     try:
-        with _opened(source, max_pixels) as stream, _no_warnings:
+        with _open_source(source, max_pixels) as stream, _no_warnings:
             image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             return image.width * image.height * BYTES_A_PIXEL
@@ -218,7 +218,7 @@ def decode_in_batches(
 
 
 def may_be_read(file: bytes | Path, max_pixels: int) -> bool:
-    """Whether a file is small enough for `decode_image`."""
+    """Tell whether a file is small enough for `decode_image`."""
     size = len(file) if isinstance(file, bytes) else file.stat().st_size
     return size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
@@ -256,7 +256,7 @@ def encode_png(image: Image.Image) -> bytes:
 
 
 def ending_of(data: bytes) -> str:
-    """The ending of a stored image's file, by its first bytes: of a PNG, a JPEG or a WebP."""
+    """Return the ending of a stored image's file, by its first bytes: of a PNG, a JPEG or a WebP."""
     if data[:4] == b"RIFF":
         return KEPT["WEBP"]
     return KEPT["JPEG"] if data[:2] == b"\xff\xd8" else KEPT["PNG"]
@@ -291,7 +291,7 @@ def _why(error: Exception, max_pixels: int) -> str:
 
 
 @contextmanager
-def _opened(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
+def _open_source(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
     """A file to read an image from, refused by its size before a byte is read."""
     if isinstance(source, bytes):
         size = len(source)
@@ -380,7 +380,7 @@ def _wide_to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _strips(image: Image.Image) -> Iterator[tuple[tuple[int, int, int, int], Image.Image]]:
-    """An image cut across, each strip with its box."""
+    """Yield an image cut across, each strip with its box."""
     rows = max(1, STRIP_PIXELS // max(1, image.width))
     for top in range(0, image.height, rows):
         box = (0, top, image.width, min(top + rows, image.height))

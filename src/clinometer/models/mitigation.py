@@ -261,7 +261,7 @@ class Reworded:
         def worded() -> Iterator[GenerationRequest]:
             for request in requests:
                 asked[request.id] = request
-                yield self._worded(request)
+                yield self._reword(request)
 
         for result in self._generator.generate(worded()):
             request = asked.pop(result.id, None)
@@ -275,7 +275,7 @@ class Reworded:
         """Refuse to classify; raises `ModelError`."""
         raise only_draws(self.card.name, self._mitigation, "classifies")
 
-    def _worded(self, request: GenerationRequest) -> GenerationRequest:
+    def _reword(self, request: GenerationRequest) -> GenerationRequest:
         return replace(request, prompt=self._mitigation.worded(request.prompt, request.seed))
 
     def __getattr__(self, name: str) -> Any:
@@ -283,4 +283,4 @@ class Reworded:
         if name.startswith("_") or name in ("edit", "prior", "with_settings"):
             raise AttributeError(name)
         own = getattr(self._generator, name)
-        return (lambda request: own(self._worded(request))) if name == "shown_requests" else own
+        return (lambda request: own(self._reword(request))) if name == "shown_requests" else own

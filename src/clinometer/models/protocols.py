@@ -75,7 +75,7 @@ class Card:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
+    """Return numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
     if isinstance(value, str):
         return without_home(masked(as_text(value)))
     if isinstance(value, dict):
@@ -234,7 +234,7 @@ Ability = TypeVar("Ability")
 
 
 def offers(model: object, ability: type[Ability]) -> TypeGuard[Ability]:
-    """Whether a model has an ability.
+    """Tell whether a model has an ability.
 
     >>> class Drawer:
     ...     price_per_image = 0.04
@@ -402,7 +402,7 @@ class Releases(Protocol):
 
 
 def weights_of(models: Iterable[object]) -> int:
-    """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
+    """Return bytes that the weights of models take together; 0 where one of them that computes here does not say."""
     sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
     return sum(sizes) if all(sizes) else 0
 

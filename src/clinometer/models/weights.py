@@ -37,12 +37,12 @@ class Source:
 
 
 def user_path(spec: str | os.PathLike[str]) -> Path:
-    """A path as a user wrote it, with ``~`` expanded; the home of an unknown user stays as it was written."""
+    """Return a path as a user wrote it, with ``~`` expanded; the home of an unknown user stays as it was written."""
     return Path(os.path.expanduser(spec))
 
 
 def is_single_file(spec: str) -> bool:
-    """Whether a spec names a file of weights, there or not."""
+    """Tell whether a spec names a file of weights, there or not."""
     path = user_path(spec)
     return spec != "" and not path.is_dir() and (path.is_file() or path.suffix in (".safetensors", *PICKLES))
 

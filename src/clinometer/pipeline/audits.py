@@ -114,7 +114,7 @@ class Workers:
     workers: int | None = None
 
     def places_by_weights(self, device: str) -> bool:
-        """Whether models that take more may need other workers."""
+        """Tell whether models that take more may need other workers."""
         return isinstance(self.engine, str) and places_by_weights(self.engine, device)
 
     @contextmanager
@@ -141,7 +141,7 @@ def executor_of(
     encoders: Mapping[str, Recipe],
     readers: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> Executor:
-    """Who makes the missing parts of a stage."""
+    """Say who makes the missing parts of a stage."""
     return Serial() if engine is None else Parallel(engine, generator, encoders, readers)
 
 
@@ -187,7 +187,7 @@ def audit(
     questions_asked = questions_of(suite, request.reader)
     ask = partial(_hash_asked, request, suite) if steering is None else lambda: None
     asked = ask()
-    if asked is not None and (place := _kept(request.out, suite, asked, progress)):
+    if asked is not None and (place := _find_kept(request.out, suite, asked, progress)):
         return place
     prescribed = None if request.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
@@ -337,7 +337,7 @@ def finish(
     return directory.url
 
 
-def _kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, progress: Progress) -> str | None:
+def _find_kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, progress: Progress) -> str | None:
     """Find the run that ended as it is asked for now, of models whose files are as they were; None where there is none.
 
     PyTorch is not imported, which takes longer than all the rest.
@@ -360,7 +360,7 @@ def _kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, progress
 
 
 def audited(suite: str | Path | Suite) -> Suite:
-    """A suite that asks for images."""
+    """Return a suite that asks for images."""
     loaded_suite = load_suite(suite)
     if not loaded_suite.draws:
         name = loaded_suite.name if isinstance(suite, Suite) else suite

@@ -90,7 +90,7 @@ def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[S
     for run in (first, second):
         with run.directory.listed_once():
             require_drawn(run)
-    unpaired = _unpaired(first, second)
+    unpaired = _explain_unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     return encoders, unpaired, _drawn_of_both(first, second) if not unpaired else [{}, {}]
 
@@ -102,14 +102,14 @@ def _pairs(drawn: Sequence[dict[Start, str]]) -> frozenset[int]:
 
 
 def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
-    """What the pairs of images that both runs have tell so far of each concept's difference, second minus first.
+    """Return what the pairs of images that both runs have tell so far of each concept's difference, second minus first.
 
     Raises
     ------
     RunMismatchError, InvalidInputError
         The runs cannot be compared in pairs; or the attribute images do not allow it.
     """
-    encoders, unpaired = _comparable(first, second), _unpaired(first, second)
+    encoders, unpaired = _comparable(first, second), _explain_unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second)
     paired_evidence_of = study_of(first.suite).paired_evidence_of
@@ -134,7 +134,7 @@ def _require_pairs_until_decided(first: Run, second: Run, unpaired: str) -> None
 Start = tuple[int, str, float]
 
 
-def _unpaired(first: Run, second: Run) -> str:
+def _explain_unpaired(first: Run, second: Run) -> str:
     """What keeps images from being paired, in words; empty where they start from the same noise, or portraits."""
     runs = (first, second)
     if COUNTED in [run.record["origin"] for run in runs]:
@@ -154,7 +154,7 @@ def _unpaired(first: Run, second: Run) -> str:
 
 
 def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
-    """Whether of each prompt the run with fewer images has none that the other lacks."""
+    """Tell whether of each prompt the run with fewer images has none that the other lacks."""
     seeds = [defaultdict[tuple[str, float], set[int]](set) for _ in range(2)]
     for prompts, starts in zip(seeds, (first, second), strict=True):
         for seed, prompt, strength in starts:
@@ -175,7 +175,7 @@ def _other_plans(first: Run, second: Run) -> str:
 
 
 def _start(sample: Sample) -> Start:
-    """What an image starts from: its noise, what is asked, and how strongly where it is an edit."""
+    """Return what an image starts from: its noise, what is asked, and how strongly where it is an edit."""
     return sample.seed, sample.concept or sample.prompt, sample.strength  # in whichever wording
 
 

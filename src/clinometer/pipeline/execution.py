@@ -82,7 +82,7 @@ class Executor(Protocol):
         ...
 
     def pool(self, progress: Progress) -> Pool | None:
-        """Who measures for the scores; None where this process alone does."""
+        """Say who measures for the scores; None where this process alone does."""
         ...
 
 
@@ -133,7 +133,7 @@ class Rounds:
         return asdict(self.rule)
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """The suite's questions, with the first round's images of each concept."""
+        """Yield the suite's questions, with the first round's images of each concept."""
         for question in self.suite.prompt_specs():
             first = min(FIRST_ROUND, question.images)
             yield replace(question, images=first) if question.concept else question
@@ -152,10 +152,10 @@ class Rounds:
         ]
         enough = len(planned) - len(still_open)
         progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
-        return self._planned(more, run, generator)
+        return self._plan_more(more, run, generator)
 
     @staticmethod
-    def _planned(more: Sequence[PromptSpec], run: Run, generator: Generator) -> bool:
+    def _plan_more(more: Sequence[PromptSpec], run: Run, generator: Generator) -> bool:
         if more:
             run.extend_plan(build_plan(
                 more, seed=run.record["seed"], model_fingerprint=generator.card.fingerprint,
@@ -195,7 +195,7 @@ class SteeredRounds(Rounds):
             if question.concept
             and planned[question.concept] < (most := min(self.targets.get(question.concept, 0), question.images))
         ]
-        return self._planned(more, run, generator)
+        return self._plan_more(more, run, generator)
 
 
 def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
@@ -260,7 +260,7 @@ class Job:
 
 
 def part_size_of(generator: Generator) -> int:
-    """Images in a part: a batch, but no fewer than are worth a file."""
+    """Return images in a part: a batch, but no fewer than are worth a file."""
     return max(generator.batch_size, SMALLEST_PART)
 
 
@@ -341,7 +341,7 @@ def read_all(
 
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
-    """Whether a run directory holds all of a job, done to the end by this code, and no file was touched since."""
+    """Tell whether a run directory holds all of a job, done to the end by this code, and no file was touched since."""
     plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be mended
     if not plain or job.retry_failed or job.unscored:
         return False

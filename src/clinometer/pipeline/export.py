@@ -112,7 +112,7 @@ class Figures:
     def leaning(self) -> Canvas:
         """Draw how far each concept, or test, leans: the figure at the head of the report."""
         for name in self._names:
-            return self._drawn(name)
+            return self._draw(name)
         raise InvalidInputError("the report of this run has no figure")
 
     @cached_property
@@ -124,7 +124,7 @@ class Figures:
             for figure in _figures_in(section.build(self._view))
         }
 
-    def _drawn(self, name: str) -> Canvas:
+    def _draw(self, name: str) -> Canvas:
         section, own = self._names[name]
         figure = next(figure for figure in _figures_in(section.build(self._view)) if figure.name == own)
         drawn = painted(figure, light_inks())
@@ -139,7 +139,7 @@ class Figures:
     def __getattr__(self, name: str) -> Callable[[], Canvas]:
         if name.startswith("_") or name not in self._names:
             raise AttributeError(f"the report has no figure {name!r}; it has {', '.join(self._names) or 'none'}")
-        return partial(self._drawn, name)
+        return partial(self._draw, name)
 
     def __dir__(self) -> list[str]:
         return sorted({"leaning", *self._names})

@@ -129,8 +129,8 @@ def results_name(suite: Suite) -> str:
     return f".eval_results/clinometer-{re.sub(r'[^A-Za-z0-9._-]+', '-', suite.name)}.yaml"
 
 
-def _measured(run: CardInput) -> list[tuple[Verdicts, Row]]:
-    """Verdicts that rest on enough to be passed on without their reasons."""
+def _list_measured(run: CardInput) -> list[tuple[Verdicts, Row]]:
+    """Return verdicts that rest on enough to be passed on without their reasons."""
     return [
         (verdicts, row)
         for verdicts, row in judged(run)
@@ -205,7 +205,7 @@ def eval_results(run: Run, said: Said) -> list[dict[str, Any]]:
                 f"{run.record['suite_fingerprint']}; clinometer {run.record['versions']['clinometer']}"
             ),
         }
-        for verdicts, row in _measured(shown)
+        for verdicts, row in _list_measured(shown)
         if (task := task_of(row.component, row.concept)) in tasks
     ]
 
@@ -263,7 +263,7 @@ def every_eval_ever(run: Run, said: Said) -> dict[str, Any]:
             },
         },
         "evaluation_results": [
-            _result(run, verdicts, row, data, shown.command) for verdicts, row in _measured(shown)
+            _result(run, verdicts, row, data, shown.command) for verdicts, row in _list_measured(shown)
         ],
     }  # fmt: skip
 

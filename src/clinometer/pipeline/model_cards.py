@@ -52,7 +52,7 @@ _STANDS_FOR: Final = {
 
 
 def write_model_card(runs: Sequence[Run], out: str | os.PathLike[str] | None, *, rows: int) -> str:
-    """The card of the runs' model; into a file where one is named, whose own text and metadata stay.
+    """Return the card of the runs' model; into a file where one is named, whose own text and metadata stay.
 
     Raises
     ------
@@ -85,7 +85,7 @@ _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 def card_input(run: Run) -> CardInput:
-    """What a card shows of a run."""
+    """Return what a card shows of a run."""
     with run.directory.listed_once():
         report = report_input(run)
     words = list(command_words(run))
@@ -130,7 +130,7 @@ def judged(run: CardInput) -> list[tuple[Verdicts, Row]]:
 
 
 def command_lacks(run: Run, words: Sequence[str]) -> str:
-    """What the command does not say; empty where it makes the run again as it stands."""
+    """Return what the command does not say; empty where it makes the run again as it stands."""
     sentences = [_STANDS_FOR[word] for word in words if word in _STANDS_FOR]
     if (run.record.get("until") or {}).get("of"):
         sentences.append(
@@ -188,11 +188,11 @@ def _read(folder: Directory, name: str) -> str:
 
 
 def command_words(run: Run) -> Iterator[str]:
-    """The command that draws and measures a run again; capitals stand for what the run does not name."""
+    """Yield the command that draws and measures a run again; capitals stand for what the run does not name."""
     card = run.model_card
     if run.record["origin"] == "generated" and str(card.get("family", "")).startswith("openai-images/"):
         yield from ("clinometer", "audit", "--model", f"openai:{card['settings']['model']}")
-        yield from ("--price", _typed(card["notes"]["price_per_image"]))
+        yield from ("--price", _type(card["notes"]["price_per_image"]))
         if card["settings"].get("server", OPENAI) != OPENAI:
             yield from ("--base-url", SERVER)
         yield from (*_suite_words(run), *_drawing_words(run))
@@ -212,7 +212,7 @@ def command_words(run: Run) -> Iterator[str]:
 
 
 def in_a_shell(words: Sequence[str]) -> str:
-    """Words as a shell takes them, and without a comment of HTML: one of ours would end the section.
+    """Return words as a shell takes them, and without a comment of HTML: one of ours would end the section.
 
     >>> in_a_shell(["clinometer", "audit", "--model", "a <!-- b"])
     "clinometer audit --model 'a <''!-- b'"
@@ -232,7 +232,7 @@ def _drawing_words(run: Run) -> Iterator[str]:
     settings = run.model_card["settings"]
     for name, option in _OPTIONS.items():
         if settings.get(name) is not None:
-            yield from (option, _typed(settings[name]))
+            yield from (option, _type(settings[name]))
     yield from (option for name, option in _SWITCHES.items() if settings.get(name))
     if scheduler := (settings.get("scheduler") or {}).get("class"):
         yield from ("--scheduler", scheduler)
@@ -242,7 +242,7 @@ def _drawing_words(run: Run) -> Iterator[str]:
         width, _, height = str(settings["size"]).partition("x")
         yield from ("--width", width, "--height", height)
     if settings.get("lora"):
-        yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _typed(settings["lora"]["scale"]))
+        yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _type(settings["lora"]["scale"]))
     if settings.get("mitigation"):
         yield from ("--mitigation", "DIRECTORY")
     if settings.get("portraits"):
@@ -250,10 +250,10 @@ def _drawing_words(run: Run) -> Iterator[str]:
         yield from ("--portraits", "reference" if name == REFERENCE_PORTRAITS else name)
     until = run.record.get("until")
     if until is not None and not until.get("of"):
-        yield from ("--until", "decided" if until["precision"] is None else _typed(until["precision"]))
+        yield from ("--until", "decided" if until["precision"] is None else _type(until["precision"]))
 
 
-def _typed(value: Any) -> str:
+def _type(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -277,6 +277,6 @@ def _suite_words(run: Run) -> Iterator[str]:
             if base.with_options(**given).fingerprint == suite.fingerprint:
                 yield from ("--suite", suite.name, *protocol)
                 for name, value in given.items():
-                    yield from (f"--{name.replace('_', '-')}", _typed(value)) if value else ()
+                    yield from (f"--{name.replace('_', '-')}", _type(value)) if value else ()
                 return
     yield from ("--suite", FILE, *protocol)

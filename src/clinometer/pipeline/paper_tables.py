@@ -119,7 +119,7 @@ class _Source:
         return rows
 
     def find(self, metric: str, component: str, *, encoder: str | None = None, **equal: str) -> _Estimate:
-        """The one row that has these names and no others."""
+        """Return the one row that has these names and no others."""
         encoder = self.encoder if encoder is None else encoder
         names = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
         names["encoder"] = encoder
@@ -157,17 +157,17 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
         source = replace(source, encoder=readers.iloc[0] if len(readers) else "")
     cells = CELLS[paper](publication, source, answered)
     chosen = models or publication.models
-    finished_cells = [_finished(cell, publication, run) for cell in cells if cell.model in chosen]
+    finished_cells = [_finish(cell, publication, run) for cell in cells if cell.model in chosen]
     return pd.DataFrame([asdict(cell) for cell in finished_cells], columns=list(PrintedCell.__dataclass_fields__))
 
 
 def models_of(paper: str) -> dict[str, str]:
-    """The models of a paper's tables: key and label."""
+    """Return the models of a paper's tables: key and label."""
     return {key: model.label for key, model in published(paper).models.items()}
 
 
 def _require_answered(suite: Suite, publication: Published, paper: str) -> list[str]:
-    """The suites of the paper all of whose questions the run's suite asks."""
+    """Return the suites of the paper all of whose questions the run's suite asks."""
     questions = _concepts_and_groups(suite)
     answered = [name for name in publication.suites if _concepts_and_groups(load_suite(name)) <= questions]
     if not answered:
@@ -187,8 +187,8 @@ def _concepts_and_groups(suite: Suite) -> set[tuple[str, str]]:
     return {(question.concept, question.group) for question in suite.every_prompt_spec()}
 
 
-def _finished(cell: PrintedCell, publication: Published, run: Run) -> PrintedCell:
-    """A cell with its difference, and with what is known of the printed number."""
+def _finish(cell: PrintedCell, publication: Published, run: Run) -> PrintedCell:
+    """Return a cell with its difference, and with what is known of the printed number."""
     notes = [slip.said for slip in publication.slips if slip.holds(asdict(cell))]
     card = run.model_card
     same = publication.models[cell.model].is_called(str(card["name"])) and not (
@@ -270,13 +270,13 @@ def _xmcas(publication: Published, source: _Source, _: Sequence[str]) -> Iterato
     yield from _of_targets(publication, source, "xmcas", columns)
     offset = source.find("xmcas", "offset").value
     for row in publication.rows("xmcas"):
-        estimate = _swapped(source, row["target"], offset)
+        estimate = _fit_swapped(source, row["target"], offset)
         names = {"concept": row["target"], "category": row["category"]}
         yield _cell(publication.tables["xmcas"], row, row["euclidean_od"], "o-d, axes swapped", estimate, **names)
 
 
-def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
-    """A target's distance from the centroid that the printed column fits."""
+def _fit_swapped(source: _Source, target: str, offset: float) -> _Estimate:
+    """Return a target's distance from the centroid that the printed column fits."""
     mcas = source.find("mcas", "mcas", concept=target).value
     similarity = source.find("xmcas", "similarity", concept=target).value
     if not (isfinite(mcas) and isfinite(similarity) and isfinite(offset)):
@@ -289,7 +289,7 @@ def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
 def _of_targets(
     publication: Published, source: _Source, table: str, columns: Mapping[str, tuple[str, str, str]]
 ) -> Iterator[PrintedCell]:
-    """The columns of a table that has a row a target."""
+    """Yield the columns of a table that has a row a target."""
     for name, (metric, component, label) in columns.items():
         for row in publication.rows(table):
             estimate = source.find(metric, component, concept=row["target"])

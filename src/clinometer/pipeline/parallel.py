@@ -299,21 +299,21 @@ def finish_units(
                 continue
             lost += [event] if event.given_up else []
             then = "it is given up for now" if event.given_up else "another takes it"
-            progress.note(f"a worker died over {_named(event, names)} ({event.reason}); {then}")
+            progress.note(f"a worker died over {_name_unit(event, names)} ({event.reason}); {then}")
     except BaseException:  # the user stops it, too
         engine.close()  # what a worker still wrote would be there after it was forgotten
         raise
     if lost:
         sized = {number: f"{name} ({images[number]} images)" if images else name for number, name in names.items()}
         raise EngineError(
-            f"{MOST_DEATHS} workers died over each of {', '.join(_named(death, sized) for death in lost)}; the "
+            f"{MOST_DEATHS} workers died over each of {', '.join(_name_unit(death, sized) for death in lost)}; the "
             f"last because: {lost[-1].reason}. All others are finished; give the same command again, with fewer "
             "--workers or a smaller --batch-size if memory ran out",
             field="engine",
         )
 
 
-def _named(death: Death, names: Mapping[int, str]) -> str:
+def _name_unit(death: Death, names: Mapping[int, str]) -> str:
     return ", ".join(names[number] for number in death.unit) or "the texts"
 
 

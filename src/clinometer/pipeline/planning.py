@@ -81,7 +81,7 @@ class Plan:
         return _to_decide(self.table.set_index("concept")).dropna().sort_values(kind="stable")
 
     def images_for(self, share: float) -> float:
-        """Images a concept with which this share of the concepts that can be decided are decided."""
+        """Return images a concept with which this share of the concepts that can be decided are decided."""
         return float(self.images_each.quantile(share, "higher"))
 
     @property
@@ -188,7 +188,7 @@ def plan_audit(
 
 
 def _to_decide(table: pd.DataFrame) -> pd.Series:
-    """Images that decide each concept, by whichever of the two takes fewer; NaN where no number does."""
+    """Return images that decide each concept, by whichever of the two takes fewer; NaN where no number does."""
     return table[["to_detect", "to_show_balance"]].min(axis=1)
 
 
@@ -235,7 +235,7 @@ def _why_no_number(row: Mapping[Any, Any], error: float) -> str:
 
 
 def _at_least(images: float) -> float:
-    """The fewest images for a verdict; NaN where no number suffices."""
+    """Return the fewest images for a verdict; NaN where no number suffices."""
     return max(images, float(FEWEST_IMAGES)) if isfinite(images) else nan
 
 

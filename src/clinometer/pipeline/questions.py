@@ -135,7 +135,7 @@ def propose_questions(
 
 
 def _prompts_of(suite: Suite, concepts: Sequence[str]) -> dict[str, str]:
-    """The first neutral prompt of each concept, or of those named."""
+    """Return the first neutral prompt of each concept, or of those named."""
     prompts: dict[str, str] = {}
     for spec in suite.every_prompt_spec():
         if spec.role == "target" and spec.concept:
@@ -156,7 +156,7 @@ def _in_short(error: ValidationError, source: str) -> str:
 
 
 def _question_of(name: str, each: Proposed) -> QuestionSpec:
-    """One question of a file; answers that are always offered are left out, and one alone is none."""
+    """Return one question of a file; answers that are always offered are left out, and one alone is none."""
     offered = {text.casefold() for text in (*OTHERWISE, *OTHERWISE.values(), "unknown", "other")}
     answers = dict.fromkeys(answer.casefold() for answer in each.answers if answer.casefold() not in offered)
     if len(answers) < 2:

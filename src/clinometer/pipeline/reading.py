@@ -98,7 +98,7 @@ def read_folder(
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
-    kept = _kept(directory, where)
+    kept = _read_kept(directory, where)
     waiting = [name for name in names if hashes[name] not in kept]
     _require_budget(reader, len(waiting), budget)
     progress.start(f"reading with {reader.card.name}", len(names), len(names) - len(waiting))
@@ -124,7 +124,7 @@ def read_folder(
         return FolderReadings(
             reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
         )  # fmt: skip
-    return _judged(reader.card, question, table, has_truth=truth is not None)
+    return _judge(reader.card, question, table, has_truth=truth is not None)
 
 
 def _truths(
@@ -151,8 +151,8 @@ def _truths(
     return {row.file: str(row.concept if question.is_open else row.group) for row in manifest}
 
 
-def _kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
-    """The rows that are there already, by the picture's hash; what failed is asked again."""
+def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
+    """Return the rows that are there already, by the picture's hash; what failed is asked again."""
     kept: dict[str, Mapping[str, object]] = {}
     for name in directory.names(where, ".parquet"):
         rows = directory.read_table(name, way_out="remove it, and its pictures are read again", added=ADDED).to_pylist()
@@ -179,7 +179,7 @@ def _read(reader: Reader, question: Question, files: Sequence[Path]) -> list[Rea
     ]
 
 
-def _judged(card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool) -> FolderReadings:
+def _judge(card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool) -> FolderReadings:
     groups = question.groups
     column = {group: index for index, group in enumerate(groups)}
     answered = table["answer"].map(lambda answer: column.get(answer, len(groups))).to_numpy(int)

@@ -103,7 +103,7 @@ def release(models: Iterable[Any]) -> None:
 
 
 def room() -> int:
-    """Bytes that models may take while they wait, besides what they take already."""
+    """Return bytes that models may take while they wait, besides what they take already."""
     now = memory()
     return now.available - int(KEPT_FREE * now.total)
 
@@ -242,7 +242,7 @@ _BUILT: dict[str, Any] = {}
 
 
 def built(recipe: Recipe, card: Card) -> Any:
-    """The model of a recipe, built once in a process.
+    """Return the model of a recipe, built once in a process.
 
     Raises
     ------
@@ -284,7 +284,7 @@ class Models:
         *,
         prefer: Mapping[str, Any] | None = None,
     ) -> tuple[Generator, Recipe]:
-        """The model, and how workers come by it. One given as an object takes no options.
+        """Return the model, and how workers come by it. One given as an object takes no options.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class Models:
         self._encoders.clear()
 
     def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
-        """The encoders, and how workers come by each, by its name.
+        """Return the encoders, and how workers come by each, by its name.
 
         Raises
         ------

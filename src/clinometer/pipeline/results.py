@@ -71,14 +71,14 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
         name = next(iter(run.encoders.begun), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
-    scored = _computed(run, resamples, pool)
+    scored = _compute(run, resamples, pool)
     run.write_scores(scored.scores, scored.curves, made_of)
     progress.advance(1)
     progress.finish()
     return scored.scores
 
 
-def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+def _compute(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     study = study_of(run.suite)
     with one_blas_thread():
         if pool is None or study.score_by is None:
@@ -105,7 +105,7 @@ def require_same_scores(run: Run, progress: Progress) -> None:
     stored = {SCORES: run.scores, "curves.parquet": run.curves}
     require_drawn(run)
     progress.start("scoring anew", 1, 0)
-    scored = _computed(run, resamples_of(run))
+    scored = _compute(run, resamples_of(run))
     progress.advance(1)
     progress.finish()
     anew = {SCORES: scored.scores, "curves.parquet": scored.curves}
@@ -120,7 +120,7 @@ def require_same_scores(run: Run, progress: Progress) -> None:
 
 
 def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterator[str]:
-    """Where two tables differ: rows and columns that one lacks, and cells, each in a line."""
+    """Say where two tables differ: rows and columns that one lacks, and cells, each in a line."""
     keys = [key for key in ("curve", *_KEYS) if key in stored and key in anew]
     old, new = (table.set_axis(_row_names(table[keys]), axis="index") for table in (stored, anew))
     yield from (f"{name}: column {column} is not stored" for column in new.columns.difference(old.columns))
@@ -138,7 +138,7 @@ def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterato
 
 
 def _row_names(keys: pd.DataFrame) -> pd.Index:
-    """What each row is of, in words; rows of the same, such as points of a curve, are numbered."""
+    """Return what each row is of, in words; rows of the same, such as points of a curve, are numbered."""
     if not len(keys):
         return pd.Index([], dtype=str)
     names = keys.astype(str).agg(" / ".join, axis="columns").str.replace(r"( / )+", " / ", regex=True).str.strip(" /")

@@ -128,7 +128,7 @@ class _DesignedTest:
         return stimuli.sentences_of(word) if self.in_sentences else (word,)
 
     def texts(self, pictures: Mapping[str, _Set]) -> list[str]:
-        """All texts of the sets that do not stand for themselves in pictures."""
+        """Return all texts of the sets that do not stand for themselves in pictures."""
         sets = [stimuli for stimuli in self.suite.sets.values() if stimuli.folder not in pictures]
         return [text for stimuli in sets for word in stimuli.words for text in self.texts_of(stimuli, word)]
 
@@ -198,7 +198,7 @@ def _validate(settings: WeatSettings) -> None:
 
 
 def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_DesignedTest]:
-    """One test, or all of a folder of them; ``seat/6`` is ``weat/6`` in sentences."""
+    """Yield one test, or all of a folder of them; ``seat/6`` is ``weat/6`` in sentences."""
     name = "" if isinstance(test, Suite) else os.fspath(test)
     if name == "seat" or name.startswith("seat/"):
         yield from _designed_tests(f"weat{name.removeprefix('seat')}", True)
@@ -217,7 +217,7 @@ def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_Desi
 
 
 def _pictures(images: Path, tests: Sequence[_DesignedTest], encoder: Encoder) -> dict[str, _Set]:
-    """The embedded pictures of every folder that a set names and that is there."""
+    """Return the embedded pictures of every folder that a set names and that is there."""
     if not offers(encoder, SeesImages):
         raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
     folders = {stimuli.folder for test in tests for stimuli in test.suite.sets.values() if stimuli.folder}
@@ -249,7 +249,7 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
 
 
 def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encoder: Encoder) -> dict[str, np.ndarray]:
-    """The vector of every text that any test needs and the encoder knows, each embedded once."""
+    """Return the vector of every text that any test needs and the encoder knows, each embedded once."""
     texts = dict.fromkeys(text for test in tests for text in test.texts(pictures))
     if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")

@@ -29,7 +29,7 @@ class Slip(Strict):
     said: Text
 
     def holds(self, cell: Mapping[str, Any]) -> bool:
-        """Whether it is about a cell."""
+        """Tell whether it is about a cell."""
         return all(cell.get(key) == value for key, value in self.cells.items())
 
 
@@ -47,7 +47,7 @@ class Published(Strict):
     slips: tuple[Slip, ...] = ()
 
     def rows(self, table: str) -> list[dict[str, str]]:
-        """The rows of a table as printed."""
+        """Return the rows of a table as printed."""
         text = (_HERE / f"{table}.csv").read_text(encoding="utf-8")
         return list(csv.DictReader(text.splitlines()))
 
@@ -59,12 +59,12 @@ def _all() -> dict[str, Published]:
 
 
 def papers() -> list[str]:
-    """Names of the papers whose tables are here."""
+    """Return names of the papers whose tables are here."""
     return list(_all())
 
 
 def published(paper: str) -> Published:
-    """The tables of a paper.
+    """Return the tables of a paper.
 
     Raises
     ------

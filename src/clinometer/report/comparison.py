@@ -214,7 +214,7 @@ def compared(reports: Mapping[str, ReportInput]) -> dict[str, Any]:
         "names": list(reports),
         "rows": [_row(name, cells) for name, cells in fact_cells.items()]
         + [_row(name, cells) for name, cells in settings.items() if _differ(cells)],
-        "same": [(name, _shortened(cells[0])) for name, cells in settings.items() if not _differ(cells)],
+        "same": [(name, _shorten(cells[0])) for name, cells in settings.items() if not _differ(cells)],
     }
 
 
@@ -248,10 +248,10 @@ def _differ(cells: Sequence[str]) -> bool:
 
 
 def _row(name: str, cells: Sequence[str]) -> dict[str, Any]:
-    short_cells = [_shortened(cell) or wording.MISSING for cell in cells]
+    short_cells = [_shorten(cell) or wording.MISSING for cell in cells]
     return {"name": name, "cells": short_cells, "differs": _differ(cells)}
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     """Cut every SHA-256 in a value to its first digits."""
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", rf"\1{wording.ELLIPSIS}", value)

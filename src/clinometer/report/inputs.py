@@ -204,7 +204,7 @@ def _curve(curves: pd.DataFrame, scores: pd.DataFrame) -> Curve:
 
 
 def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
-    """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too.
+    """Return images by id. The page asks prompt by prompt, so the part read last usually has the next one too.
 
     Those of a part that is missing or damaged are None, and what is damaged is added to ``damage``.
     """
@@ -223,7 +223,7 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
 
 
 def _voices(run: Run) -> list[tuple[str, str]]:
-    """Each reader with each question that it was asked."""
+    """Return each reader with each question that it was asked."""
     return [(reader, question) for reader in run.readers.cards for question in run.readers.questions(reader)]
 
 

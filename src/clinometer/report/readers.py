@@ -46,7 +46,7 @@ def readers(view: View) -> dict[str, Any] | None:
         return None
     names = list(dict.fromkeys(row.setting for row in separations))
     return {
-        "opened": [_opened(row, rows) for row in overall],
+        "opened": [_gather_open(row, rows) for row in overall],
         "questions": [_question(view, serial, name, rows) for serial, name in enumerate(names)],
         "peers": list(PEER_NAMES.items()),
         "label": view.label,
@@ -146,7 +146,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     }
 
 
-def _opened(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:
+def _gather_open(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:
     """Gather what one reader said in free words to one question: the most frequent answers by concept, and the rest."""
     own = [row for row in rows if (row.encoder, row.setting) == (overall.encoder, overall.setting)]
     keys = {(row.component, row.concept, row.group): row for row in own}

@@ -81,11 +81,11 @@ class ReaderCards(ModelCards):
 
     @staticmethod
     def place(name: str) -> str:
-        """Where a reader's answers lie."""
+        """Say where a reader's answers lie."""
         return readings_name(name)
 
     def questions(self, reader: str) -> dict[str, QuestionSpec]:
-        """The questions that a reader was asked, by name."""
+        """Return the questions that a reader was asked, by name."""
         record = (self.cards | self.begun).get(reader, {})
         return {name: QuestionSpec.model_validate(asked) for name, asked in record.get("questions", {}).items()}
 
@@ -132,7 +132,7 @@ class Answers:
         self._ledger, self._directory, self._planned, self._drawn = ledger, ledger.directory, planned, drawn
 
     def of_part(self, reader: Mapping[str, Any], part: int) -> dict[tuple[str, str], dict[str, Any]]:
-        """The rows of a part whose images are still those that were read, by image and question.
+        """Return the rows of a part whose images are still those that were read, by image and question.
 
         ``reader`` : its record in run.json.
 
@@ -181,7 +181,7 @@ class Answers:
         self.write_beside(CLUSTERS, card, question, rows)
 
     def clusters(self, reader: Mapping[str, Any]) -> dict[str, Clusters]:
-        """What was put together of a reader's answers, by open question."""
+        """Return what was put together of a reader's answers, by open question."""
         found: dict[str, Clusters] = {}
         for row in self.beside(CLUSTERS, reader):
             own = found.get(row["question"], Clusters({}, row["by"]))
@@ -206,7 +206,7 @@ class Answers:
         return table.to_pylist() if is_own else []
 
     def table(self, reader: Mapping[str, Any], questions: Mapping[str, QuestionSpec], suite: Suite) -> pd.DataFrame:
-        """Every answer of a reader, beside what its image was drawn for; see ``Run.readings``."""
+        """Return every answer of a reader, beside what its image was drawn for; see ``Run.readings``."""
         names = suite.group_names()
         truths = {name: dict(spec.meanings(names)) for name, spec in questions.items()}
         rows = []
@@ -221,6 +221,6 @@ class Answers:
         return pd.DataFrame(rows, columns=[*ASKED_FOR, "sha256", *ANSWERED, "truth"])
 
     def hashes(self, part: int) -> dict[str, str]:
-        """The hash of every image of a part that is there, by id."""
+        """Return the hash of every image of a part that is there, by id."""
         rows = self._drawn.part(part, ["id", "status", "sha256"]).to_pylist()
         return {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"}

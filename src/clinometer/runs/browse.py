@@ -71,7 +71,7 @@ def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> It
 
 
 def stamp_of(directory: Directory) -> str:
-    """A text that changes when a run's record does, or when parts are added to it."""
+    """Return a text that changes when a run's record does, or when parts are added to it."""
     stamps = []
     for name in (RECORD, "samples", "report.html"):
         with suppress(OSError):
@@ -81,7 +81,7 @@ def stamp_of(directory: Directory) -> str:
 
 
 def planned_count(run: Run) -> int:
-    """How many samples are planned, by the plan's footer alone.
+    """Say how many samples are planned, by the plan's footer alone.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def planned_count(run: Run) -> int:
 
 
 def stored_in(run: Run, part: int) -> dict[str, Stored]:
-    """Where the images of a part lie, by their ids; no pixels are read.
+    """Say where the images of a part lie, by their ids; no pixels are read.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
             require_bounded(opened, file, _IMAGE)
             for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
                 for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
-                    yield order, _checked(batch.slice(order - start, 1).to_pylist()[0], name)
+                    yield order, _check(batch.slice(order - start, 1).to_pylist()[0], name)
                 start += batch.num_rows
     except RunCorruptError:
         raise
@@ -167,11 +167,11 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
                 raise IndexError("it has fewer rows than it had")
     except Exception as error:
         raise _unreadable(name, error) from error
-    return {first + order: (image["id"], _checked(image, name)) for order, image in enumerate(rows)}
+    return {first + order: (image["id"], _check(image, name)) for order, image in enumerate(rows)}
 
 
-def _checked(row: dict[str, Any], name: str) -> bytes | None:
-    """A row's image, if it is the one that was written."""
+def _check(row: dict[str, Any], name: str) -> bytes | None:
+    """Return a row's image, if it is the one that was written."""
     content: bytes | None = (row["image"] or {}).get("bytes")
     if content and sha256(content) != row["sha256"]:
         raise RunCorruptError(
@@ -233,13 +233,13 @@ class Piece:
 
 
 def part_numbers(run: Run) -> list[int]:
-    """Numbers of the parts whose images are there."""
+    """Return numbers of the parts whose images are there."""
     matches = map(_PART.fullmatch, run.directory.names("samples", ".parquet"))
     return [int(match[1]) for match in matches if match is not None]
 
 
 def piece_of(run: Run, part: int) -> Piece:
-    """One part's samples without their pixels.
+    """Return one part's samples without their pixels.
 
     Raises
     ------
@@ -280,7 +280,7 @@ class Reader:
             self._sums[owner] = self._sums.get(owner, 0.0) + units[own].sum(axis=0)
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Reading]]:
-        """What it sees in the images of a part, each with its row; those that it did not see are left out."""
+        """Yield what it sees in the images of a part, each with its row; those that it did not see are left out."""
         rows, units = self._vectors(piece)
         if not len(rows):
             return
@@ -299,7 +299,7 @@ class Reader:
             yield row, Reading(*cells)
 
     def _vectors(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of a part's images that the encoder saw, and their unit vectors."""
+        """Return rows of a part's images that the encoder saw, and their unit vectors."""
         name = vectors_name(self.encoder, piece.part)
         if not self._run.directory.exists(name):
             return np.zeros(0, int), np.zeros((0, 1))
@@ -313,7 +313,7 @@ class Reader:
 
 
 def _by_owner(piece: Piece, rows: np.ndarray) -> Iterator[tuple[Owner, np.ndarray]]:
-    """Each owner among some rows of a part, and which of the rows are its own."""
+    """Yield each owner among some rows of a part, and which of the rows are its own."""
     owners = piece.owners
     codes = {owner: code for code, owner in enumerate(dict.fromkeys(owners))}
     row_codes = np.array([codes[owner] for owner in owners], int)[rows]

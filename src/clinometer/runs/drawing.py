@@ -75,7 +75,7 @@ def remind(model: Any, run: Run, *, edits: bool) -> None:
 
 
 def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
-    """What a generator is asked for samples that are drawn from a prompt alone."""
+    """Return what a generator is asked for samples that are drawn from a prompt alone."""
     return (GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples)
 
 
@@ -143,7 +143,7 @@ def draw_parts(
 def _results(
     draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]], samples: Sequence[Sample], name: str
 ) -> Iterator[GenerationResult]:
-    """What a generator gives, checked before it is stored: a plug-in may give anything, and without an end."""
+    """Yield what a generator gives, checked before it is stored: a plug-in may give anything, and without an end."""
     waiting = dict.fromkeys(sample.id for sample in samples)
     with named("generator", name):
         for result in draw(samples):
@@ -188,15 +188,15 @@ class _Stored:
 
 
 def _storing(result: GenerationResult, pool: Executor, room: WeightGate) -> Future[_Stored]:
-    """A result on its way to be stored; one that has its file, or no image, is there."""
+    """Return a result on its way to be stored; one that has its file, or no image, is there."""
     if result.content is None and result.image is not None:
-        return room.submit(pool, result.image.width * result.image.height * BYTES_A_PIXEL, _compressed, result)
+        return room.submit(pool, result.image.width * result.image.height * BYTES_A_PIXEL, _compress, result)
     stored: Future[_Stored] = Future()
-    stored.set_result(_compressed(result))
+    stored.set_result(_compress(result))
     return stored
 
 
-def _compressed(result: GenerationResult) -> _Stored:
+def _compress(result: GenerationResult) -> _Stored:
     content = result.content
     if content is None and result.image is not None:
         content = encode_png(result.image)
@@ -250,7 +250,7 @@ CENT: Final = Decimal("0.01")
 
 
 def price_of(model: Generator | Reader) -> float:
-    """What an image of a generator, or an answer of a reader, costs; 0 where it names no price."""
+    """Return what an image of a generator, or an answer of a reader, costs; 0 where it names no price."""
     return float(model.price_per_image) if offers(model, Priced) else 0.0
 
 

@@ -42,26 +42,26 @@ class ModelCards:
 
     @staticmethod
     def place(name: str) -> str:
-        """Where what a model leaves lies."""
+        """Say where what a model leaves lies."""
         return embeddings_name(name)
 
-    def _recorded(self, which: str = "") -> dict[str, dict[str, Any]]:
+    def _read_cards(self, which: str = "") -> dict[str, dict[str, Any]]:
         return dict(self._ledger.record.get(f"{which}{self.kind}s", {}))
 
     @property
     def cards(self) -> dict[str, dict[str, Any]]:
         """The cards of those that have finished once, by name: those that scores are made of."""
-        return self._recorded()
+        return self._read_cards()
 
     @property
     def begun(self) -> dict[str, dict[str, Any]]:
         """The cards of those that may have left something and have never finished, by name."""
-        return self._recorded("begun_")
+        return self._read_cards("begun_")
 
     @property
     def dropped(self) -> dict[str, dict[str, Any]]:
         """The cards of those that were taken out of the scores and whose files are kept, by name."""
-        return self._recorded("dropped_")
+        return self._read_cards("dropped_")
 
     def all_cards(self) -> dict[str, dict[str, Any]]:
         """Return the cards of all that may have left something."""
@@ -142,7 +142,7 @@ class EncoderCards(ModelCards):
     @property
     def own(self) -> dict[str, dict[str, Any]]:
         """The cards of the model's own text encoders and of its prior, by name."""
-        return self._recorded("own_")
+        return self._read_cards("own_")
 
     def all_cards(self) -> dict[str, dict[str, Any]]:
         """Return the cards of all that may have left embeddings."""
@@ -187,7 +187,7 @@ class Vectors:
         self._ledger, self.directory, self.planned, self.drawn = ledger, ledger.directory, planned, drawn
 
     def has(self, encoder: str, part: int) -> bool:
-        """Whether a part's images are embedded."""
+        """Tell whether a part's images are embedded."""
         return self.directory.exists(vectors_name(encoder, part))
 
     def write(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
@@ -197,7 +197,7 @@ class Vectors:
     def each_part(
         self, encoder: str, parts: Collection[int] | None = None, width: int = 0
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """The image vectors of an encoder by sample id, part by part, of those that are embedded.
+        """Yield the image vectors of an encoder by sample id, part by part, of those that are embedded.
 
         ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
         """
@@ -215,12 +215,12 @@ class Vectors:
             yield part, vectors
 
     def parts_there(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
-        """The parts whose images are embedded; of ``parts``, where those are given."""
+        """Return the parts whose images are embedded; of ``parts``, where those are given."""
         with self.directory.listed_once():
             return [part for part in (self.planned.parts if parts is None else parts) if self.has(encoder, part)]
 
     def of_part(self, encoder: str, part: int) -> dict[str, np.ndarray]:
-        """The image vectors of one part, by sample id."""
+        """Return the image vectors of one part, by sample id."""
         return self._read(vectors_name(encoder, part), "id")
 
     def require(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
@@ -276,7 +276,7 @@ class Vectors:
         return vectors
 
     def has_texts(self, encoder: str) -> bool:
-        """Whether the suite's texts are embedded (or known to have no embedding)."""
+        """Tell whether the suite's texts are embedded (or known to have no embedding)."""
         return self.directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
 
     def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
@@ -284,7 +284,7 @@ class Vectors:
         self._ledger.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
 
     def texts(self, encoder: str, asked: Iterable[str] = ()) -> dict[str, np.ndarray]:
-        """Every text vector of an encoder, by text; none of one that reads no text.
+        """Return every text vector of an encoder, by text; none of one that reads no text.
 
         Each that was ``asked`` must be there.
         """
@@ -476,7 +476,7 @@ class ImageVectors:
         self._were_read.update(missing)
 
     def of(self, owner: Owner) -> np.ndarray:
-        """Those of an owner whose parts were read, (n × dim) in the plan's order; n may be 0."""
+        """Return those of an owner whose parts were read, (n × dim) in the plan's order; n may be 0."""
         return self._file.rows([(owner, part) for part in self._parts.get(owner, ())], max(self._file.width, 1))
 
 

@@ -69,7 +69,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
 
 
 def remaining_images(run: Run) -> int:
-    """Images that are still to be drawn; those that are read from files cost nothing."""
+    """Return images that are still to be drawn; those that are read from files cost nothing."""
     return sum(not sample.file for part in run.parts for sample in run.drawn.missing(part))
 
 
@@ -233,7 +233,7 @@ class NoVectorsError(ModelError):
 
 
 def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
-    """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
+    """Return what an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
 
     A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
     before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.

@@ -113,7 +113,7 @@ class Files:
         return os.path.realpath(self.root) if self.is_local else str(self.fs.unstrip_protocol(self.root))
 
     def path(self, name: str) -> str:
-        """The full path of a file in the directory."""
+        """Return the full path of a file in the directory."""
         return f"{self.root}/{name}"
 
     def without_place(self, error: Exception) -> str:
@@ -121,7 +121,7 @@ class Files:
         return str(error).replace(masked(f"{self.root}/"), "")
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there.
+        """Tell whether a file is there.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class Files:
         return True
 
     def _listed(self, folder: str) -> Collection[str]:
-        """Names of what a folder holds; none where it is missing."""
+        """Return names of what a folder holds; none where it is missing."""
         path = self.path(folder).rstrip("/")
         if self.is_store:
             inventory = self.inventory
@@ -168,7 +168,7 @@ class Files:
             raise _unreadable(path, error) from error
 
     def contents(self) -> list[str]:
-        """Names of what the directory holds beside hidden files; none where it is missing."""
+        """Return names of what the directory holds beside hidden files; none where it is missing."""
         return sorted(name for name in self._listed("") if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
@@ -177,12 +177,12 @@ class Files:
         return sorted(names, key=lambda name: (len(name), name))
 
     def size(self, name: str) -> int:
-        """Size of a file in bytes."""
+        """Return size of a file in bytes."""
         entry = self._entry(name)
         return int(self.fs.size(self.path(name))) if entry is None else entry.size
 
     def stamps(self, names: Sequence[str]) -> list[str] | None:
-        """A text for each file that is another one once the file was written; None where that cannot be told."""
+        """Return a text for each file that is another one once the file was written; None where that cannot be told."""
         if self.is_local:
             try:
                 infos = [os.stat(self.path(name)) for name in names]
@@ -200,7 +200,7 @@ class Files:
         return [f"{entry.size} {entry.stamp}" if entry is not None and entry.stamp else "" for entry in entries]
 
     def _entry(self, name: str) -> Entry | None:
-        """What a listing says of a file of a store, where one is at hand."""
+        """Return what a listing says of a file of a store, where one is at hand."""
         inventory = self.inventory
         return inventory.entry(name) if inventory is not None and inventory.knows(name) else None
 
@@ -299,7 +299,7 @@ class Files:
         return True
 
     def _temporary(self, name: str) -> tuple[str, str]:
-        """The folder of a file, and a name in it that no other writer has, on this machine or another."""
+        """Return the folder of a file, and a name in it that no other writer has, on this machine or another."""
         folder, base = self.path(name).rsplit("/", 1)
         return folder, f"{folder}/.{base}.{uuid4().hex}.tmp"  # hidden: what reads a folder of parts takes it for none
 
@@ -362,7 +362,7 @@ class Files:
         return content
 
     def sha256(self, name: str) -> str:
-        """The checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
+        """Return the checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
         try:
             hasher = hashlib.sha256()
             with self._opened(name) as file:

@@ -49,7 +49,7 @@ _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def boot_id() -> str:
-    """What tells this machine, since it was started, from all others; empty where the system does not say."""
+    """Return what tells this machine, since it was started, from all others; empty where the system does not say."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
@@ -78,12 +78,12 @@ class Holder:
 
 
 def is_of_this_machine(holder: Holder) -> bool:
-    """Whether a holder works, or worked, on this machine since it was started."""
+    """Tell whether a holder works, or worked, on this machine since it was started."""
     return bool(holder.machine) and holder.machine == mark_of("")
 
 
 def is_gone(holder: Holder) -> bool:
-    """Whether a holder is known to have ended: a process of this machine and container that has ended."""
+    """Tell whether a holder is known to have ended: a process of this machine and container that has ended."""
     if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != mark_of(socket.gethostname()):
         return False
     try:
@@ -162,7 +162,7 @@ class Lease:
         return [int(match[1]) for match in matches if match is not None]
 
     def _is_over(self, generation: int) -> bool:
-        """Whether a claim's holder is gone: known to be, or silent while it was watched.
+        """Tell whether a claim's holder is gone: known to be, or silent while it was watched.
 
         Clocks of machines differ, so a last sign that looks old, or lies ahead, is only taken for a reason to watch.
         """
@@ -181,7 +181,7 @@ class Lease:
         return 2 * self._lifetime / SIGNS
 
     def _read_holder(self, generation: int) -> Holder | None:
-        """Who made a claim; None where it is gone or cannot be read."""
+        """Say who made a claim; None where it is gone or cannot be read."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
             claim = self._place.read_json(self._claim(generation))
             claim.pop("time", None)
@@ -203,12 +203,12 @@ class Lease:
         return 0.0
 
     def _last_holder(self) -> str:
-        """Who made the last claim, in words; nobody where none is left."""
+        """Say who made the last claim, in words; nobody where none is left."""
         last = self._generations()[-1:]
         return str(self._read_holder(last[0]) or "process unknown") if last else ""
 
     def last_claim(self) -> str:
-        """Who made the last claim and since when, in words: the lock of a machine does not say who has it."""
+        """Say who made the last claim and since when, in words: the lock of a machine does not say who has it."""
         with suppress(RunError, KeyError, TypeError, ValueError, OverflowError, OSError):
             generation = self._generations()[-1:]
             holder = self._read_holder(*generation) if generation else None
@@ -289,7 +289,7 @@ def _beat(holder: Holder) -> str:
 @contextmanager
 def hold(directory: Files) -> Iterator[None]:
     """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
-    with _locked(directory) if directory.is_local else nullcontext():
+    with _lock(directory) if directory.is_local else nullcontext():
         # Who had the lock of this machine has it no more, so its lease is over, too.
         is_dead = is_of_this_machine if directory.is_local else is_gone
         lease = Lease(directory, "driver", lifetime=LIFETIME, is_dead=is_dead)
@@ -304,7 +304,7 @@ def hold(directory: Files) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(directory: Files) -> Iterator[None]:
+def _lock(directory: Files) -> Iterator[None]:
     lock = FileLock(directory.path(".lock"), timeout=0)
     try:
         os.makedirs(directory.root, exist_ok=True)

@@ -78,7 +78,7 @@ class Ledger:
         return record
 
     def read_anew(self) -> dict[str, Any]:
-        """What run.json says now; what another thread is about to write stays untouched."""
+        """Return what run.json says now; what another thread is about to write stays untouched."""
         with self._reading:
             record = self._record = self._read_record()
         return record
@@ -287,7 +287,7 @@ class Ledger:
             self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: note}})
 
     def present(self) -> Iterator[str]:
-        """Names of the files that can be listed, in order."""
+        """Yield names of the files that can be listed, in order."""
         own = set(self.directory.contents())
         yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
         folders: list[str] = [name for name in FOLDERS if name in own]
@@ -313,7 +313,7 @@ _NUMBERS: Final = frozenset(field.name for field in fields(Score) if isinstance(
 
 
 def always(schema: pa.Schema, empty: Collection[str] = ()) -> pa.Schema:
-    """A schema whose columns have a cell in every row, but for some."""
+    """Return a schema whose columns have a cell in every row, but for some."""
     return pa.schema([pa.field(field.name, field.type, nullable=field.name in empty) for field in schema])
 
 
@@ -358,27 +358,27 @@ def require_numbers(table: pa.Table) -> None:
 
 
 def samples_name(part: int) -> str:
-    """Where a part's samples lie."""
+    """Say where a part's samples lie."""
     return part_name("samples", part)
 
 
 def part_name(folder: str, part: int) -> str:
-    """Where a part lies in a folder."""
+    """Say where a part lies in a folder."""
     return f"{folder}/part-{part:05d}.parquet"
 
 
 def trace_name(encoder: str, part: int) -> str:
-    """Where an encoder's embeddings lie of what a part's images were taken for on the way."""
+    """Say where an encoder's embeddings lie of what a part's images were taken for on the way."""
     return part_name(f"{TRACE}/{folder_name(encoder)}", part)
 
 
 def embeddings_name(encoder: str) -> str:
-    """Where an encoder's embeddings lie."""
+    """Say where an encoder's embeddings lie."""
     return f"{EMBEDDINGS}/{folder_name(encoder)}"
 
 
 def readings_name(reader: str, part: int | None = None) -> str:
-    """Where a reader's answers lie, or those of a part's images."""
+    """Say where a reader's answers lie, or those of a part's images."""
     return f"{READINGS}/{folder_name(reader)}" + ("" if part is None else f"/part-{part:05d}.parquet")
 
 
@@ -389,5 +389,5 @@ def folder_name(model: str) -> str:
 
 
 def vectors_name(encoder: str, part: int) -> str:
-    """Where an encoder's embeddings of a part's images lie."""
+    """Say where an encoder's embeddings of a part's images lie."""
     return part_name(embeddings_name(encoder), part)

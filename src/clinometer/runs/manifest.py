@@ -14,7 +14,7 @@ from clinometer.suites import PromptSpec, Suite
 
 
 def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[PromptSpec]:
-    """What each row answers, in the suite's words.
+    """Yield what each row answers, in the suite's words.
 
     A row finds its question by its concept and its group. The images of a group alone are nested in its prompts, and
     the intervals hang on that, so the prompt must be one of them. A concept's may come from any prompt. A row with a
@@ -69,12 +69,12 @@ def rows_named_by_prompts(folder: Path, suite: Suite) -> list[ManifestRow]:
 
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:
-    """The group of each prompt that draws a group's pictures by itself, such as its portraits."""
+    """Return the group of each prompt that draws a group's pictures by itself, such as its portraits."""
     return {q.prompt: q.group for q in suite.every_prompt_spec() if q.group and not q.concept}
 
 
 def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
-    """The one question whose prompt a row has."""
+    """Return the one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
     questions = by_prompt.get(str(row.prompt), [])
     if len(questions) == 1:

@@ -97,7 +97,7 @@ class Plan(Sequence[Sample]):
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> Plan:
-        """The plan of some samples; a plan is its own."""
+        """Return the plan of some samples; a plan is its own."""
         if isinstance(samples, Plan):
             return samples
         stream, names = iter(samples), PLAN_SCHEMA.names
@@ -105,15 +105,15 @@ class Plan(Sequence[Sample]):
             pa.table({name: [getattr(sample, name) for sample in some] for name in names}, schema=PLAN_SCHEMA)
             for some in iter(lambda: list(islice(stream, 16 * _ROWS)), [])
         )
-        return cls._held(_compact(tables))
+        return cls._hold(_compact(tables))
 
     @classmethod
     def joined(cls, plans: Iterable[Plan]) -> Plan:
-        """Plans one after the other."""
-        return cls._held(_compact(plan._table for plan in plans))
+        """Return plans one after the other."""
+        return cls._hold(_compact(plan._table for plan in plans))
 
     @classmethod
-    def _held(cls, table: pa.Table) -> Self:
+    def _hold(cls, table: pa.Table) -> Self:
         plan = cls.__new__(cls)
         plan._table = table
         return plan
@@ -129,10 +129,10 @@ class Plan(Sequence[Sample]):
         if isinstance(at, slice):
             first, stop, step = at.indices(len(self))
             if step == 1:
-                return self._held(self._table.slice(first, max(0, stop - first)))
+                return self._hold(self._table.slice(first, max(0, stop - first)))
             return self.take(np.arange(first, stop, step))
         position = range(len(self))[at]
-        return next(iter(self._held(self._table.slice(position, 1))))
+        return next(iter(self._hold(self._table.slice(position, 1))))
 
     def __iter__(self) -> Iterator[Sample]:
         return (Sample(*cells) for cells in self.rows(*PLAN_SCHEMA.names))
@@ -145,7 +145,7 @@ class Plan(Sequence[Sample]):
         return NotImplemented
 
     def asks_the_same(self, other: Plan) -> bool:
-        """Whether these are the same samples, in whatever parts."""
+        """Tell whether these are the same samples, in whatever parts."""
         return self._equals(other, [name for name in PLAN_SCHEMA.names if name != "part"])
 
     def _equals(self, other: Plan, names: Iterable[str]) -> bool:
@@ -156,11 +156,11 @@ class Plan(Sequence[Sample]):
         return f"Plan of {len(self)} samples"
 
     def table(self) -> pa.Table:
-        """The samples as a table of `PLAN_SCHEMA`."""
+        """Return the samples as a table of `PLAN_SCHEMA`."""
         return self._table.cast(PLAN_SCHEMA)
 
     def column(self, name: str) -> pa.Array | pa.ChunkedArray:
-        """A column as Arrow holds it."""
+        """Return a column as Arrow holds it."""
         return self._table[name]
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -170,17 +170,17 @@ class Plan(Sequence[Sample]):
             yield from zip(*(_values(piece[name], name) for name in names), strict=True)
 
     def take(self, positions: np.ndarray) -> Plan:
-        """The samples at some positions, in the order of these."""
-        return self._held(_compact([self._table.take(pa.array(positions, pa.int64()))]))
+        """Return the samples at some positions, in the order of these."""
+        return self._hold(_compact([self._table.take(pa.array(positions, pa.int64()))]))
 
     def shifted(self, parts: int) -> Plan:
-        """The same samples in parts of numbers that are so many higher."""
+        """Return the same samples in parts of numbers that are so many higher."""
         at = self._table.schema.get_field_index("part")
         numbers = pc.add(self._table["part"], pa.scalar(parts, pa.int32()))
-        return self._held(self._table.set_column(at, self._table.schema.field("part"), numbers))
+        return self._hold(self._table.set_column(at, self._table.schema.field("part"), numbers))
 
     def find(self, identifier: str) -> Sample:
-        """The sample of an id.
+        """Return the sample of an id.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Plan(Sequence[Sample]):
         return order.to_numpy(), ids.take(order)
 
     def parts_of(self, ids: Collection[str]) -> list[int]:
-        """The part of each id.
+        """Return the part of each id.
 
         Raises
         ------
@@ -301,12 +301,12 @@ def build_plan(
 
 
 def sample_id(*key: str | float) -> str:
-    """An id of 16 hexadecimal digits that follows from a key."""
+    """Return an id of 16 hexadecimal digits that follows from a key."""
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
 
 
 def noise_seed(*key: str | float) -> int:
-    """A seed of 63 bits, what an int64 column holds, that follows from a key."""
+    """Return a seed of 63 bits, what an int64 column holds, that follows from a key."""
     return int(sample_id(*key), 16) >> 1
 
 
@@ -364,13 +364,13 @@ _AT_ONCE: Final = 256
 
 def gathered(tables: Iterable[pa.Table], schema: pa.Schema, shared: Collection[str] = ()) -> pa.Table:
     """Tables one after the other, with the columns of a schema; of ``shared`` ones each text is held once."""
-    stream, pieces = iter(tables), [_encoded(schema.empty_table(), shared)]
+    stream, pieces = iter(tables), [_encode_dictionaries(schema.empty_table(), shared)]
     while some := list(islice(stream, _AT_ONCE)):
-        pieces.append(_encoded(pa.concat_tables(some).select(schema.names).combine_chunks(), shared))
+        pieces.append(_encode_dictionaries(pa.concat_tables(some).select(schema.names).combine_chunks(), shared))
     return pa.concat_tables(pieces).unify_dictionaries()
 
 
-def _encoded(table: pa.Table, shared: Collection[str]) -> pa.Table:
+def _encode_dictionaries(table: pa.Table, shared: Collection[str]) -> pa.Table:
     for at, name in enumerate(table.column_names):
         if name in shared and not pa.types.is_dictionary(table.schema.field(at).type):
             table = table.set_column(at, name, table[name].dictionary_encode())

@@ -49,7 +49,7 @@ CHANGED_ON_PURPOSE: Final = (
 
 
 def card_record(card: Card) -> dict[str, Any]:
-    """A card as run.json holds it."""
+    """Return a card as run.json holds it."""
     return asdict(card) | {"fingerprint": card.fingerprint}
 
 
@@ -63,7 +63,7 @@ def new_record(
     batch_size: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The contents of a new run's run.json.
+    """Return the contents of a new run's run.json.
 
     ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws;
     ``options`` what else was asked that changes a number, such as how many resamples.
@@ -94,7 +94,7 @@ def new_record(
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record that says its own checksum, last of all."""
+    """Return a record that says its own checksum, last of all."""
     rest = {key: value for key, value in record.items() if key != "checksum"}
     as_read = json.loads(json.dumps(rest))  # a tuple comes back as a list, and a key as text
     return rest | {"checksum": checksum_of(as_read)}
@@ -107,7 +107,7 @@ def checksum_of(record: Mapping[str, Any]) -> str:
 
 
 def is_checked(record: Mapping[str, Any]) -> bool:
-    """Whether a record is of a format that holds checksums."""
+    """Tell whether a record is of a format that holds checksums."""
     return record.get("format") != UNCHECKED_FORMAT
 
 
@@ -245,7 +245,7 @@ def _require_checksum(record: Mapping[str, Any], source: str) -> None:
 
 
 def question_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a run was asked, in words that differ where the question does."""
+    """Return what a run was asked, in words that differ where the question does."""
     suite, model = suite_from_mapping(record["suite"], source="run.json"), record["model"]
     stopping = "'images fixed beforehand'"
     if (until := record.get("until")) is not None:
@@ -260,7 +260,7 @@ def question_of(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first few settings in which two cards differ."""
+    """Return the first few settings in which two cards differ."""
     flat = [_flat(json.loads(json.dumps(card))) for card in (old, new)]  # a tuple that was stored is a list
     changed = [
         f"{key} {_short(flat[0].get(key))} → {_short(flat[1].get(key))}"
@@ -271,7 +271,7 @@ def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _flat(card: Mapping[str, Any]) -> dict[str, Any]:
-    """A card's fields, and its settings one by one, to the last."""
+    """Return a card's fields, and its settings one by one, to the last."""
     fields: dict[str, Any] = {}
     for key, value in card.items():
         if isinstance(value, Mapping) and key != "notes":
@@ -282,13 +282,13 @@ def _flat(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    """A value as a message shows it: of a hash the first digits."""
+    """Return a value as a message shows it: of a hash the first digits."""
     text = str(value)
     return text[:8] if re.fullmatch("[0-9a-f]{64}", text) else text
 
 
 def package_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that matter."""
+    """Return the versions of Python and of the packages that matter."""
     return {"python": platform.python_version()} | {package: _version(package) for package in _RECORDED_PACKAGES}
 
 
@@ -308,7 +308,7 @@ OPTION: Final = "--suite-option"
 
 
 def suite_with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Suite:
-    """A suite with the changes that a run has recorded, the last of each setting."""
+    """Return a suite with the changes that a run has recorded, the last of each setting."""
     new = {change["option"]: change["new"] for change in changes}
     if not new:
         return suite
@@ -391,7 +391,7 @@ class Departure:
 
 
 def suite_under(protocol: str | None, suite: Suite) -> Suite:
-    """The suite as its paper asks it, where ``protocol`` says so.
+    """Return the suite as its paper asks it, where ``protocol`` says so.
 
     Raises
     ------
@@ -411,7 +411,7 @@ def suite_under(protocol: str | None, suite: Suite) -> Suite:
 
 
 def protocol_record(record: Mapping[str, Any], encoders: Sequence[str], typed: Sequence[Departure]) -> dict[str, Any]:
-    """What run.json says of the protocol.
+    """Return what run.json says of the protocol.
 
     Parameters
     ----------
@@ -428,7 +428,7 @@ def protocol_record(record: Mapping[str, Any], encoders: Sequence[str], typed: S
 
 
 def portrait_departures(protocol: Protocol | None, images: int | None, expression: str) -> list[Departure]:
-    """Where given portraits are not what the protocol takes: fewer of a group, or another expression."""
+    """Say where given portraits are not what the protocol takes: fewer of a group, or another expression."""
     differences = []
     if protocol is not None and protocol.portraits == "all" and images is not None:
         differences.append(Departure("images (group)", "all portraits", f"at most {images}"))
@@ -438,13 +438,13 @@ def portrait_departures(protocol: Protocol | None, images: int | None, expressio
 
 
 def recorded_departures(record: Mapping[str, Any]) -> list[Departure] | None:
-    """The departures that a record names; None of a run without a protocol."""
+    """Return the departures that a record names; None of a run without a protocol."""
     protocol = record.get("protocol")
     return None if protocol is None else [Departure(**fields) for fields in protocol["departures"]]
 
 
 def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Departure]:
-    """Where a run is not what its suite's protocol says, option by option."""
+    """Say where a run is not what its suite's protocol says, option by option."""
     suite = suite_from_mapping(record["suite"], source="run.json")
     protocol, card = suite.protocol, record["model"]
     if protocol is None:

@@ -79,11 +79,11 @@ class Samples:
         """The samples that are to be drawn anew, by part."""
 
     def has(self, part: int) -> bool:
-        """Whether a part's images are there, with none that is to be drawn anew."""
+        """Tell whether a part's images are there, with none that is to be drawn anew."""
         return part not in self.to_redraw and self._directory.exists(samples_name(part))
 
     def missing(self, part: int) -> Sequence[Sample]:
-        """The samples of a part that are still to be drawn."""
+        """Return the samples of a part that are still to be drawn."""
         if self.has(part):
             return []
         if part in self.to_redraw:
@@ -130,7 +130,7 @@ class Samples:
         return table
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
-        """The rows of a part that was stopped halfway."""
+        """Return the rows of a part that was stopped halfway."""
         rows: list[dict[str, Any]] = []
         if self._directory.exists(part_name(UNFINISHED, part)):
             table = self._ledger.read_table(part_name(UNFINISHED, part), columns, like=SAMPLE_SHAPE, added=ADDED)
@@ -138,7 +138,7 @@ class Samples:
         return rows
 
     def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
-        """Rows whose images are those that were written, by their hashes.
+        """Return rows whose images are those that were written, by their hashes.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class Samples:
         return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
 
     def read(self, part: int) -> list[dict[str, Any]]:
-        """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
+        """Return a part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
         return self._with_images(samples_name(part), self.part(part, ["id", "status", "image", "sha256"]))
 
     def redraw(self, ids_by_part: Mapping[int, Collection[str]]) -> None:
@@ -249,7 +249,7 @@ class Samples:
         return repeats
 
     def whole(self, damage: list[str]) -> pd.DataFrame:
-        """The same without the parts that are damaged, each of which is added to ``damage``.
+        """Yield the same without the parts that are damaged, each of which is added to ``damage``.
 
         In little memory: without hashes, and with categories in place of the texts that samples share.
         """
@@ -268,7 +268,7 @@ class Samples:
         return [part for part in self._planned.parts if samples_name(part) in there]
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The image files of samples, part by part; None where there is no image."""
+        """Yield the image files of samples, part by part; None where there is no image."""
         all_ids, ids_by_part = list(ids), dict[int, set[str]]()
         for identifier, part in zip(all_ids, self._planned.plan.parts_of(all_ids), strict=True):
             ids_by_part.setdefault(part, set()).add(identifier)

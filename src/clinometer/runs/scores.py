@@ -65,7 +65,7 @@ class Read(NamedTuple):
 
 
 def read_verdict(sentence: str) -> Read:
-    """The verdict of a sentence, and its side; of words that none ever was, ``not measured``.
+    """Return the verdict of a sentence, and its side; of words that none ever was, ``not measured``.
 
     >>> read_verdict("leans slightly to men")
     Read(verdict='leans slightly', side='men', run='')
@@ -81,7 +81,7 @@ def read_verdict(sentence: str) -> Read:
 
 
 def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
-    """A table of scores in today's columns: an old one gets those it lacks, its verdicts read."""
+    """Return a table of scores in today's columns: an old one gets those it lacks, its verdicts read."""
     if "verdict" not in scores:
         return scores
     lacking: dict[str, Any] = {field.name: field.default for field in fields(Score) if field.name not in scores}
@@ -111,7 +111,7 @@ _OF_A_TEST: Final = ("low", "high", "stimulus_low", "stimulus_high", "p", "q", "
 
 
 def with_parts(scores: pd.DataFrame) -> pd.DataFrame:
-    """The table with the parts of MCAS, before all else: of an old one their values alone, with the reason.
+    """Return the table with the parts of MCAS, before all else: of an old one their values alone, with the reason.
 
     Along axes the stored number was the sum: it takes the setting that it has today, and the part is unknown.
     """

@@ -110,7 +110,7 @@ class VectorFile:
             spans.append((first, self._rows))
 
     def blocks(self, keys: Iterable[Hashable], width: int) -> Blocks:
-        """The rows of each key, (n × width), read when they are asked for; n may be 0."""
+        """Return the rows of each key, (n × width), read when they are asked for; n may be 0."""
         spans = [self._spans.get(key, []) for key in keys]
         sizes = [sum(stop - start for start, stop in key_spans) for key_spans in spans]
         return Blocks(

@@ -126,7 +126,7 @@ class Directory(Files):
             raise RunCorruptError(f"{self.path(name)}: cannot be read ({message[:300]}). {way_out}") from error
 
     def seal(self, name: str) -> str | None:
-        """The checksum that a table carries; None where it carries none, or is not there."""
+        """Return the checksum that a table carries; None where it carries none, or is not there."""
         try:
             with self._opened(name) as file:
                 return seal_of(file)
@@ -246,7 +246,7 @@ class Contents:
 
 
 def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
-    """A table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
+    """Return a table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
     options: dict[str, Any] = {"compression": "zstd"}
     if IMAGE in table.schema.names:
         # A PNG is compressed already. To try again, to look for the same image twice and to note the smallest one takes
@@ -302,7 +302,7 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
 
 
 def seal_of(file: _File) -> str | None:
-    """The checksum that a file carries, without a look at the rest of it."""
+    """Return the checksum that a file carries, without a look at the rest of it."""
     size = file.seek(0, 2)
     tail_at = max(0, size - _TAIL)
     file.seek(tail_at)
@@ -311,13 +311,13 @@ def seal_of(file: _File) -> str | None:
 
 
 def unsealed(table: pa.Table) -> pa.Table:
-    """A table without the seal among its metadata: what is made of it is another."""
+    """Return a table without the seal among its metadata: what is made of it is another."""
     metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != KEY.encode()}
     return table.replace_schema_metadata(metadata or None)
 
 
 def _seal_in(tail: memoryview) -> re.Match[bytes] | None:
-    """The seal among a file's last bytes. The last of them counts: what the table says stands before it."""
+    """Return the seal among a file's last bytes. The last of them counts: what the table says stands before it."""
     return next(reversed(list(_FORM.finditer(tail))), None)
 
 
@@ -329,7 +329,7 @@ def _checksum(name: str, content: memoryview, low: int, high: int, digits: int) 
 
 
 def _apart(content: memoryview) -> tuple[int, int]:
-    """Where the pixels lie, first byte and the byte after the last; nowhere where they are not in one piece."""
+    """Say where the pixels lie, first byte and the byte after the last; nowhere where they are not in one piece."""
     metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
     if metadata.num_row_groups == 1:
         group = metadata.row_group(0)

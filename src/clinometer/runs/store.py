@@ -142,7 +142,7 @@ class Run:
         return self.planned.parts
 
     def sample(self, identifier: str) -> Sample:
-        """The planned sample of an id."""
+        """Return the planned sample of an id."""
         return self.plan.find(identifier)
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
@@ -214,15 +214,15 @@ class Run:
         return self.drawn.table
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The image files of samples, part by part; None where there is no image."""
+        """Return the image files of samples, part by part; None where there is no image."""
         return self.drawn.images(ids)
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
-        """Every image vector of an encoder, by sample id."""
+        """Return every image vector of an encoder, by sample id."""
         return {key: vector for _, vectors in self.vectors.each_part(encoder) for key, vector in vectors.items()}
 
     def embedded(self, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The vectors of an encoder that has finished: of images by sample id, and of texts by text.
+        """Return the vectors of an encoder that has finished: of images by sample id, and of texts by text.
 
         Raises
         ------
@@ -238,11 +238,11 @@ class Run:
             return vectors, self.texts(encoder)
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
-        """Every text vector of an encoder, by text; none of one that reads no text."""
+        """Return every text vector of an encoder, by text; none of one that reads no text."""
         return self.vectors.texts(encoder, self.suite.texts())
 
     def readings(self, reader: str) -> pd.DataFrame:
-        """Every answer of a reader, a row an image and question, in plan order.
+        """Return every answer of a reader, a row an image and question, in plan order.
 
         Returns
         -------

@@ -56,12 +56,12 @@ def _is_busy(error: Any) -> bool:
 
 
 def is_of_client(error: BaseException) -> bool:
-    """Whether an error says something of the way to a store, and nothing of what lies there."""
+    """Tell whether an error says something of the way to a store, and nothing of what lies there."""
     return any(kind.__module__.partition(".")[0] in CLIENTS for kind in type(error).__mro__)
 
 
 def no_answer(path: str, error: BaseException) -> RunStorageError:
-    """The error about a store that gives no answer, or one without meaning."""
+    """Return the error about a store that gives no answer, or one without meaning."""
     message = " ".join(str(error).split())[:300] or "no reason given"
     return RunStorageError(
         f"{path}: the store does not answer as it should ({type(error).__name__}: {message}); see the credentials in "
@@ -205,16 +205,16 @@ class Inventory:
         self._lock = RLock()
 
     def knows(self, name: str) -> bool:
-        """Whether it can say of a file whether it is there."""
+        """Tell whether it can say of a file whether it is there."""
         return bool(name) and name not in self._doubted and not _OTHERS_WRITE.fullmatch(name)
 
     def entry(self, name: str) -> Entry | None:
-        """What is known of a file or folder; None where it is not there."""
+        """Return what is known of a file or folder; None where it is not there."""
         folder, _, base = name.rpartition("/")
         return self.folder(folder).get(base)
 
     def folder(self, folder: str) -> Mapping[str, Entry]:
-        """What a folder holds, by name; nothing where it is missing."""
+        """Return what a folder holds, by name; nothing where it is missing."""
         with self._lock:
             if folder not in self._folders:
                 entry = self.entry(folder) if folder else Entry(0, "", is_folder=True)
@@ -278,7 +278,7 @@ class Inventory:
 
 
 def listing(fs: Any, path: str) -> dict[str, Entry]:
-    """What a folder of a store holds, by name; nothing where it is missing."""
+    """Return what a folder of a store holds, by name; nothing where it is missing."""
     try:
         with answering(path):
             infos = fs.ls(path, detail=True)
@@ -301,7 +301,7 @@ INVENTORIES: Final[dict[str, Inventory]] = {}
 
 
 def not_writable(place: str, error: OSError) -> RunStorageError:
-    """What a command says that must write in a place and may not."""
+    """Return what a command says that must write in a place and may not."""
     return RunStorageError(
         f"{place}: cannot be written: {error.strerror or error}; give another --out, or copy the run to a place where "
         "you may write"

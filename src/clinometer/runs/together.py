@@ -47,7 +47,7 @@ class _PooledDirectory(Directory):
         return "\n".join(directory.place for directory in self._directories)
 
     def renumbered(self, name: str, order: int) -> str:
-        """What a file of a run is called here; other files than parts keep their names."""
+        """Return what a file of a run is called here; other files than parts keep their names."""
         match = _PART.fullmatch(name)
         return name if match is None else f"{match[1] or ''}part-{int(match[2]) + self.starts[order]:05d}.parquet"
 
@@ -102,12 +102,12 @@ class _PooledLedger(Ledger):
     def __init__(self, directory: _PooledDirectory, runs: Sequence[Run]) -> None:
         super().__init__(directory)
         self._pooled, self._runs = directory, runs
-        self._record = self._joined([run.record for run in runs])
+        self._record = self._join([run.record for run in runs])
 
     def _read_record(self) -> dict[str, Any]:
-        return self._joined([run.ledger.read_anew() for run in self._runs])
+        return self._join([run.ledger.read_anew() for run in self._runs])
 
-    def _joined(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _join(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         files = {
             self._pooled.renumbered(name, order): checksum
             for order, record in enumerate(records)
@@ -234,7 +234,7 @@ class Comparison:
 
 
 def shared_encoders(runs: Sequence[Run]) -> list[str]:
-    """Names of the encoders that all runs have, the same in each: one of that name may be another."""
+    """Return names of the encoders that all runs have, the same in each: one of that name may be another."""
     cards = [run.encoder_cards for run in runs]
     return [
         name
@@ -387,6 +387,6 @@ class _WorkerEncoders(EncoderCards):
         self._used.append(card)
 
     def take_own(self) -> tuple[Card, ...]:
-        """The model's own encoders that this worker used since it was last asked."""
+        """Return the model's own encoders that this worker used since it was last asked."""
         cards, self._used = self._used, []
         return tuple(cards)

@@ -55,7 +55,7 @@ _BESIDE: Final = ("files", "checksum", "made_of")
 
 
 def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
-    """What the scores of a run would be made of now; None where that cannot be said, so they are to be computed.
+    """Return what the scores of a run would be made of now; None where that cannot be said, so they are to be computed.
 
     It cannot be said of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
     checksum is read that it carries; the file itself is not (``clinometer verify`` reads all of it).
@@ -77,11 +77,11 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
     ratings = {name: checksum for name, checksum in files.items() if name.startswith(_RATING)}
     decider = run.record.get("options", {}).get("verdict_reader")
     made_by = _hash(ratings=ratings, resamples=resamples, verdict_reader=decider, versions=versions())
-    return f"{_measured(run, files)}-{made_by}"
+    return f"{_hash_measured(run, files)}-{made_by}"
 
 
-def _measured(run: Run, files: Mapping[str, str]) -> str:
-    """The hash of what was asked and of what, by its images and vectors. Ratings may be added at any time."""
+def _hash_measured(run: Run, files: Mapping[str, str]) -> str:
+    """Return the hash of what was asked and of what, by its images and vectors. Ratings may be added at any time."""
     record = run.record
     readers = {name: [card["fingerprint"], card["questions"]] for name, card in record.get("readers", {}).items()}
     return _hash(
@@ -94,15 +94,15 @@ def _measured(run: Run, files: Mapping[str, str]) -> str:
 
 
 def outdated(run: Run) -> str:
-    """What is to be said of scores that were made before the run changed; empty where they were not.
+    """Return what is to be said of scores that were made before the run changed; empty where they were not.
 
     Nothing is read but run.json. It cannot be said where that does not tell what they were made of, nor of scores of
     an earlier version.
     """
-    listed, note = run.ledger.files, _noted(run, SCORES)
+    listed, note = run.ledger.files, _read_note(run, SCORES)
     measured, hyphen, _ = note.get("of", "").partition("-")
     files = {name: checksum for name, checksum in listed.items() if name not in DERIVED}
-    if not hyphen or note.get("file") != listed.get(SCORES) or measured == _measured(run, files):
+    if not hyphen or note.get("file") != listed.get(SCORES) or measured == _hash_measured(run, files):
         return ""
     return "images, vectors or settings have changed since the scores were made; give: clinometer score RUN"
 
@@ -120,17 +120,19 @@ def fingerprint_of_report(run: Run) -> str | None:
 
 
 def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
-    """Whether a file is the one that was made of what has this fingerprint."""
+    """Tell whether a file is the one that was made of what has this fingerprint."""
     listed = run.ledger.files.get(name)
-    return fingerprint is not None and listed is not None and _noted(run, name) == {"of": fingerprint, "file": listed}
+    return (
+        fingerprint is not None and listed is not None and _read_note(run, name) == {"of": fingerprint, "file": listed}
+    )
 
 
-def _noted(run: Run, name: str) -> Mapping[str, Any]:
+def _read_note(run: Run, name: str) -> Mapping[str, Any]:
     return (run.record.get("made_of") or {}).get(name) or {}
 
 
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:
-    """Whether derived files are there, and are what run.json lists."""
+    """Tell whether derived files are there, and are what run.json lists."""
     try:
         for name in names:
             if name.endswith(".parquet"):
@@ -143,7 +145,7 @@ def are_whole(run: Run, names: tuple[str, ...]) -> bool:
 
 
 def lost_images(run: Run) -> pd.DataFrame:
-    """The samples without an image; of a run that lost none, and was not touched since, no part is read."""
+    """Return the samples without an image; of a run that lost none, and was not touched since, no part is read."""
     stamps = stamps_of(run, beside=DERIVED)
     if stamps is not None and recalled(run).get("none lost") == stamps:
         return pd.DataFrame(columns=WITHOUT_PIXELS)
@@ -179,12 +181,12 @@ STAMPS: Final = ".file-stamps.json"
 
 
 def has_stamps(directory: Directory) -> bool:
-    """Whether the place of a run tells stamps of its files."""
+    """Tell whether the place of a run tells stamps of its files."""
     return directory.is_local or directory.is_store
 
 
 def stamps_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
-    """The stamps of a run's files as one hash, but for some; None where they cannot be told."""
+    """Return the stamps of a run's files as one hash, but for some; None where they cannot be told."""
     if not has_stamps(run.directory):
         return None
     names = [name for name in run.ledger.present() if name not in beside]
@@ -210,7 +212,7 @@ def remember(run: Run, **facts: Any) -> None:
 
 
 def recalled(run: Run) -> Mapping[str, Any]:
-    """What was kept; nothing where it cannot be read."""
+    """Return what was kept; nothing where it cannot be read."""
     if not has_stamps(run.directory):
         return {}
     try:
@@ -304,7 +306,7 @@ def unlisted(run: Run) -> list[str]:
 
 
 def unfinished(run: Run) -> str:
-    """What of a run was never made, which is no damage: ``3 of 12 parts are drawn``; empty of a finished one."""
+    """Return what of a run was never made, which is no damage: ``3 of 12 parts are drawn``; empty of a finished one."""
     with run.directory.listed_once():
         drawn = sum(run.drawn.has(part) for part in run.parts)
         if drawn < len(run.parts):
@@ -313,7 +315,7 @@ def unfinished(run: Run) -> str:
 
 
 def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
-    """What was written and is not there any more: a line for each stage's files, with the way out.
+    """Return what was written and is not there any more: a line for each stage's files, with the way out.
 
     ``besides`` : files that nobody misses.
     """

@@ -95,7 +95,7 @@ def nearest_group(cosines: np.ndarray) -> np.ndarray:
 
 
 def association_direction(a: Array, b: Array) -> Array:
-    """Direction from attribute set B to A, ``d = mean(â) − mean(b̂)``: (dim,), ‖d‖ ≤ 2.
+    """Return direction from attribute set B to A, ``d = mean(â) − mean(b̂)``: (dim,), ‖d‖ ≤ 2.
 
     Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
     """
@@ -121,7 +121,7 @@ def _mean_unit_vector(x: Array, name: str) -> Array:
 
 
 def unit_vectors(x: Array, *, name: str = "x") -> Array:
-    """Rows divided by their lengths, ``x̂ = x / ‖x‖``: (n, dim). numpy arrays come back as float64.
+    """Return rows divided by their lengths, ``x̂ = x / ‖x‖``: (n, dim). numpy arrays come back as float64.
 
     Each row is first divided by its largest magnitude, so no length overflows or underflows.
     """
@@ -229,7 +229,7 @@ def is_of_another_library(x: object) -> bool:
 
 
 def numbers_together(**numbers: Array) -> tuple[Any, list[Array]]:
-    """Numbers and arrays of numbers of one library, and its namespace: numpy's, unless an array is of another.
+    """Return numbers and arrays of numbers of one library, and its namespace: numpy's, unless an array is of another.
 
     What is no array, such as NaN for a component that is missing, becomes one of that library, on its device.
 

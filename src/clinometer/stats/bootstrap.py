@@ -202,7 +202,7 @@ def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float =
 
 
 def _quantiles(draws: np.ndarray, levels: Sequence[ArrayLike]) -> list[np.ndarray]:
-    """Quantiles along the first axis at levels that may differ from one number to the next."""
+    """Return quantiles along the first axis at levels that may differ from one number to the next."""
     if all(np.ndim(level) == 0 for level in levels):
         return list(np.quantile(draws, [float(level) for level in levels], axis=0))  # type: ignore[arg-type]
     ordered, last = np.sort(draws, axis=0), len(draws) - 1

@@ -241,7 +241,7 @@ def crossed_variance(
         within = _residual(units[u])
         freedom = (len(effects) - 1) * (blocks[u] - 1)
         variance[u] = effects.var(ddof=1) - (within**2).sum() / freedom / blocks[u]
-    unit_p, p_both, p_treatment = _permuted(units, usable, n_permutations, seed)
+    unit_p, p_both, p_treatment = _permute(units, usable, n_permutations, seed)
     reason = "" if len(usable) > 1 else "it takes two units or more with two complete blocks each"
     components = dict.fromkeys(SOURCES, Component(nan))
     if not reason:
@@ -250,7 +250,7 @@ def crossed_variance(
 
 
 def _residual(y: np.ndarray) -> np.ndarray:
-    """What neither treatment nor block explains of a unit."""
+    """Return what neither treatment nor block explains of a unit."""
     return np.asarray(y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean())
 
 
@@ -300,7 +300,7 @@ def _components(
     }
 
 
-def _permuted(
+def _permute(
     units: Sequence[np.ndarray], usable: Sequence[int], n_permutations: int, seed: int
 ) -> tuple[np.ndarray, float, float]:
     """Find p of each unit, of γ and of β; a unit draws from its own generator, so its p does not hang on the others."""

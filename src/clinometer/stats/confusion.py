@@ -270,7 +270,7 @@ def _fit(
         return state
 
     def step(state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """One step of EM, and ℓ before it."""
+        """Return one step of EM, and ℓ before it."""
         joint = state[:, :, :1] * state[:, :, 1:]
         answered = joint.sum(axis=1)
         likelihood = scipy.special.xlogy(y, answered).sum(axis=1) + scipy.special.xlogy(table, state[:, :, 1:]).sum(

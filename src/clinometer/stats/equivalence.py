@@ -111,7 +111,7 @@ def factors_in_family(alone: np.ndarray) -> np.ndarray:
 
 
 def images_to_decide(n: int, factor: float) -> int:
-    """Images instead of ``n`` that are so many times as many; 0 where no number would decide."""
+    """Return images instead of ``n`` that are so many times as many; 0 where no number would decide."""
     return max(n + 1, ceil(n * factor - 1e-6)) if isfinite(factor) and factor < 1e6 else 0
 
 
@@ -136,7 +136,7 @@ def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, a
 
 
 def _steps(m: int, alpha: float) -> np.ndarray:
-    """Levels of Benjamini–Hochberg's steps: ``αk/m``."""
+    """Return levels of Benjamini–Hochberg's steps: ``αk/m``."""
     return alpha * np.arange(1, m + 1) / m
 
 
@@ -257,14 +257,14 @@ def _beyond(
 
 
 def _reach(freedom: np.ndarray, alpha: float) -> np.ndarray:
-    """Half the width of an interval of confidence 1 − α, in standard errors."""
+    """Return half the width of an interval of confidence 1 − α, in standard errors."""
     return np.asarray(scipy.stats.t.isf(alpha / 2, freedom))
 
 
 def _units_to_decide(
     value: float, low: float, high: float, units: float, lower: float, upper: float, stretch: float
 ) -> int:
-    """Units with which the interval would end at the limit that it reaches over, as intervals shrink by 1/√n.
+    """Return units with which the interval would end at the limit that it reaches over, as intervals shrink by 1/√n.
 
     ``stretch`` : how much wider the interval is that takes the correction of the whole family.
     """
@@ -272,14 +272,14 @@ def _units_to_decide(
         return 0
     if lower <= value <= upper:
         factors = [
-            _squared(half, distance)
+            _square_ratio(half, distance)
             for half, distance in ((high - value, upper - value), (value - low, value - lower))
             if isfinite(distance)
         ]
         return images_to_decide(int(units), max(factors, default=0.0))
     half, distance = (value - low, value - upper) if value > upper else (high - value, lower - value)
-    return images_to_decide(int(units), _squared(stretch * half, distance))
+    return images_to_decide(int(units), _square_ratio(stretch * half, distance))
 
 
-def _squared(half: float, distance: float) -> float:
+def _square_ratio(half: float, distance: float) -> float:
     return float(squared_ratio(np.array(half), np.array(distance)))

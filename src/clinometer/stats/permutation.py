@@ -261,7 +261,7 @@ def require_permutations(n: int) -> None:
 def validated_labels(
     values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None, alternative: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values as (m, n) floats and labels as (n,) bool; refuses what no test of labels can take."""
+    """Return values as (m, n) floats and labels as (n,) bool; refuses what no test of labels can take."""
     values, labels = np.atleast_2d(np.asarray(values, np.float64)), np.asarray(labels, bool)
     if alternative not in get_args(Alternative):
         raise InvalidInputError(

@@ -442,7 +442,7 @@ def range_over_two_shares(
 
 
 def _inward(directions: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Directions that keep the sum and do not leave the simplex at once, where a share is 0."""
+    """Return directions that keep the sum and do not leave the simplex at once, where a share is 0."""
     is_positive = f > 0
     directions = np.where(is_positive, directions, np.abs(directions))
     return np.asarray(

@@ -72,7 +72,7 @@ def e_value(
     high: float,
     alternative: Literal["greater", "less", "two-sided"] = "two-sided",
 ) -> float:
-    """Evidence against a mean from n observations, looked at as often as one likes; 1 with no observation.
+    """Return evidence against a mean from n observations, looked at as often as one likes; 1 with no observation.
 
     ::
 
@@ -94,7 +94,7 @@ def e_value(
     >>> round(e_value(tosses, 0.5, low=0.0, high=1.0), 1)
     93.1
     """
-    scaled, at = _scaled(values, low, high), (mean - low) / (high - low)
+    scaled, at = _scale(values, low, high), (mean - low) / (high - low)
     sides = {"greater": (False,), "less": (True,), "two-sided": (False, True)}[alternative]
     logs = [_log_capital(1 - scaled if mirrored else scaled, 1 - at if mirrored else at) for mirrored in sides]
     with np.errstate(over="ignore"):
@@ -111,7 +111,7 @@ def chance_to_reach(
     high: float,
     alternative: Literal["greater", "less"],
 ) -> np.ndarray:
-    """Probability that the e-value reaches ``evidence`` after f ≥ 1 times the observations: (factors, evidence).
+    """Return probability that the e-value reaches ``evidence`` after f ≥ 1 times the observations: (factors, evidence).
 
     Those to come are taken to be drawn from those there are. Then ``log K`` is about normal, with mean and spread of
     the bets that lead by then::
@@ -121,7 +121,7 @@ def chance_to_reach(
     With f = 1 it is whether the e-value is so large. At the last look alone: what is reached earlier stays reached, so
     that one who looks all along reaches it somewhat more often.
     """
-    scaled, at = _scaled(values, low, high), (mean - low) / (high - low)
+    scaled, at = _scale(values, low, high), (mean - low) / (high - low)
     if alternative == "less":
         scaled, at = 1 - scaled, 1 - at
     if at <= 0:  # no value within the bounds, and nothing to bet on
@@ -156,7 +156,7 @@ def confidence_sequence(
     (0.6, 0.88)
     """
     require_confidence(confidence)
-    scaled = _scaled(values, low, high)
+    scaled = _scale(values, low, high)
     looks = np.array([len(scaled)] if sizes is None else sizes, int)
     if len(looks) == 0 or (np.diff(looks) <= 0).any() or looks[0] < 0 or looks[-1] > len(scaled):
         raise InvalidInputError(f"sizes: expected rising numbers from 0 to {len(scaled)}, found {looks.tolist()}")
@@ -170,8 +170,8 @@ def confidence_sequence(
     )
 
 
-def _scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Observations brought to [0, 1]."""
+def _scale(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return observations brought to [0, 1]."""
     values = np.asarray(values, np.float64)
     if not -inf < low < high < inf:
         raise InvalidInputError(f"bounds: expected low < high, found {low} and {high}")

@@ -291,7 +291,7 @@ def warp_face(rgb: np.ndarray, landmarks: np.ndarray, shape: np.ndarray, size: i
 
 
 def _points(landmarks: np.ndarray) -> np.ndarray:
-    """Landmarks as complex numbers x + iy."""
+    """Return landmarks as complex numbers x + iy."""
     points = np.asarray(landmarks, np.float64)
     if points.shape != (LANDMARKS, 2) or not np.isfinite(points).all():
         raise InvalidInputError(f"landmarks: expected ({LANDMARKS}, 2) finite numbers, found shape {points.shape}")

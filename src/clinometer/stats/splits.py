@@ -124,7 +124,7 @@ def count_within_strata(
 
 
 def _sums_of_strata(y: np.ndarray, labels: np.ndarray, strata: np.ndarray, names: np.ndarray) -> np.ndarray:
-    """Sums of y over A under every relabelling of some strata."""
+    """Return sums of y over A under every relabelling of some strata."""
     sums = np.zeros(1)
     for name in names:
         where = np.flatnonzero(strata == name)
@@ -191,7 +191,7 @@ _DIRECTIONS: Final = 8
 
 
 def signatures(vectors: np.ndarray) -> np.ndarray:
-    """Places of vectors (n × d), scaled to unit length, along the directions: (n × 8).
+    """Return places of vectors (n × d), scaled to unit length, along the directions: (n × 8).
 
     The same directions for the same d. What no cosine can take is left to whoever takes cosines: a zero vector stays
     one, and what is not finite is 0.

@@ -23,7 +23,7 @@ GROUP: Final = "clinometer.studies"
 
 
 def study_names() -> list[str]:
-    """Names of the studies that are installed."""
+    """Return names of the studies that are installed."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
@@ -43,7 +43,7 @@ def study_named(name: str) -> Study:
 
 
 def study_of(suite: Suite) -> Study:
-    """The record of a suite's study."""
+    """Return the record of a suite's study."""
     return study_named(suite.study)
 
 

@@ -34,7 +34,7 @@ def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
 
 
 def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool:
-    """Whether the encoder of this card was made for images of this model, by the model's name or its weights."""
+    """Tell whether the encoder of this card was made for images of this model, by the model's name or its weights."""
     models = (card.get("notes") or {}).get(DOMAIN, {}).get("models")
     return models is None or bool({model_card["name"], model_card["weights_sha256"]} & set(models))
 
@@ -50,18 +50,18 @@ def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) 
         return {"": f"encoder {name} does not fit: it knows nothing but {about}, not images of {model_card['name']}"}
     if not isinstance(suite, LeaningSuite):
         words = unknown_words(card, suite.texts())
-        return {"": _unlearned(name, words)} if words else {}
+        return {"": _say_unlearned(name, words)} if words else {}
     group_texts = [
         text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))
     ]
     if unknown_words(card, group_texts):
-        return {"": _unlearned(name, unknown_words(card, [*group_texts, *suite.texts()]))}
+        return {"": _say_unlearned(name, unknown_words(card, [*group_texts, *suite.texts()]))}
     reasons = {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
-    return {target: _unlearned(name, words) for target, words in reasons.items() if words}
+    return {target: _say_unlearned(name, words) for target, words in reasons.items() if words}
 
 
 def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> str:
-    """What of :func:`unfit` a user should read, with the way out; empty where the encoder fits."""
+    """Return what of :func:`unfit` a user should read, with the way out; empty where the encoder fits."""
     reasons = unfit(card, model_card, suite)
     if not reasons:
         return ""
@@ -83,6 +83,6 @@ def unfit_stimuli(card: Mapping[str, Any], texts: Iterable[str], *, pictures: bo
     return f"encoder {card['name']} does not fit: it knows nothing but {about}{found}"
 
 
-def _unlearned(name: str, words: list[str]) -> str:
+def _say_unlearned(name: str, words: list[str]) -> str:
     examples = first_and_more([repr(word) for word in words], _SHOWN)
     return f"encoder {name} does not fit: it has not learned {examples}"

@@ -210,14 +210,14 @@ AnySuite = TypeVar("AnySuite", bound=Suite)
 
 
 def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
-    """The run's suite, in the shape that its study has."""
+    """Return the run's suite, in the shape that its study has."""
     if not isinstance(run.suite, shape):
         raise RunCorruptError(f"{run.url}: its suite is of study {run.suite.study!r}, expected a {shape.__name__}")
     return run.suite
 
 
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
-    """Scores as the table that a run keeps."""
+    """Return scores as the table that a run keeps."""
     names = [field.name for field in fields(Score)]
     return pd.DataFrame([{name: getattr(row, name) for name in names} for row in scores], columns=names)
 
@@ -246,7 +246,7 @@ class RunWork(ABC):
         """Read what it takes, and return what makes a unit."""
 
     def open(self) -> Callable[[Unit], Any]:
-        """The same in another process."""
+        """Return the same in another process."""
         with one_blas_thread():
             make = self.on(Run(self.place))
         return partial(_in_one_thread, make)
@@ -260,7 +260,7 @@ def _in_one_thread(make: Callable[[Unit], Any], unit: Unit) -> Any:
 def made(
     work: RunWork, run: Run, numbers: Sequence[int], names: Sequence[str], pool: Pool | None, *, size: int
 ) -> Iterator[Any]:
-    """What is made of every number, unit by unit, in any order.
+    """Return what is made of every number, unit by unit, in any order.
 
     ``names`` : what the numbers stand for, to a user; ``size`` : bytes that a process returns of one number, about.
     """
@@ -270,6 +270,6 @@ def made(
 
 
 def units_of(numbers: Sequence[int], workers: int, size: int) -> list[Unit]:
-    """Numbers in order, some a unit: a few units for each worker, of about :data:`BYTES_A_UNIT` at most."""
+    """Return numbers in order, some a unit: a few units for each worker, of about :data:`BYTES_A_UNIT` at most."""
     at_once = max(1, min(-(-len(numbers) // (UNITS_A_WORKER * workers)), BYTES_A_UNIT // max(size, 1)))
     return [tuple(numbers[first : first + at_once]) for first in range(0, len(numbers), at_once)]

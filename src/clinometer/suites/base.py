@@ -79,7 +79,7 @@ class PaperModel(Strict):
     names: tuple[Name, ...] = Field(min_length=1)
 
     def is_called(self, name: str) -> bool:
-        """Whether a model of this name is meant.
+        """Tell whether a model of this name is meant.
 
         >>> PaperModel(label="SD", names=("stable-diffusion-2",)).is_called("stabilityai/stable-diffusion-2@main")
         True
@@ -91,7 +91,7 @@ class PaperModel(Strict):
 
 
 def _plain(name: str) -> str:
-    """A name without what people write or leave out at will."""
+    """Return a name without what people write or leave out at will."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
@@ -133,11 +133,11 @@ class Protocol(Strict):
         return {key: value for key in SAMPLING if (value := getattr(self, key)) is not None}
 
     def leaves_open(self, option: str) -> bool:
-        """Whether the paper does not say what an option should be."""
+        """Tell whether the paper does not say what an option should be."""
         return any(unsaid.option == option for unsaid in self.unsaid)
 
     def lines(self) -> list[tuple[str, str]]:
-        """What is prescribed, for people: (option, value)."""
+        """Return what is prescribed, for people: (option, value)."""
         options: dict[str, object] = {
             "model": " or ".join(model.label for model in self.models),
             "encoder": ", ".join(self.encoders),
@@ -220,19 +220,19 @@ class Suite(Strict, ABC):
 
     @abstractmethod
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """Every prompt and how many images of it, in the order of the plan."""
+        """Return every prompt and how many images of it, in the order of the plan."""
 
     def every_prompt_spec(self) -> Iterator[PromptSpec]:
-        """Every question that an image may answer; some studies ask a part of them only."""
+        """Return every question that an image may answer; some studies ask a part of them only."""
         return self.prompt_specs()
 
     @abstractmethod
     def texts(self) -> list[str]:
-        """Every text that an encoder embeds, once."""
+        """Return every text that an encoder embeds, once."""
 
     @abstractmethod
     def label_of(self, group: str) -> str:
-        """The group's label for people; a name that the suite does not know stays as it is."""
+        """Return the group's label for people; a name that the suite does not know stays as it is."""
 
     def group_names(self) -> dict[str, tuple[str, ...]]:
         """What an answer of a reader may call each group whose pictures are drawn: its name, and what else names it."""
@@ -251,15 +251,15 @@ class Suite(Strict, ABC):
 
     @abstractmethod
     def images_in_words(self) -> str:
-        """How many images a prompt gets, for people."""
+        """Say how many images a prompt gets, for people."""
 
     @abstractmethod
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Everything the suite asks, as tables for people."""
 
     @abstractmethod
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        """The suite as a mapping, with options changed that are among ``options``."""
+    def _with_options(self, **options: Any) -> dict[str, Any]:
+        """Return the suite as a mapping, with options changed that are among ``options``."""
 
     @property
     def image_count(self) -> int:
@@ -280,7 +280,7 @@ class Suite(Strict, ABC):
         return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol", "language"})
 
     def as_in_the_paper(self) -> Self:
-        """The same suite with the numbers of images and the text targets of its protocol.
+        """Return the same suite with the numbers of images and the text targets of its protocol.
 
         Raises
         ------
@@ -297,7 +297,7 @@ class Suite(Strict, ABC):
         return self.checked(changed, source=f"suite {self.name}, under its protocol")
 
     def with_options(self, **options: Any) -> Self:
-        """The same suite with some options changed; those that are None stay as they are.
+        """Return the same suite with some options changed; those that are None stay as they are.
 
         Raises
         ------
@@ -312,7 +312,7 @@ class Suite(Strict, ABC):
                 field=unknown[0],
                 takes=sorted(self.options),
             )
-        return self.checked(self._changed(**changes), source=f"suite {self.name}")
+        return self.checked(self._with_options(**changes), source=f"suite {self.name}")
 
 
 UNASKED: Final = ("study", "protocol", "language")

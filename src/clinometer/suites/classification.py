@@ -111,20 +111,20 @@ class ClassificationSuite(Suite):
         return {name: self.template.replace("{}", text) for name, text in self.classes.items()}
 
     def label_of(self, group: str) -> str:
-        """The group's label for people."""
+        """Return the group's label for people."""
         return (self.groups[group].label or group) if group in self.groups else group
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """The portraits."""
+        """Yield the portraits."""
         for name, group in self.groups.items():
             yield PromptSpec(group.prompt, PORTRAIT, group=name, images=self.images.group)
 
     def texts(self) -> list[str]:
-        """The prompts of the classes."""
+        """Return the prompts of the classes."""
         return list(self.prompts.values())
 
     def portraits(self) -> tuple[Mapping[str, Sequence[str]], int]:
-        """The codes of each group in file names, and how many portraits of it are asked for."""
+        """Return the codes of each group in file names, and how many portraits of it are asked for."""
         return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
@@ -155,7 +155,7 @@ class ClassificationSuite(Suite):
             ),
         )
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["group"] = options["images"]

@@ -43,11 +43,11 @@ class CountsSuite(Suite):
         return []
 
     def label_of(self, group: str) -> str:
-        """The group itself, as the table names it."""
+        """Return the group itself, as the table names it."""
         return group
 
     def images_in_words(self) -> str:
-        """What stands where other suites count their images."""
+        """Return what stands where other suites count their images."""
         return "none are drawn: they were counted elsewhere"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
@@ -57,5 +57,5 @@ class CountsSuite(Suite):
             SuiteTable("counted", ("", "names"), tuple((name, ", ".join(names)) for name, names in named if names)),
         )
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

@@ -107,16 +107,16 @@ class EditingSuite(Suite):
         return self
 
     def label_of(self, group: str) -> str:
-        """The group's label for people."""
+        """Return the group's label for people."""
         return (self.groups[group].label or group) if group in self.groups else group
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """The portraits; their edits follow from them."""
+        """Yield the portraits; their edits follow from them."""
         for name, group in self.groups.items():
             yield PromptSpec(group.prompt, PORTRAIT, group=name, images=self.images.group)
 
     def edits(self) -> Iterator[tuple[str, Profession, float]]:
-        """What each portrait is edited into: (profession's name, profession, strength)."""
+        """Yield what each portrait is edited into: (profession's name, profession, strength)."""
         for strength in self.strengths:
             for name, profession in self.professions.items():
                 yield name, profession, strength
@@ -133,12 +133,12 @@ class EditingSuite(Suite):
         return portraits * (1 + len(self.professions) * len(self.strengths))
 
     def texts(self) -> list[str]:
-        """The wordings, and what edits show."""
+        """Return the wordings, and what edits show."""
         wordings = [text for wording in self.wordings for text in (wording.a, wording.b)]
         return list(dict.fromkeys([*wordings, *(each.shows for each in self.professions.values() if each.shows)]))
 
     def portraits(self) -> tuple[Mapping[str, Sequence[str]], int]:
-        """The codes of each group in file names, and how many portraits of it are asked for."""
+        """Return the codes of each group in file names, and how many portraits of it are asked for."""
         return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
@@ -164,7 +164,7 @@ class EditingSuite(Suite):
             SuiteTable("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
         )
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["group"] = options["images"]

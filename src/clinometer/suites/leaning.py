@@ -89,7 +89,7 @@ class Target(Strict):
         return {name: value for name, value in handler(self).items() if name != "wordings" or value is not None}
 
     def worded(self, wording: str | None) -> tuple[Target, ...]:
-        """A target for each wording, or the concept in one ``wording``; itself, where it has none."""
+        """Return a target for each wording, or the concept in one ``wording``; itself, where it has none."""
         if self.wordings is None:
             return (self,)
         if wording is not None:
@@ -243,7 +243,7 @@ class LeaningSuite(Suite):
         return self.pair_for("this")
 
     def pair_for(self, what: str) -> Axis:
-        """The same, where ``what`` needs it: the refusal names it.
+        """Return the same, where ``what`` needs it: the refusal names it.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class LeaningSuite(Suite):
         return {level: label for axis in (self.axes or {}).values() for level, label in axis.levels.items()}
 
     def axis_label(self, axis: str) -> str:
-        """The axis' label for people."""
+        """Return the axis' label for people."""
         return (self.axes or {})[axis].label or axis
 
     @property
@@ -272,7 +272,7 @@ class LeaningSuite(Suite):
         return tuple(target for _, target in self.categorised_targets())
 
     def categorised_targets(self) -> tuple[tuple[str, Target], ...]:
-        """All (category name, target) pairs in order."""
+        """Return all (category name, target) pairs in order."""
         return tuple(
             (name, worded)
             for name, cat in self.categories.items()
@@ -296,17 +296,17 @@ class LeaningSuite(Suite):
         return {name: value for name, value in super().content.items() if name != "wording"}
 
     def text_of(self, target: Target) -> str:
-        """The text that stands for a target: its prompt, or its keyword verbatim."""
+        """Return the text that stands for a target: its prompt, or its keyword verbatim."""
         return target.prompt if self.text_targets == "prompt" else str(target.keyword)
 
     def label_of(self, group: str) -> str:
-        """The label for people of a group, or of a level of an axis."""
+        """Return the label for people of a group, or of a level of an axis."""
         if group in self.groups:
             return self.groups[group].label or group
         return self.level_labels.get(group, group)
 
     def group_names(self) -> dict[str, tuple[str, ...]]:
-        """Each group's name and, of a cell, its levels."""
+        """Return each group's name and, of a cell, its levels."""
         return {name: (name, *(group.cell or {}).values()) for name, group in self.groups.items()}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
@@ -322,7 +322,7 @@ class LeaningSuite(Suite):
         return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """The targets' prompts, then the groups' prompts."""
+        """Yield the targets' prompts, then the groups' prompts."""
         for category, entry in self.categories.items():
             for concept in entry.targets:
                 for target in concept.worded(self.wording):
@@ -347,7 +347,7 @@ class LeaningSuite(Suite):
         return f"{self.images.target} a target, {self.images.attribute} an attribute prompt"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Groups with their prompts and words, then targets."""
+        """Return groups with their prompts and words, then targets."""
         groups = tuple(
             (name, "\n".join(p.prompt for p in group.prompts), ", ".join(group.words))
             for name, group in self.groups.items()
@@ -363,7 +363,7 @@ class LeaningSuite(Suite):
             ),
         )
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["target"] = options["images"]
@@ -420,7 +420,7 @@ def check_cells(axes: Mapping[str, CrossedAxis], cells: Mapping[str, Mapping[str
 
 
 def _place(axes: Mapping[str, CrossedAxis], name: str, cell: Mapping[str, str] | None) -> tuple[str, ...]:
-    """A group's levels in the order of the axes."""
+    """Return a group's levels in the order of the axes."""
     if cell is None:
         raise ValueError(f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}")
     if odd := next((axis for axis in cell if axis not in axes), ""):

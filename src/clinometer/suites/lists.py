@@ -152,7 +152,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
 
 
 def _column(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], name: str, prompt: str) -> dict[str, str]:
-    """One prompt of each name."""
+    """Return one prompt of each name."""
     found: dict[str, str] = {}
     for line, row in rows:
         for column in (name, prompt):

@@ -54,7 +54,7 @@ def _require(count: float, most: int, what: str, place: Any) -> None:
 
 
 def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
-    """How many values a node stands for; infinitely many if it stands for itself."""
+    """Say how many values a node stands for; infinitely many if it stands for itself."""
     if id(node) not in counts:
         counts[id(node)] = float("inf")
         children = node.value if isinstance(node, yaml.CollectionNode) else ()

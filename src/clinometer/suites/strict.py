@@ -41,7 +41,7 @@ ImageCount = Annotated[WholeNumber, Field(ge=1, le=MOST_EACH)]
 
 
 def several(entry: Any) -> Any:
-    """One value as a list of one."""
+    """Return one value as a list of one."""
     return list(entry) if isinstance(entry, list | tuple) else [entry]
 
 

@@ -67,11 +67,11 @@ class StimulusSet(Strict):
         return self
 
     def neutral_prompt(self, stimulus: Stimulus) -> str:
-        """The prompt that names no attribute."""
+        """Return the prompt that names no attribute."""
         return stimulus.prompt or self.template.replace("{stimulus}", stimulus.name)
 
     def attribute_prompt(self, stimulus: Stimulus, word: str) -> str:
-        """The prompt with one word of an attribute."""
+        """Return the prompt with one word of an attribute."""
         holes = {"{word}": word, "{stimulus}": stimulus.name}
         head, first, rest = _first_hole(self.attribute_template, holes)
         middle, second, tail = _first_hole(rest, holes)
@@ -129,7 +129,7 @@ class T2iatSuite(Suite):
         return self
 
     def stimuli(self) -> tuple[tuple[str, Stimulus], ...]:
-        """All (concept, stimulus) pairs in order."""
+        """Return all (concept, stimulus) pairs in order."""
         return tuple((name, stimulus) for name, concept in self.concepts.items() for stimulus in concept.stimuli)
 
     @property
@@ -138,7 +138,7 @@ class T2iatSuite(Suite):
         return self.axis.a, self.axis.b
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """Each stimulus as it is, then with the words of each attribute."""
+        """Yield each stimulus as it is, then with the words of each attribute."""
         for name, concept in self.concepts.items():
             for order, stimulus in enumerate(concept.stimuli):
                 neutral = concept.neutral_prompt(stimulus)
@@ -159,7 +159,7 @@ class T2iatSuite(Suite):
                         yield PromptSpec(prompt, "attribute", stimulus.name, name, group)
 
     def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
-        """An attribute's words with their images for the ``order``-th stimulus of a concept.
+        """Return an attribute's words with their images for the ``order``-th stimulus of a concept.
 
         The images are dealt out in turn and go on from stimulus to stimulus, so that a concept's stimuli together use
         all words equally often, or nearly.
@@ -172,11 +172,11 @@ class T2iatSuite(Suite):
         return ((word, count) for word, count in zip(words, counts, strict=True) if count)
 
     def neutral_texts(self) -> dict[str, str]:
-        """The neutral prompt of each stimulus."""
+        """Return the neutral prompt of each stimulus."""
         return {s.name: self.concepts[concept].neutral_prompt(s) for concept, s in self.stimuli()}
 
     def attribute_texts(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """The prompts of each stimulus with each word of each attribute, by (stimulus, group)."""
+        """Return the prompts of each stimulus with each word of each attribute, by (stimulus, group)."""
         return {
             (s.name, group): tuple(
                 self.concepts[concept].attribute_prompt(s, word) for word in self.groups[group].words
@@ -195,11 +195,11 @@ class T2iatSuite(Suite):
         return self.readings
 
     def label_of(self, group: str) -> str:
-        """The attribute's label for people."""
+        """Return the attribute's label for people."""
         return (self.groups[group].label or group) if group in self.groups else group
 
     def concept_label(self, concept: str) -> str:
-        """The concept's label for people."""
+        """Return the concept's label for people."""
         return self.concepts[concept].label or concept
 
     def images_in_words(self) -> str:
@@ -228,11 +228,11 @@ class T2iatSuite(Suite):
         ]
         return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *tables)
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         changes = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
         return self.model_dump() | changes
 
 
 def _first_hole(text: str, holes: dict[str, str]) -> tuple[str, str, str]:
-    """The text before the first hole, the hole, and the text after: a word may itself contain a hole's name."""
+    """Return the text before the first hole, the hole, and the text after: a word may itself contain a hole's name."""
     return text.partition(min(holes, key=lambda hole: text.find(hole) if hole in text else len(text)))

@@ -70,7 +70,7 @@ class Stimuli(Strict):
         return self
 
     def sentences_of(self, word: str) -> tuple[str, ...]:
-        """The sentences about one word."""
+        """Return the sentences about one word."""
         article = "an" if word[:1].lower() in tuple("aeiou") else "a"
         filled = (
             sentence.replace("{a word}", f"{article} {{word}}") for sentence in self.sentences or SENTENCES[self.form]
@@ -114,24 +114,24 @@ class WeatSuite(Suite):
         return iter(())
 
     def texts(self) -> list[str]:
-        """Every word, once."""
+        """Return every word, once."""
         return list(dict.fromkeys(word for stimuli in self.sets.values() for word in stimuli.words))
 
     def label_of(self, group: str) -> str:
-        """The label of ``"x"``, ``"y"``, ``"a"`` or ``"b"``."""
+        """Return the label of ``"x"``, ``"y"``, ``"a"`` or ``"b"``."""
         return self.sets[group].label if group in self.sets else group
 
     def images_in_words(self) -> str:
-        """What stands where other suites count their images."""
+        """Return what stands where other suites count their images."""
         return "none are drawn: the stimuli are words, or pictures of one's own"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """The four sets."""
+        """Return the four sets."""
         rows = tuple(
             (role.upper(), stimuli.label, ", ".join(stimuli.words) or f"pictures in {stimuli.folder}/")
             for role, stimuli in self.sets.items()
         )
         return (SuiteTable(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
 
-    def _changed(self, **options: Any) -> dict[str, Any]:
+    def _with_options(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

@@ -220,13 +220,13 @@ class Grid:
         return baseline if baseline["lora"] else baseline.at(lora_scale=None)
 
 
-def _named(entry: Any) -> Any:
+def _read_values(entry: Any) -> Any:
     """``none`` as nothing."""
     return [None if axis_value == "none" else axis_value for axis_value in several(entry)]
 
 
 Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
-TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
+TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_read_values)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Steps = Annotated[int, Field(ge=1, strict=True)]
 
@@ -238,14 +238,14 @@ class Axes(Strict):
     model: Texts = ("reference",)
     checkpoint: TextsOrNone = (None,)
     lora: TextsOrNone = (None,)
-    lora_scale: Annotated[tuple[Number | None, ...], BeforeValidator(_named)] = (None,)
+    lora_scale: Annotated[tuple[Number | None, ...], BeforeValidator(_read_values)] = (None,)
     scheduler: TextsOrNone = (None,)
     negative_prompt: TextsOrNone = (None,)
     system_prompt: TextsOrNone = (None,)
     rewriter: TextsOrNone = (None,)
     wording: TextsOrNone = (None,)
-    guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
-    steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_named)] = (None,)
+    guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_read_values)] = (None,)
+    steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_read_values)] = (None,)
     seed: Annotated[tuple[Seed, ...], BeforeValidator(several)] = (0,)
 
 

@@ -118,7 +118,7 @@ def outcome_of(directory: Directory, record: SweepRecord, progress: Progress | N
     by_cell = {setting.cell: setting for setting in settings}
     compared_settings = []
     for setting in settings:
-        compared_settings.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)]))
+        compared_settings.append(_compare(directory, setting, by_cell[grid.baseline_of(setting.cell)]))
         progress.advance(1)
     progress.finish()
     return SweepOutcome(record, tuple(_over_grid(compared_settings, until_decided=record.rounds is not None)))
@@ -136,12 +136,12 @@ def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
     return Setting(cell, runs, missing)
 
 
-def _compared(directory: Directory, setting: Setting, baseline: Setting) -> Setting:
+def _compare(directory: Directory, setting: Setting, baseline: Setting) -> Setting:
     """Return the same with its numbers, and its differences from the baseline."""
     if not setting.runs:
         return replace(setting, undone="no run of it has finished")
     try:
-        setting = _scored(directory, setting)
+        setting = _score(directory, setting)
         if setting.cell == baseline.cell:
             return setting
         # over the seeds that both have
@@ -161,7 +161,7 @@ def _compared(directory: Directory, setting: Setting, baseline: Setting) -> Sett
         return replace(setting, undone=str(error))
 
 
-def _scored(directory: Directory, setting: Setting) -> Setting:
+def _score(directory: Directory, setting: Setting) -> Setting:
     runs = list(setting.runs.values())
     run = pooled(runs)
     if len(runs) == 1:
@@ -283,7 +283,7 @@ class SweepRounds:
         ``ready`` : the cells that have drawn and embedded all they are to have by now. What is not ready is looked at
         another time, and drives nothing.
         """
-        looked = {suite: list(self._looked(suite, set(ready), progress)) for suite in self.grid.values("suite")}
+        looked = {suite: list(self._look(suite, set(ready), progress)) for suite in self.grid.values("suite")}
         family = self._family(looked)
         judged = dict(zip(family, in_family(list(family.values())), strict=True))
         grown: set[Cell] = set()
@@ -309,7 +309,7 @@ class SweepRounds:
         progress.note(f"{decided} of {len(judged)} differences from the baseline are decided")
         return grown
 
-    def _looked(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Evidence]]]:
+    def _look(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Evidence]]]:
         """Return what the pairs of each setting tell, over the seeds that it and the baseline are ready at."""
         for setting in self.grid.settings(suite):
             baseline = self.grid.baseline_of(setting)

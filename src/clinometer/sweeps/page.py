@@ -62,7 +62,7 @@ def numbers_of(setting: Setting) -> list[Row]:
 
 
 def numbers_by_concept(setting: Setting) -> list[Row]:
-    """The numbers of each concept of a setting that its study names."""
+    """Return the numbers of each concept of a setting that its study names."""
     if setting.scores is None or setting.run is None:
         return []
     suite, rows = setting.run.suite, Scores.from_frame(setting.scores)
@@ -91,7 +91,7 @@ def concepts_of(setting: Setting) -> list[Row]:
 
 
 def image_count(setting: Setting) -> int:
-    """Images that are there and were scored."""
+    """Return images that are there and were scored."""
     return 0 if setting.run is None else int((setting.run.samples.status == "ok").sum())
 
 

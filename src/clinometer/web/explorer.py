@@ -343,7 +343,7 @@ def choice_of(
 
 @router.get("/runs/{run}/pictures/{sample}")
 def one_picture(request: Request, run: Identifier, sample: Identifier) -> Response:
-    """One picture, large, with what is known of it."""
+    """Return one picture, large, with what is known of it."""
     state = request.app.state
     entry = state.runs.get(run)
     with Samples(state.shelf.path(entry)) as samples:

@@ -63,7 +63,7 @@ _TITLES = {
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """One file. Only names that the package has are known; none becomes a path."""
+    """Return one file. Only names that the package has are known; none becomes a path."""
     content = _files().get(name)
     if content is None:
         raise HTTPException(404, "There is no such file.")

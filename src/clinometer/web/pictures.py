@@ -188,7 +188,7 @@ def shrunk(content: bytes, side: int) -> bytes | None:
 
 @router.get("/pictures/{run}/{sample}/{size}")
 def picture(request: Request, run: Identifier, sample: Identifier, size: Size) -> Response:
-    """One picture. Run and sample are looked up among those that are known."""
+    """Return one picture. Run and sample are looked up among those that are known."""
     entry = request.app.state.runs.get(run)
     with Samples(request.app.state.shelf.path(entry)) as samples:
         indexed_sample = samples.find(sample)

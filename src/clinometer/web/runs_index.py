@@ -375,7 +375,7 @@ def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tup
 
 
 def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:
-    """Names in the order people give them: ``step-900`` before ``step-1000``."""
+    """Return names in the order people give them: ``step-900`` before ``step-1000``."""
     pieces = re.findall(r"\d+|\D+", entry.listed.name)
     return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
 
@@ -403,11 +403,11 @@ def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max
     entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
     if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
-    page = _compared(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
+    page = _compare(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
     own = f"{policy(asset('style.css'), asset('page.js'))}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 
 
 @lru_cache(maxsize=8)
-def _compared(runs: tuple[api.Run, ...], stamps: tuple[str, ...]) -> str:
+def _compare(runs: tuple[api.Run, ...], stamps: tuple[str, ...]) -> str:
     return comparison_html(api.compare(*runs))

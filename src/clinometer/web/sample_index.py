@@ -531,7 +531,7 @@ class Samples:
 
 
 def _order(choice: SampleChoice) -> list[tuple[str, bool]]:
-    """Columns that are sorted by, and whether each falls; the last is the sample's position."""
+    """Return columns that are sorted by, and whether each falls; the last is the sample's position."""
     if not choice.is_of_readings:
         return [("s.owner", False), ("s.position", False)]
     within = [_SORTED_BY[choice.order]] if choice.order in _SORTED_BY else []

@@ -150,7 +150,7 @@ def guarded(host: str, password: str) -> str:
 
 
 def hosts_asked_for(host: str, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Names that a request may ask for: this machine's own, and those that were given."""
+    """Return names that a request may ask for: this machine's own, and those that were given."""
     if named:
         return (*LOCAL_HOSTS, *named)
     return LOCAL_HOSTS if is_local(host) else ("*",)

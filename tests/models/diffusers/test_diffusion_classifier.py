@@ -97,8 +97,8 @@ def test_an_error_follows_from_the_definition(pipelines, kind):
     assert errors.dtype == np.float32
     for i, prompt in enumerate(["a cook", "a pilot", "a cook"]):
         row = slice(i, i + 1)
-        shown = denoiser._packed(denoiser.noising.noised(latents[row], drawn[row], timesteps[row]))
-        target = denoiser._packed(denoiser.noising.target(latents[row], drawn[row], timesteps[row]))
+        shown = denoiser._pack(denoiser.noising.noised(latents[row], drawn[row], timesteps[row]))
+        target = denoiser._pack(denoiser.noising.target(latents[row], drawn[row], timesteps[row]))
         with torch.inference_mode():
             predicted = denoiser._network(shown, timesteps[row], denoiser._network.rows([prompt]))
         assert errors[i] == pytest.approx(float(((predicted - target) ** 2).double().mean()), rel=1e-5)

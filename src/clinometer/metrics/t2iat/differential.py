@@ -205,7 +205,7 @@ def pair_association(
     association = _permutation(association, pair, method, permutations, children[0])
     if drawn is not None:
         return _intervals(association, pair, drawn())
-    return _intervals(association, pair, _drawn(pair, resamples, children[1])) if resamples else association
+    return _intervals(association, pair, _draw(pair, resamples, children[1])) if resamples else association
 
 
 def set_generator(rng: np.random.Generator, *, prompts: bool, second: bool) -> np.random.Generator:
@@ -216,8 +216,8 @@ def set_generator(rng: np.random.Generator, *, prompts: bool, second: bool) -> n
     return rng.spawn(2)[1].spawn(2)[prompts].spawn(2)[second]
 
 
-def _drawn(pair: SetPair, resamples: int, rng: np.random.Generator) -> tuple[PairDraws, PairDraws]:
-    """Replicates over images and over prompts."""
+def _draw(pair: SetPair, resamples: int, rng: np.random.Generator) -> tuple[PairDraws, PairDraws]:
+    """Return replicates over images and over prompts."""
     assert isinstance(pair.x, PromptSet)
     assert isinstance(pair.y, PromptSet)
     images, prompts = rng.spawn(2)
@@ -238,7 +238,7 @@ def _estimate(association: DifferentialAssociation, pair: SetPair) -> Differenti
         association_x=x,
         association_y=y,
         effect_size=nan if tied else statistic / spread,
-        reason=_joined(
+        reason=_join(
             association.reason, "effect size: all images associate alike, no spread to divide by" if tied else ""
         ),
     )
@@ -252,7 +252,7 @@ def _permutation(
     rng: np.random.Generator,
 ) -> DifferentialAssociation:
     if association.unit == "prompt" and association.n_prompts_x == association.n_prompts_y == 1:
-        return replace(association, reason=_joined(association.reason, f"p: {ONE_PROMPT}"))
+        return replace(association, reason=_join(association.reason, f"p: {ONE_PROMPT}"))
     if association.unit == "image":
         values = np.concatenate([pair.x.image_associations, pair.y.image_associations])
         test = fixed_values_test(
@@ -314,7 +314,7 @@ def _intervals(
         stimulus_high=across[1],
         effect_size_stimulus_low=across[2],
         effect_size_stimulus_high=across[3],
-        reason=_joined(association.reason, *few),
+        reason=_join(association.reason, *few),
     )
 
 
@@ -329,5 +329,5 @@ def _ends(
     )
 
 
-def _joined(*reasons: str) -> str:
+def _join(*reasons: str) -> str:
     return "; ".join(reason for reason in reasons if reason)

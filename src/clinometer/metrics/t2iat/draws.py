@@ -70,7 +70,7 @@ def bootstrap_draws(
 
 
 def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[AnySet, AnySet]) -> PairDraws:
-    """Replicates of S and of d from those of X and Y.
+    """Return replicates of S and of d from those of X and Y.
 
     Both parts of d are quadratic in the weights, so their replicates are off on average: S by its diagonal, the squared
     deviations by too few prompts (or images) and by the scatter of the direction. S is moved onto its estimate by what
@@ -86,7 +86,7 @@ def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[AnySet, AnySe
 
 
 def set_draws(prompt_set: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:
-    """Replicates of one set."""
+    """Return replicates of one set."""
     sizes = (prompt_set.sizes, prompt_set.sizes_a, prompt_set.sizes_b)
     weights: Iterable[Iterable[np.ndarray]]
     if prompts:  # a prompt takes all three of its kinds of images along
@@ -147,7 +147,7 @@ def freedom_of(sets: Iterable[AnySet], *, prompts: bool, minus: Iterable[AnySet]
 
 
 def _samples(prompt_set: AnySet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
-    """Values whose means' errors add up to that of the set's association, and how many are of one prompt."""
+    """Return values whose means' errors add up to that of the set's association, and how many are of one prompt."""
     of_a, of_b = prompt_set.mean_cosines
     kinds = [
         (prompt_set.image_associations, prompt_set.sizes),
@@ -295,7 +295,7 @@ class WelchEstimate:
     reason: str = ""
 
     def __add__(self, other: WelchEstimate) -> WelchEstimate:
-        """The sum of two independent estimates."""
+        """Return the sum of two independent estimates."""
         reason = self.reason or other.reason
         return WelchEstimate(
             self.value + other.value, self.variances + other.variances, self.freedoms + other.freedoms, reason

@@ -90,7 +90,7 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         latents=latents[:1],
         timestep_scale=_scale(timestep, pipeline),
         timestep_dtype=timestep.dtype,
-        arguments=_mapped(arguments, lambda name, value: value[:1] if name in per_prompt else value),
+        arguments=_map_tensors(arguments, lambda name, value: value[:1] if name in per_prompt else value),
         per_prompt=per_prompt,
     )
 
@@ -145,7 +145,7 @@ class ConditionedNetwork:
         """Predict for latents (n, …) at timesteps (n,) under the prompts numbered ``rows`` (n,); float32."""
         call, device = self._calls[0], self._pipeline.device
         rows = rows.to(device)
-        arguments = _mapped(
+        arguments = _map_tensors(
             call.arguments, lambda name, value: self._stacked[name][rows] if name in call.per_prompt else value
         )
         passed = timesteps * call.timestep_scale if call.timestep_scale != 1 else timesteps
@@ -185,7 +185,7 @@ def _stopped_at(network: torch.nn.Module, start: Callable[[], Any], pipeline: An
 
 
 def _scale(timestep: torch.Tensor, pipeline: Any) -> float:
-    """The ratio of the timestep passed to the scheduler's first."""
+    """Return the ratio of the timestep passed to the scheduler's first."""
     first = float(pipeline.scheduler.timesteps[0])
     ratio = float(timestep.float().flatten()[0]) / first
     for scale in (1.0, 1.0 / pipeline.scheduler.config.num_train_timesteps):
@@ -198,7 +198,7 @@ def _scale(timestep: torch.Tensor, pipeline: Any) -> float:
 
 
 def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor within nested mappings, by dotted name."""
+    """Yield every tensor within nested mappings, by dotted name."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, Mapping):
@@ -206,10 +206,10 @@ def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
             yield from _tensors(inner, f"{name}.{key}" if name else str(key))
 
 
-def _mapped(value: Any, change: Callable[[str, torch.Tensor], torch.Tensor], name: str = "") -> Any:
-    """The same nested mappings with every tensor changed."""
+def _map_tensors(value: Any, change: Callable[[str, torch.Tensor], torch.Tensor], name: str = "") -> Any:
+    """Return the same nested mappings with every tensor changed."""
     if isinstance(value, torch.Tensor):
         return change(name, value)
     if isinstance(value, Mapping):
-        return {key: _mapped(inner, change, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
+        return {key: _map_tensors(inner, change, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     return value

@@ -232,7 +232,7 @@ DIGITS = np.array([0, 5, 2, 7, 4, 9, 1, 6, 3, 8])
 
 
 def fractions(seed: int, image: str, trials: int) -> np.ndarray:
-    """Fractions of the noise schedule that an image's trials look at: (trials,) float64 in [0, 1).
+    """Return fractions of the noise schedule that an image's trials look at: (trials,) float64 in [0, 1).
 
     >>> sorted((10 * fractions(0, "an image", 10)).astype(int).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]

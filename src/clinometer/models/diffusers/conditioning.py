@@ -146,7 +146,7 @@ class Conditioning:
         return None if self._mitigator is None else self._mitigator.mitigation
 
     def changed(self, **options: Any) -> Conditioning:
-        """The same with another option: ``guided``, where it is not so already, or the ``mitigator``."""
+        """Return the same with another option: ``guided``, where it is not so already, or the ``mitigator``."""
         options = self._options | options
         return self if options == self._options else Conditioning(self._pipeline, **options)
 
@@ -295,7 +295,7 @@ def _before_the_decoder(pipeline: Any, arguments: dict[str, Any]) -> torch.Tenso
 
 
 def prior_of(generator: Any) -> DiffusersPrior | None:
-    """The prior of a loaded generator; None where it has none, or shows no pipeline."""
+    """Return the prior of a loaded generator; None where it has none, or shows no pipeline."""
     try:
         prior: DiffusersPrior | None = generator.prior() if offers(generator, DrawsInTwoStages) else None
     except ModelError:

@@ -91,7 +91,7 @@ class Noising:
         return a**2
 
     def _coefficients(self, like: torch.Tensor, timesteps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The factors of x and of ε in x_t, shaped to broadcast over rows of ``like``."""
+        """Return the factors of x and of ε in x_t, shaped to broadcast over rows of ``like``."""
         if self.prediction == "flow":
             sigma = timesteps.float() / self.num_timesteps
             a, b = 1 - sigma, sigma
@@ -244,8 +244,8 @@ class DiffusersDenoiser:
             chunk = slice(numbers[0], numbers[-1] + 1)
             x, t, drawn = latents[chunk], timesteps[chunk], noise[chunk]
             with torch.inference_mode():
-                noised = self._packed(self.noising.noised(x, drawn, t))
-                target = self._packed(self.noising.target(x, drawn, t))
+                noised = self._pack(self.noising.noised(x, drawn, t))
+                target = self._pack(self.noising.target(x, drawn, t))
                 predicted = self._network(noised, t, rows[chunk])
                 squares = (predicted - target.to(predicted.device)).square().flatten(1).mean(dim=1).cpu()
                 return np.asarray((self.noising.weights(t, self._weighting) * squares).numpy(), np.float32)
@@ -253,7 +253,7 @@ class DiffusersDenoiser:
         errors = list(self._batches.results(range(len(rows)), part))
         return np.concatenate(errors) if errors else np.empty(0, np.float32)
 
-    def _packed(self, latents: torch.Tensor) -> torch.Tensor:
+    def _pack(self, latents: torch.Tensor) -> torch.Tensor:
         """Lay latents out as the network takes them: as they are, or as rows of patches (FLUX)."""
         expected = self._network.latent_shape
         if tuple(latents.shape[1:]) == expected:

@@ -333,7 +333,7 @@ class DiffusersGenerator:
             self._draws_alone = draws_globally()
         if len(batch) > 1 and self._draws_alone:
             return self._results(batch)
-        results = self._judged(batch, output, finiteness, started)
+        results = self._judge(batch, output, finiteness, started)
         if self._tracer is None:
             return results
         try:  # an error here is none of the images': it ends the drawing, and takes no image for failed
@@ -349,7 +349,7 @@ class DiffusersGenerator:
         watched = {} if self._tracer is None else self._tracer.arguments
         return self.pipeline(**self._call, **arguments, **watched, output_type="np")
 
-    def _judged(
+    def _judge(
         self, batch: Sequence[GenerationRequest], output: Any, finiteness: Finiteness, started: float
     ) -> list[GenerationResult]:
         """Judge each image of a call's output; ``started`` is when the call began."""
@@ -406,7 +406,7 @@ class Finiteness:
     finite: list[bool] = field(default_factory=list)
 
     def is_finite(self, images: np.ndarray) -> list[bool]:
-        """Whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
+        """Tell whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
         if self.finite and images.dtype == np.uint8:  # a pipeline may show its images one by one
             return self.finite[-len(images) :]
         return [bool(np.isfinite(image).all()) for image in images]

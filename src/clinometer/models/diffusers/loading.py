@@ -181,7 +181,7 @@ def open_pipeline(
             else:
                 kind = pipeline_class(checkpoint, index.get("_class_name"))
                 if kind.__name__ in MOVED:
-                    pipeline = _assembled(checkpoint, index, kind, dtype)
+                    pipeline = _assemble(checkpoint, index, kind, dtype)
                 else:
                     # a repository may lack text encoders that its class can do without (T5 of SD 3)
                     expected = inspect.signature(kind.__init__).parameters
@@ -256,12 +256,12 @@ def require_whole(pipeline: Any, name: str, configuration: str, way_out: str) ->
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
-    """The parameters of a pipeline's call, by name."""
+    """Return the parameters of a pipeline's call, by name."""
     return dict(inspect.signature(pipeline.__call__).parameters)
 
 
 def pipeline_class(checkpoint: Source, name: Any) -> Any:
-    """The class that draws from text for a pipeline of this class: most often itself.
+    """Return the class that draws from text for a pipeline of this class: most often itself.
 
     A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
     """
@@ -270,7 +270,7 @@ def pipeline_class(checkpoint: Source, name: Any) -> Any:
             f"{checkpoint.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you "
             f"trust it give --trust-remote-code {checkpoint.name}"
         )
-    kind = _named(name)
+    kind = _find_class(name)
     if kind is None:
         raise ModelError(
             f"{checkpoint.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another "
@@ -289,19 +289,19 @@ def _text_to_image() -> Collection[Any]:
     return tuple(AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values())
 
 
-def _named(name: str) -> Any:
+def _find_class(name: str) -> Any:
     module = importlib.import_module(MOVED[name]) if name in MOVED else diffusers
     return getattr(module, name, None)
 
 
-def _assembled(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
+def _assemble(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
     """Put a pipeline of a moved class together from its components, which its library no longer does by itself."""
     components = {}
     for component, declared in index.items():
         if component.startswith("_"):
             continue
         library, name = declared
-        component_class = _named(name) if name in MOVED else getattr(importlib.import_module(library), name)
+        component_class = _find_class(name) if name in MOVED else getattr(importlib.import_module(library), name)
         loads_weights = issubclass(component_class, torch.nn.Module)
         options = {"torch_dtype": dtype, "use_safetensors": True} if loads_weights else {}
         components[component] = component_class.from_pretrained(
@@ -361,7 +361,7 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
 
 
 def images_of(output: Any) -> Any:
-    """The images of a pipeline's output."""
+    """Return the images of a pipeline's output."""
     return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)
 
 

@@ -74,7 +74,7 @@ class Mitigator:
 
             pipeline.unet.register_forward_pre_hook(note_step, with_kwargs=True)
             for name, layer in layers.items():
-                layer.register_forward_hook(lambda *call, name=name: self._steered(name, call[-1]))
+                layer.register_forward_hook(lambda *call, name=name: self._steer(name, call[-1]))
 
     @classmethod
     def of(
@@ -183,7 +183,7 @@ class Mitigator:
             for layer in layers:
                 layer.register_forward_hook(gate)
 
-    def _steered(self, layer: str, output: torch.Tensor) -> torch.Tensor:
+    def _steer(self, layer: str, output: torch.Tensor) -> torch.Tensor:
         """Steer what a layer gives at each pixel, (images, pixels, channels); of a guided call, the second half."""
         rows = [(row, group) for row, group in enumerate(self._groups) if group is not None]
         if not rows or len(output) % len(self._groups):

@@ -304,7 +304,7 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
 
 
 def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
-    """The settings that the reference model was made for, where nothing else is asked or preferred."""
+    """Return the settings that the reference model was made for, where nothing else is asked or preferred."""
     made_for = reference.card()["defaults"]
     wished = {key for key in ("steps", "guidance_scale") if key in (options.get("prefer") or {})}
     own = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
@@ -379,7 +379,7 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
     return pipeline, Origin(
         name=checkpoint.name,
         revision=None,
-        weights_sha256=_joined(hashes),
+        weights_sha256=_join_hashes(hashes),
         configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
         notes={"configuration": config.name, "configuration revision": config.revision},
     )
@@ -394,8 +394,8 @@ def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]
     return Origin(
         name=sources[0].name,
         revision=sources[0].revision,
-        weights_sha256=_joined(weights),
-        configuration_sha256=_joined(configurations),
+        weights_sha256=_join_hashes(weights),
+        configuration_sha256=_join_hashes(configurations),
         notes={f"connected {source.name}": source.revision for source in sources[1:]},
     )
 
@@ -427,6 +427,6 @@ def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, A
     )
 
 
-def _joined(hashes: list[str]) -> str:
-    """One hash of one source's files, or of several sources' together."""
+def _join_hashes(hashes: list[str]) -> str:
+    """Return one hash of one source's files, or of several sources' together."""
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()

@@ -71,7 +71,7 @@ class CallSettings:
 
 
 def is_guided(call: Mapping[str, Any]) -> bool:
-    """Whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
+    """Tell whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
     return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
 
 
@@ -152,7 +152,7 @@ def edit_settings(
 
 
 def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: str | None) -> str | None:
-    """The negative prompt: what was asked, or where guidance would else be left out, an empty one.
+    """Return the negative prompt: what was asked, or where guidance would else be left out, an empty one.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
 
 
 def scheduler_cards(pipeline: Any) -> dict[str, dict[str, str]]:
-    """Each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
+    """Return each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
     cards = {}
     for name, component in sorted(pipeline.components.items()):
         if isinstance(component, diffusers.SchedulerMixin):

@@ -121,7 +121,7 @@ def open_single_file(
         raise ModelError(
             f"{file.name}: diffusers reads no such pipeline ({config.name}) from one file; give a pipeline's directory"
         )
-    folders = _supplied(config, index, tensors)
+    folders = _find_supplied(config, index, tensors)
     try:
         with quiet_loading(), whole_components(config.name):
             components = {}
@@ -148,7 +148,7 @@ def open_single_file(
     return pipeline, list(folders.values())
 
 
-def _supplied(config: Source, index: Mapping[str, Any], tensors: Collection[str]) -> dict[str, Path]:
+def _find_supplied(config: Source, index: Mapping[str, Any], tensors: Collection[str]) -> dict[str, Path]:
     """Find the components that the configuration has weights of and the file has not, with their folders.
 
     Autoencoder and text encoders are known by the names of their weights in the file; it holds all else.

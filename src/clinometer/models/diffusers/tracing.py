@@ -137,7 +137,7 @@ class Tracer:
         self._step, self._last, self._seen, self._final = 0, None, {}, None
         with ExitStack() as stack:
             for _, scheduler in self._schedulers:
-                stack.enter_context(_told(scheduler, self._take))
+                stack.enter_context(_tell_steps(scheduler, self._take))
             yield
 
     def _take(self, estimate: torch.Tensor | None, after: torch.Tensor) -> None:
@@ -168,7 +168,7 @@ class Tracer:
         self._prove(images)
         decoder, traces = self._decoder, [list[Estimate]() for _ in images]
         for step, latents in sorted(self._seen.items()):
-            pixels = _decoded(self._pipeline, latents, self._size, decoder)
+            pixels = _decode_latents(self._pipeline, latents, self._size, decoder)
             kept = latents.float().cpu().numpy() if self._keep_latents else [None] * len(images)
             for trace, values, own in zip(traces, pixels, kept, strict=True):
                 trace.append(Estimate(step, None if values is None else Image.fromarray(values), own))
@@ -182,7 +182,7 @@ class Tracer:
         there = [at for at, image in enumerate(images) if image is not None]
         if self._is_proven or not there or self._final is None:
             return
-        pixels = _decoded(self._pipeline, self._final, self._size)
+        pixels = _decode_latents(self._pipeline, self._final, self._size)
         apart = []
         for at in there:
             values, image = pixels[at], np.asarray(images[at], float)
@@ -235,7 +235,7 @@ def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Map
 
 
 @contextmanager
-def _told(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tensor], None]) -> Iterator[None]:
+def _tell_steps(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tensor], None]) -> Iterator[None]:
     """Tell ``take`` of every step of a scheduler: its estimate of the clean latents, and the latents after it."""
     original = scheduler.step
     signature = inspect.signature(original)
@@ -293,7 +293,7 @@ def _estimate(scheduler: Any, predicted: torch.Tensor, timestep: Any, noisy: tor
     return (x_t - sigma * output) / alpha
 
 
-def _decoded(
+def _decode_latents(
     pipeline: Any, latents: torch.Tensor, size: tuple[int, int] | None, decoder: Any = None
 ) -> list[np.ndarray | None]:
     """Decode latents as the pipeline does its last ones: (height, width, 3) bytes each; None where not finite.

@@ -70,14 +70,14 @@ def begun_in_batches(
         with torch.inference_mode():
             # fetched in one go: a device that is asked for each batch's vectors stands still until the next is there
             vectors = torch.cat(list(batches.results(items, lambda batch: embed(batch).float())))
-            return _fetched(vectors)
+            return _fetch(vectors)
     except Exception as error:
         if is_out_of_memory(error):
             raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
         raise
 
 
-def _fetched(vectors: torch.Tensor) -> Callable[[], np.ndarray]:
+def _fetch(vectors: torch.Tensor) -> Callable[[], np.ndarray]:
     """Begin to fetch vectors, behind the work that makes them and ahead of any that is given to the device later."""
     if vectors.device.type != "cuda":
         array = vectors.cpu().numpy()
@@ -226,7 +226,7 @@ def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
 
 
 def probe_image() -> Image.Image:
-    """A picture in which no two places look alike."""
+    """Return a picture in which no two places look alike."""
     upright = Image.linear_gradient("L")
     return Image.merge("RGB", (upright, upright.rotate(90), Image.radial_gradient("L")))
 
@@ -265,7 +265,7 @@ class Normalisation:
     def explains(
         self, whole: Callable[[Image.Image], torch.Tensor], in_bytes: Callable[[Image.Image], torch.Tensor]
     ) -> bool:
-        """Whether ``whole`` is this map after ``in_bytes``, bit for bit, by an image that holds every byte.
+        """Tell whether ``whole`` is this map after ``in_bytes``, bit for bit, by an image that holds every byte.
 
         The image has the size that comes out, so that resizing leaves its bytes as they are.
         """
@@ -278,7 +278,7 @@ class Normalisation:
 
 
 def size_left_alone(in_bytes: Callable[[Image.Image], torch.Tensor]) -> tuple[int, int] | None:
-    """Width and height of the images whose bytes a preprocessor leaves as they are; None if it changes all.
+    """Return width and height of the images whose bytes a preprocessor leaves as they are; None if it changes all.
 
     Most resize to one size and crop to it: an image that has it needs neither. Some crop after they enlarge.
     """
@@ -295,7 +295,7 @@ def stack_images(images: Sequence[Image.Image]) -> torch.Tensor:
 
 @lru_cache
 def _by_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """Numbers that a device is given once: it would stop for them at every batch."""
+    """Return numbers that a device is given once: it would stop for them at every batch."""
     return torch.tensor(values, dtype=torch.float32, device=device)[:, None, None]
 
 

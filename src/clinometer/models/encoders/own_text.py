@@ -89,7 +89,7 @@ def own_text_components(generator: Any) -> Iterator[str]:
 
 
 def components_of(generator: Any) -> dict[str, Any]:
-    """The components of a generator's pipeline; none where it shows none."""
+    """Return the components of a generator's pipeline; none where it shows none."""
     if not (offers(generator, ShowsPipeline) and offers(generator.pipeline, HasComponents)):
         return {}
     return dict(generator.pipeline.components)
@@ -101,7 +101,7 @@ def tokenizer_of(component: str) -> str:
 
 
 def _vector(output: Any) -> tuple[str, Any]:
-    """One vector of a text's output, and what it is."""
+    """Return one vector of a text's output, and what it is."""
     if isinstance(output, tuple):
         return "projected mean of the last hidden states", output[0][0]
     if getattr(output, "text_embeds", None) is not None:

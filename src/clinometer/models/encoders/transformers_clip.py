@@ -314,7 +314,7 @@ def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any,
 
 
 def _poolings(model: Any, output: Any) -> list[str]:
-    """What an image's vector can be; the first is the default.
+    """Return what an image's vector can be; the first is the default.
 
     Without a class token the first state is that of a patch, the top left of the image. DINOv3's ConvNeXt has no such
     parameter, and puts what it pools before the patches.

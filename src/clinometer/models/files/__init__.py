@@ -148,7 +148,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
 
 
 def has_manifest(folder: Path) -> bool:
-    """Whether a folder holds a manifest under one of its names."""
+    """Tell whether a folder holds a manifest under one of its names."""
     return any((folder / name).is_file() for name in NAMES)
 
 
@@ -225,7 +225,7 @@ def _check_fields(name: str, fields: Sequence[str]) -> None:
 
 
 def _renaming(fields: Iterable[str]) -> str:
-    """The way out where columns are there by other names: ``; rename File to file``."""
+    """Return the way out where columns are there by other names: ``; rename File to file``."""
     names = {field: _OTHER_NAMES.get(field.lower(), field.lower()) for field in fields}
     renamed = [f"{field} to {name}" for field, name in names.items() if field != name and name in COLUMNS]
     return f"; rename {', '.join(renamed)}" if renamed else ""
@@ -290,14 +290,14 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             "a concept alone is a target, a group makes it an attribute"
         )
     file = values["file"].replace("\\", "/")
-    flagged = _flagged(f"{name}, line {line}", record.get("flagged"))
+    flagged = _read_flag(f"{name}, line {line}", record.get("flagged"))
     texts = (values["concept"], values["group"], values["prompt"])
     concept, group, prompt = (text and sys.intern(text) for text in texts)  # many rows have the same
     return ManifestRow(file, concept, group, role, prompt, line, flagged)
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text holds no half of a character."""
+    """Tell whether a text holds no half of a character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -305,8 +305,8 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def _flagged(where: str, value: Any) -> bool:
-    """What a row says of its picture's flag: a truth value, or a word for one."""
+def _read_flag(where: str, value: Any) -> bool:
+    """Return what a row says of its picture's flag: a truth value, or a word for one."""
     flag = _FLAGS.get("" if value is None else str(value).strip().lower())
     if flag is None:
         raise ImportManifestError(f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing")

@@ -104,7 +104,7 @@ class FolderSource:
         )
 
     def _hashes(self) -> Iterator[tuple[Path, str]]:
-        """Each file with its hash. One that is too large fails unread, and to hash it may take hours."""
+        """Yield each file with its hash. One that is too large fails unread, and to hash it may take hours."""
         for file in self._files:
             path = self._directory / file
             content = at_hand(path)
@@ -119,7 +119,7 @@ class FolderSource:
         self._files = dict(files)
 
     def decoded_bytes(self, file: str) -> int:
-        """What an image takes in memory once it is decoded: by its head, which is read once."""
+        """Return what an image takes in memory once it is decoded: by its head, which is read once."""
         size = self._decoded.get(file)
         if size is None:
             size = self._decoded[file] = decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
@@ -138,7 +138,7 @@ class FolderSource:
             yield from results
 
     def _chunks(self, requests: Iterable[GenerationRequest]) -> Iterator[list[GenerationRequest]]:
-        """A few small images at a time: each thread that is woken costs some of Python's time."""
+        """Yield a few small images at a time: each thread that is woken costs some of Python's time."""
         chunk: list[GenerationRequest] = []
         for request in requests:
             if chunk and (len(chunk) == AT_ONCE or self._weight([*chunk, request]) > AT_ONCE_BYTES):
@@ -149,7 +149,7 @@ class FolderSource:
             yield chunk
 
     def _weight(self, requests: Iterable[GenerationRequest]) -> int:
-        """What files may take in memory while they are decoded."""
+        """Return what files may take in memory while they are decoded."""
         files = (self._files.get(request.id) for request in requests)
         return sum(self.decoded_bytes(file) // BYTES_A_PIXEL * PLAIN_BYTES for file in files if file is not None)
 
@@ -166,7 +166,7 @@ class FolderSource:
 
 
 def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
-    """What a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
+    """Return what a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
     flagged = sorted(row.file for row in rows if row.flagged)
     content = json.dumps(flagged).encode("utf-8", "surrogatepass")
     return {"flagged": hashlib.sha256(content).hexdigest()[:16]} if flagged else {}
@@ -212,7 +212,7 @@ _NOTHING_READ: Final = ("", -1, None)
 
 
 def dataset_files(place: Path) -> list[Path]:
-    """The tables at a place: a Parquet file, or those of a directory; none where it holds no table.
+    """Return the tables at a place: a Parquet file, or those of a directory; none where it holds no table.
 
     Left out is what is hidden (macOS puts ``._data.arrow`` beside a file, a download its copies under ``.cache``), and
     what ``datasets`` keeps for itself.
@@ -267,7 +267,7 @@ class ImageDataset:
         self._last: tuple[str, int, Any] = _NOTHING_READ
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a worker is sent: it opens the tables itself."""
+        """Return what a worker is sent: it opens the tables itself."""
         return self.__dict__ | {"_open": _NOTHING_OPEN, "_last": _NOTHING_READ}
 
     def assign(self, files: Mapping[str, str]) -> None:
@@ -293,7 +293,7 @@ class ImageDataset:
             )
 
     def decoded_bytes(self, row: str) -> int:
-        """What an image takes in memory once it is decoded."""
+        """Return what an image takes in memory once it is decoded."""
         return decoded_bytes(self._content(row) or b"", max_pixels=self._max_pixels)
 
     def _rows_of(self, path: Path) -> Iterator[ManifestRow]:
@@ -324,7 +324,7 @@ class ImageDataset:
 
 
 def _images(path: Path) -> Iterator[pa.Scalar]:
-    """The image column's values: of Parquet a few rows at a time; an Arrow file is mapped, not read."""
+    """Yield the image column's values: of Parquet a few rows at a time; an Arrow file is mapped, not read."""
     try:
         if path.suffix == ".parquet":
             with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as opened:

@@ -138,7 +138,7 @@ def connect(
 
 
 def _host(name: str) -> str:
-    """A host as a user names it: without scheme, port and path."""
+    """Return a host as a user names it: without scheme, port and path."""
     try:
         host = host_of(f"http://{name}")
     except Exception as error:
@@ -203,7 +203,7 @@ class ErrorInAnswer(Exception):  # noqa: N818 - the answer's, in the shape of th
 
 
 def is_refusal(error: Any) -> bool:
-    """Whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
+    """Tell whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
     if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
         return False
     code, message = _letters(f"{error.code} {error.type}"), _letters(text_of(error.body))
@@ -211,7 +211,7 @@ def is_refusal(error: Any) -> bool:
 
 
 def text_of(body: Any) -> str:
-    """What a server said, as it said it."""
+    """Return what a server said, as it said it."""
     return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str))[:HEARD]
 
 
@@ -242,7 +242,7 @@ class DownloadError(Exception):
 
 
 def led_to(place: str, too_often: bool) -> str:
-    """Where a redirect leads, and the way out."""
+    """Say where a redirect leads, and the way out."""
     address = urlsplit(place)
     destination = f"{address.scheme}://{address.netloc.rpartition('@')[2]}" if address.netloc else place
     if too_often:

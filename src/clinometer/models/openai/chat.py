@@ -114,7 +114,7 @@ class ChatImages(OpenAIImages):
         content = message.get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
         parts = [part for part in parts if isinstance(part, dict)]
-        found = [*_listed(message.get("images")), *(part for part in parts if part.get("type") != "text")]
+        found = [*_list_mappings(message.get("images")), *(part for part in parts if part.get("type") != "text")]
         urls = [url.get("url") if isinstance(url, dict) else url for url in (each.get("image_url") for each in found)]
         return Reply(
             tuple(SimpleNamespace(b64_json=None, url=url) for url in urls if isinstance(url, str) and url),
@@ -124,12 +124,12 @@ class ChatImages(OpenAIImages):
             answer.get("error") or choice.get("error"),
         )
 
-    def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
+    def _receive(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """Take the first image of an answer; say how many there were. Words without an image are a refusal."""
         reply = self._reply_of(answer)
         if reply.images:
             many = f"the first of {len(reply.images)} images in the answer" if len(reply.images) > 1 else ""
-            return self._decoded(request, reply.images[0], many)
+            return self._decode(request, reply.images[0], many)
         if reply.error or isinstance(answer, str):
             return self._without_image(request, SimpleNamespace(error=reply.error) if reply.error else answer)
         said = in_one_line(reply.refusal or reply.words, LONGEST_WORDS)
@@ -212,7 +212,7 @@ class GeminiImages(ChatImages):
         blocked = _first([answer.get("promptFeedback")])
         candidate = _first(answer.get("candidates"))
         content = _first([candidate.get("content")])
-        parts = [part for part in _listed(content.get("parts")) if not part.get("thought")]
+        parts = [part for part in _list_mappings(content.get("parts")) if not part.get("thought")]
         data = [part.get("inlineData") or part.get("inline_data") for part in parts]
         coded = [each.get("data") for each in data if isinstance(each, dict)]
         words = " ".join(str(part["text"]) for part in parts if part.get("text")).strip()
@@ -352,9 +352,9 @@ def _card_and_arguments(
 
 
 def _first(entries: Any) -> dict[str, Any]:
-    return next(iter(_listed(entries)), {})
+    return next(iter(_list_mappings(entries)), {})
 
 
-def _listed(entries: Any) -> list[dict[str, Any]]:
+def _list_mappings(entries: Any) -> list[dict[str, Any]]:
     """Take the mappings out of what should be a list of them."""
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []

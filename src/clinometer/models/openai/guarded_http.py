@@ -87,7 +87,7 @@ def guarded_client(bounds: Bounds) -> Any:
         most = bounds.most_bytes if response.is_success else MOST_ERROR_BYTES
         if int(response.headers.get("content-length", 0)) > most:
             raise _too_large(most)
-        chunks = _bounded(_plain(iter(response.stream), coding), most, MOST_PIECES if bounds.json else None)
+        chunks = _bound(_plain(iter(response.stream), coding), most, MOST_PIECES if bounds.json else None)
         response.stream = _stream_class(library)(chunks, response.stream)
 
     return openai.DefaultHttpxClient(
@@ -101,14 +101,14 @@ def guarded_client(bounds: Bounds) -> Any:
 
 
 def http_library() -> Any:
-    """The HTTP library below ``openai``: httpx, or its successor in later versions."""
+    """Return the HTTP library below ``openai``: httpx, or its successor in later versions."""
     import openai
 
     return import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
 def host_of(url: str) -> str:
-    """The host of an address as connections name it: in lower case, ASCII, without brackets."""
+    """Return the host of an address as connections name it: in lower case, ASCII, without brackets."""
     return str(http_library().URL(url).raw_host.decode("ascii"))
 
 
@@ -210,7 +210,7 @@ def _plain(chunks: Iterator[bytes], coding: str) -> Iterator[bytes]:
             rest = unzip.unconsumed_tail
 
 
-def _bounded(chunks: Iterator[bytes], most_bytes: int, most_pieces: int | None) -> Iterator[bytes]:
+def _bound(chunks: Iterator[bytes], most_bytes: int, most_pieces: int | None) -> Iterator[bytes]:
     size = pieces = 0
     for chunk in chunks:
         size += len(chunk)
@@ -229,7 +229,7 @@ def _too_large(most: int) -> AnswerRefusedError:
 
 @cache
 def _stream_class(library: Any) -> Any:
-    """Chunks as a stream of the library's own kind, which its client insists on."""
+    """Return chunks as a stream of the library's own kind, which its client insists on."""
 
     class Stream(library.SyncByteStream):  # type: ignore[misc]
         def __init__(self, chunks: Iterator[bytes], below: Any) -> None:

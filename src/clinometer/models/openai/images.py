@@ -168,7 +168,7 @@ class OpenAIImages:
             offline._ask_rewriting(self._rewriter, request.prompt)
             request = replace(request, prompt="(the rewritten prompt)")
         offline._ask_edit(request) if isinstance(request, EditRequest) else offline._ask_image(request)
-        return [_shown(each) for each in sent]
+        return [_show(each) for each in sent]
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield a result for each request, as they come; at most ``concurrency`` are under way.
@@ -217,14 +217,14 @@ class OpenAIImages:
                     else:
                         yield result
                 if self.has_drawn or not under_way:
-                    yield from self._failed(rejected)
+                    yield from self._yield_failed(rejected)
                     rejected.clear()
         finally:
             stopped.set()  # those that wait for their moment must not ask for what nobody takes any more
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _failed(self, rejected: Sequence[_RejectedResult]) -> Iterator[GenerationResult]:
-        """Requests that were not taken, as images that failed, unless none has ever been taken."""
+    def _yield_failed(self, rejected: Sequence[_RejectedResult]) -> Iterator[GenerationResult]:
+        """Yield requests that were not taken, as images that failed, unless none has ever been taken."""
         if rejected and not self.has_drawn:
             raise ModelError(
                 f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the "
@@ -244,7 +244,7 @@ class OpenAIImages:
         return {"extra_body": {"seed": request.seed}} if self._send_seed else {}
 
     def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult | None:
-        """What became of a request; None where nobody takes its image any more, and it was not asked for."""
+        """Return what became of a request; None where nobody takes its image any more, and it was not asked for."""
         import openai
 
         started = perf_counter()
@@ -252,7 +252,7 @@ class OpenAIImages:
             return None
         try:
             prompt = self._rewritten(self._rewriter, request.prompt) if self._rewriter else request.prompt
-            result = self._received(replace(request, prompt=prompt), ask(replace(request, prompt=prompt)))
+            result = self._receive(replace(request, prompt=prompt), ask(replace(request, prompt=prompt)))
             if prompt != request.prompt:
                 said = [f"rewritten to: {in_one_line(prompt, 2000)}", result.reason]
                 reason = "; ".join(filter(None, said if result.image is not None else said[::-1]))
@@ -273,7 +273,7 @@ class OpenAIImages:
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
 
     def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
-        """What became of a request that the server answers with a status of its own: a refusal, or a failure.
+        """Return what became of a request that the server answers with a status of its own: a refusal, or a failure.
 
         Raises
         ------
@@ -292,16 +292,16 @@ class OpenAIImages:
         status: Status = "refused" if is_refusal(error) else "failed"
         return GenerationResult(request.id, status, None, message)
 
-    def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
+    def _receive(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
         data = getattr(answer, "data", None)
         if not data:
             return self._without_image(request, answer)
         revised = getattr(data[0], "revised_prompt", None)
         drew = f"the server drew: {masked(str(revised))}" if revised and revised != request.prompt else ""
-        return self._decoded(request, data[0], drew)
+        return self._decode(request, data[0], drew)
 
-    def _decoded(self, request: GenerationRequest, image: Any, *notes: str) -> GenerationResult:
+    def _decode(self, request: GenerationRequest, image: Any, *notes: str) -> GenerationResult:
         """Decode an image that came as base64 or by its address; one of another size than asked for is kept, and said.
 
         ``notes`` are what else is told of it.
@@ -439,7 +439,7 @@ def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[Genera
         raise ended
 
 
-def _shown(request: Any) -> str:
+def _show(request: Any) -> str:
     """Write a request as it would be sent, without keys and without the letters of pictures."""
     secret = ("authorization", "key", "token")
     told = [

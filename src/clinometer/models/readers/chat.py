@@ -94,7 +94,7 @@ class ChatReader:
         """
         logs: list[list[str]] = [[] for _ in images]
         readings = self._all(
-            [partial(self._answered, image, question, log) for image, log in zip(images, logs, strict=True)]
+            [partial(self._answer, image, question, log) for image, log in zip(images, logs, strict=True)]
         )
         return [
             replace(reading, prompt_sha256=log[-1] if log else None)
@@ -111,7 +111,7 @@ class ChatReader:
         ModelError
             As of :meth:`read`.
         """
-        return self._all([partial(self._written, prompt, name, properties) for prompt in prompts])
+        return self._all([partial(self._ask_in_words, prompt, name, properties) for prompt in prompts])
 
     def _all(self, asks: Sequence[Callable[[], Reading]]) -> list[Reading]:
         stopped, error = threading.Event(), None
@@ -150,7 +150,7 @@ class ChatReader:
         self._has_answered = True
         return answer
 
-    def _answered(self, image: Image, question: Question, log: list[str]) -> Reading:
+    def _answer(self, image: Image, question: Question, log: list[str]) -> Reading:
         """Answer a question of a picture: exactly one of the options, by JSON or by itself, or no answer."""
         properties: dict[str, Any] = {"answer": {"type": "string"}}
         if not question.is_open:
@@ -162,7 +162,7 @@ class ChatReader:
         if reason:
             return Reading(None, reason=reason)
         words = in_one_line(said, 300)
-        told = _unfenced(said)
+        told = _unfence(said)
         try:
             held = json.loads(told)
             told = str(held["answer"]) if isinstance(held, dict) else str(held)
@@ -180,11 +180,11 @@ class ChatReader:
             return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
         return Reading(key, words=words)
 
-    def _written(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
+    def _ask_in_words(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
         said, finish, reason = said_in(self._said(name, properties, (prompt, prompt), max_tokens=MOST_WRITTEN))
         if not reason and (not said or finish == "length"):
             reason = "unread: it was cut off" if said else "unread: an empty answer"
-        return Reading(None if reason else _unfenced(said), words=in_one_line(said, 300), reason=reason or None)
+        return Reading(None if reason else _unfence(said), words=in_one_line(said, 300), reason=reason or None)
 
     def _said(
         self, name: str, properties: dict[str, Any], prompts: tuple[str, str], *, picture: dict[str, Any] | None = None,
@@ -281,7 +281,7 @@ def said_in(answer: Any) -> tuple[str, str, str]:
     return str(content or "").strip(), finish, ""
 
 
-def _unfenced(said: str) -> str:
+def _unfence(said: str) -> str:
     fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", said, re.DOTALL)
     return said if fenced is None else fenced[1]
 

@@ -133,12 +133,12 @@ class LabelReader(_Checkpoint):
         labels = self.model.config.id2label
         if question.is_open:
             likely = [
-                str(labels[int(np.argmax(each))]) for each in self._logits(images, partial(self._prepared, question))
+                str(labels[int(np.argmax(each))]) for each in self._logits(images, partial(self._prepare, question))
             ]
             return [Reading(label, words=label) for label in likely]
         of_groups = [self._labels_of(answer) for answer in question.answers]
         readings = []
-        for logits in self._logits(images, partial(self._prepared, question)):
+        for logits in self._logits(images, partial(self._prepare, question)):
             chances = softmax(logits)
             shares = [float(chances[own].sum()) for own in of_groups]
             everything = dict(zip(question.groups, shares, strict=True)) | {NONE: max(1 - sum(shares), 0.0)}
@@ -150,7 +150,7 @@ class LabelReader(_Checkpoint):
     def _labels_of(self, answer: Answer) -> list[int]:
         return [index for index, label in self.model.config.id2label.items() if str(label).casefold() in answer.names]
 
-    def _prepared(self, question: Question, images: list[Image]) -> Any:
+    def _prepare(self, question: Question, images: list[Image]) -> Any:
         if self.card.settings["asks"]:
             return self.processor(images=images, text=[question.text] * len(images), return_tensors="pt")
         return self.processor(images=images, return_tensors="pt")
@@ -185,7 +185,7 @@ class ChoiceReader(_Checkpoint):
             letters = [self._tokens(letter) for letter in LETTERS[: len(order)]]
             lines = (f"{letter}. {question.options[key]}" for letter, key in zip(LETTERS, order, strict=False))
             prompt = self._chat(ASKED.format(question=question.text, options="\n".join(lines)))
-            for row, logits in enumerate(self._logits(images, partial(self._prepared, prompt))):
+            for row, logits in enumerate(self._logits(images, partial(self._prepare, prompt))):
                 by_letter = softmax(logits)
                 own = np.array([by_letter[tokens].sum() for tokens in letters])
                 mass[row] += own.sum() / 2
@@ -202,7 +202,7 @@ class ChoiceReader(_Checkpoint):
         prompt = self._chat(ASKED_OPENLY.format(question=question.text))
 
         def answer(batch: list[Image]) -> list[Reading]:
-            inputs = self._on_device(self._prepared(prompt, batch))
+            inputs = self._on_device(self._prepare(prompt, batch))
             with torch.inference_mode():
                 tokens = self.model.generate(**inputs, do_sample=False, max_new_tokens=MOST_TOKENS)
             new = tokens[:, inputs["input_ids"].shape[1] :]
@@ -221,11 +221,11 @@ class ChoiceReader(_Checkpoint):
         )
         return prompt
 
-    def _prepared(self, prompt: str, images: list[Image]) -> Any:
+    def _prepare(self, prompt: str, images: list[Image]) -> Any:
         return self.processor(images=[[image] for image in images], text=[prompt] * len(images), return_tensors="pt")
 
     def _tokens(self, letter: str) -> list[int]:
-        """The first tokens of an answer that is this letter: by itself, and as a word of its own."""
+        """Return the first tokens of an answer that is this letter: by itself, and as a word of its own."""
         coded = self.processor.tokenizer([letter, f" {letter}"], add_special_tokens=False)["input_ids"]
         tokens = list(dict.fromkeys(ids[0] for ids in coded if len(ids) == 1))
         if not tokens:

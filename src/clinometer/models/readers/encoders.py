@@ -83,7 +83,7 @@ class MonkReader:
         self.batch_size = 32
 
     def _meant(self, question: Question) -> dict[int, str]:
-        """The answer of each tone that one has."""
+        """Return the answer of each tone that one has."""
         meant = {TONES[name]: answer.group for answer in question.answers for name in answer.names if name in TONES}
         if len(set(meant.values())) < 2:
             raise ModelError(

@@ -129,7 +129,7 @@ def domain() -> dict[str, Any]:
 
 
 def _phrases(tree: Any) -> list[str]:
-    """Every text in a nested mapping."""
+    """Return every text in a nested mapping."""
     if isinstance(tree, str):
         return [tree]
     return [text for branch in (tree.values() if isinstance(tree, Mapping) else tree) for text in _phrases(branch)]

@@ -252,7 +252,8 @@ def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mappin
         if not chosen:
             most = max(table[gpu].free for gpu in gpus)
             raise EngineError(
-                f"{_needed(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}", field="engine"
+                f"{_say_what_is_needed(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}",
+                field="engine",
             )
         return chosen
     turns = range(max(room.values(), default=0))
@@ -263,7 +264,7 @@ def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mappin
 
 
 def share_of_a_gpu(gpus: int, workers: int, weights: int, total: int | None) -> float:
-    """What part of a GPU each of so many workers of a cluster asks for.
+    """Return what part of a GPU each of so many workers of a cluster asks for.
 
     ``total`` : memory of the smallest GPU, in bytes; None where it is not known, and workers share evenly.
 
@@ -285,7 +286,7 @@ def share_of_a_gpu(gpus: int, workers: int, weights: int, total: int | None) -> 
 _WAY_OUT: Final = "; name a smaller model or --dtype, or other GPUs by CUDA_VISIBLE_DEVICES"
 
 
-def _needed(weights: int) -> str:
+def _say_what_is_needed(weights: int) -> str:
     need = weights + WORKING
     return f"a worker needs about {need / GIB:.1f} GiB of a GPU ({weights / GIB:.1f} of them for weights)"
 
@@ -293,5 +294,6 @@ def _needed(weights: int) -> str:
 def _no_room(workers: int, weights: int, room: int) -> EngineError:
     way_out = f"; give --workers {room}" if room else _WAY_OUT
     return EngineError(
-        f"{_needed(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}", field="engine"
+        f"{_say_what_is_needed(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}",
+        field="engine",
     )

@@ -129,13 +129,13 @@ def folded(name: str, characters: int, lines: int) -> str:
 
 
 def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
-    """Text that fits a label and is legal in XML."""
+    """Return text that fits a label and is legal in XML."""
     legal = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cs", "Cn"))
     return wording.shortened(legal, characters)
 
 
 def span(rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True) -> tuple[float, float]:
-    """Limits of an axis that hold every value and interval, with a little air."""
+    """Return limits of an axis that hold every value and interval, with a little air."""
     numbers = list(include)
     for row in rows:
         numbers += [row.value, row.low, row.high]
@@ -167,7 +167,7 @@ def model_mark(order: int) -> Mark:
 
 
 def row_height(models: int) -> int:
-    """Pixels of a row that holds a mark of every model."""
+    """Return pixels of a row that holds a mark of every model."""
     return _GAP + LANE * models
 
 

@@ -86,7 +86,7 @@ def _with_results(
     if index == (held.get(KEY) or []):
         return metadata
     block = hub().utils.yaml_dump({KEY: index}, sort_keys=False).strip() if index else ""
-    changed = _spliced(metadata, block.replace("\n", newline), newline, source)
+    changed = _splice(metadata, block.replace("\n", newline), newline, source)
     wanted = {key: value for key, value in held.items() if key != KEY} | ({KEY: index} if index else {})
     found = _read(changed, source)
     # the order of keys tells nothing, and NaN is the same as NaN
@@ -137,7 +137,7 @@ def _index(
     return [entry for entry in kept if entry.get("results") or entry in entries]
 
 
-def _spliced(metadata: str, block: str, newline: str, source: str) -> str:
+def _splice(metadata: str, block: str, newline: str, source: str) -> str:
     """Return the text with the block in place of the key, or after all others."""
     root = yaml.compose(metadata, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):  # nothing but comments
@@ -239,7 +239,7 @@ def _common(run: CardInput) -> dict[str, Any]:
         "dataset_type": OURS + (_slug(report.suite.name) or "suite"),
         "dataset_name": one_line(report.suite.title),
         "dataset_config": _slug(f"seed-{settings.get('seed', '')}"),
-        "dataset_args": _known(
+        "dataset_args": _drop_unknown(
             {
                 "suite": one_line(report.suite.name),
                 FINGERPRINT: one_line(settings.get("suite fingerprint", "")),
@@ -271,7 +271,7 @@ def _metric(verdicts: Verdicts, row: Row, lead: str) -> dict[str, Any]:
         "metric_type": _slug(row.component),
         "metric_name": one_line(f"{lead}{named}: {verdict}"),
         "metric_value": float(row.value),
-        "metric_args": _known(
+        "metric_args": _drop_unknown(
             {
                 "low": _number(low),
                 "high": _number(high),
@@ -284,7 +284,7 @@ def _metric(verdicts: Verdicts, row: Row, lead: str) -> dict[str, Any]:
     }
 
 
-def _known(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_unknown(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 

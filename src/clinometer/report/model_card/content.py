@@ -208,7 +208,7 @@ _LEADING: Final = re.compile(r"^([+=-]+)(?=\s|$|[=-])|(?<!\S)(#+)|^(\d{1,9})([.)
 
 
 def escaped(text: object) -> str:
-    r"""Text on one line in which Markdown and HTML find nothing, in a table's cell too.
+    r"""Return text on one line in which Markdown and HTML find nothing, in a table's cell too.
 
     Entities stand for what HTML, tables, code and mathematics are written with: CommonMark reads no structure in them,
     and readers differ in what they make of a backslash.
@@ -229,7 +229,7 @@ def _as_entities(found: re.Match[str]) -> str:
 
 
 def one_line(text: object) -> str:
-    r"""Text without characters that are not shown, its white space as single spaces.
+    r"""Return text without characters that are not shown, its white space as single spaces.
 
     >>> one_line("a\n\n b\x07")
     'a b\ufffd'

@@ -143,7 +143,7 @@ class Rating:
 
 
 def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rating]:
-    """The ratings of a file; ``named`` says which column is the item, the rater and the answer.
+    """Return the ratings of a file; ``named`` says which column is the item, the rater and the answer.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
 
 
 def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Path) -> str:
-    """The column of the file that holds this, empty for one that is not needed and not there."""
+    """Return the column of the file that holds this, empty for one that is not needed and not there."""
     if key in named:
         if named[key] not in header:
             raise RatingsError(f"{file}: no column {named[key]!r} for the {key}; found {named_in_a_line(header)}")
@@ -239,7 +239,7 @@ def _seconds(text: str) -> float:
 
 
 def _label_studio(text: str, file: Path) -> Iterator[Rating]:
-    """Every first choice of every annotation that was not skipped."""
+    """Yield every first choice of every annotation that was not skipped."""
     try:
         tasks = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -262,7 +262,7 @@ def _label_studio(text: str, file: Path) -> Iterator[Rating]:
 
 
 def _mappings(mappings: Any, name: str, place: str) -> Sequence[Mapping[str, Any]]:
-    """A list of mappings, which may be missing."""
+    """Return a list of mappings, which may be missing."""
     if not mappings:
         return ()
     if not isinstance(mappings, list) or not all(isinstance(mapping, dict) for mapping in mappings):

@@ -17,7 +17,7 @@ from clinometer.stats.agreement import Agreement, krippendorff_alpha
 
 
 def machine_scores(scores: pd.DataFrame, rated: Rated) -> tuple[MachineScores, ...]:
-    """What people's fractions are held against: every signed score of the concepts, by encoder."""
+    """Return what people's fractions are held against: every signed score of the concepts, by encoder."""
     concept_scores = scores[(scores.setting == "") & scores.group.isin(["", rated.groups[0]])]
     machine = []
     for metric, component in rated.machine:
@@ -54,7 +54,7 @@ def pooled(run: Run) -> str:
 
 
 def human_study(run: Run, rated: Rated, scores: pd.DataFrame, *, simulated: bool = False) -> HumanStudy:
-    """The ratings of a run by people as the metrics see them, or those by simulated raters.
+    """Return the ratings of a run by people as the metrics see them, or those by simulated raters.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[s
 def _strata(
     drawn: pd.DataFrame, read: Mapping[str, float], ids: Sequence[str]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Strata of the rated items and their sizes; None where all were drawn from the whole concept.
+    """Return strata of the rated items and their sizes; None where all were drawn from the whole concept.
 
     Items of several tasks may have been drawn either way. Then all are put into the strata that the readings make: an
     item drawn from the whole concept is a random one of its stratum, too.
@@ -163,7 +163,7 @@ def agreement_so_far(answers: pd.DataFrame) -> Agreement:
 
 
 def rater_summaries(answers: pd.DataFrame) -> dict[str, RaterSummary]:
-    """Each rater's answers so far, by pseudonym."""
+    """Return each rater's answers so far, by pseudonym."""
     summaries = {}
     for name, own in answers.groupby("rater", sort=False):
         checks, is_repeat = own[own.attention != ""], own["repeat"].astype(bool)

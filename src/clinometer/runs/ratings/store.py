@@ -115,7 +115,7 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
 
 def ratings_of(run: Run) -> pd.DataFrame:
-    """Every rating of a run, part by part; of a rater's answers to one item the first counts, repeats aside."""
+    """Return every rating of a run, part by part; of a rater's answers to one item the first counts, repeats aside."""
     ratings: pd.DataFrame = pa.concat_tables(
         [SCHEMA.empty_table(), *(_read(run, name) for name in _parts(run))]
     ).to_pandas()
@@ -159,7 +159,7 @@ def remove_ratings(run: Run, source: str, *, rater: str = "", simulated: bool = 
 
 
 def has_ratings(run: Run) -> bool:
-    """Whether people rated images of the run."""
+    """Tell whether people rated images of the run."""
     return bool(_parts(run))
 
 
@@ -172,7 +172,7 @@ def _parts(run: Run) -> list[str]:
 
 
 def _part_of(run: Run, source: str) -> str | None:
-    """The part that a source wrote before."""
+    """Return the part that a source wrote before."""
     for name in _parts(run):
         if source in run.ledger.read_table(name, ["source"], way_out=IMPORT_AGAIN)["source"].unique().to_pylist():
             return name
@@ -292,7 +292,7 @@ def drawn_before(run: Run, rated: Rated, item: str) -> list[str]:
 
 
 def ratable_images(run: Run, rated: Rated, concepts: Collection[str] = ()) -> pd.DataFrame:
-    """The images that may be rated and are there, of some concepts."""
+    """Return the images that may be rated and are there, of some concepts."""
     run.require_images("a rating task")
     samples = _samples(run)
     pool = samples[(samples.status == "ok") & samples.role.isin(rated.roles)]
@@ -307,7 +307,7 @@ def ratable_images(run: Run, rated: Rated, concepts: Collection[str] = ()) -> pd
 
 
 def _samples(run: Run) -> pd.DataFrame:
-    """The samples of a run; of one that knows no flags none is flagged."""
+    """Return the samples of a run; of one that knows no flags none is flagged."""
     samples = run.samples
     return samples.assign(flagged=samples.flagged.fillna(False).astype(bool))
 

@@ -54,7 +54,7 @@ def compare_classifications(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """Differences between two classification runs, second minus first, at the most noise samples.
+    """Return differences between two classification runs, second minus first, at the most noise samples.
 
     ================= ========================================================================================
     component         what

@@ -61,7 +61,7 @@ def association_figure(view: ClassificationView) -> Figure | None:
 
 
 def group_mark(view: ClassificationView, group: str) -> Mark:
-    """Colour by the side of the first contrast, shape by the place on that side."""
+    """Return colour by the side of the first contrast, shape by the place on that side."""
     contrast = next(iter(view.suite.contrasts.values()))
     for colour, side in ((Ink.A, contrast.x), (Ink.B, contrast.y)):
         if group in side.groups:

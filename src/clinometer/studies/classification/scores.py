@@ -216,7 +216,7 @@ class _ClassificationStudy:
         rows = []
         for contrast in self.design.contrasts:
             values = {g: self.choices_of(g, n, x if g in contrast.x else y) for g in self.errors}
-            row = self._tested(
+            row = self._add_test(
                 "differential", n, contrast, self.differential(contrast, n, (x, y)), self._test(contrast, values)
             )
             lost = sum(int(self.missing[g].sum()) for g in (*contrast.x, *contrast.y))
@@ -239,7 +239,7 @@ class _ClassificationStudy:
         rows = []
         for contrast in self.design.contrasts:
             sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (contrast.x, contrast.y))
-            row = self._tested("amplification", most, contrast, _difference(*sides), self._test(contrast, gains))
+            row = self._add_test("amplification", most, contrast, _difference(*sides), self._test(contrast, gains))
             rows.append(replace(row, setting=f"{fewest} to {setting_name(most)}"))
         yield from _with_q(rows, "amplification")
 
@@ -262,7 +262,7 @@ class _ClassificationStudy:
             for order, (a, b) in enumerate((a, b) for a in self.design.a for b in self.design.b):
                 i, j = divmod(order, len(self.design.b))
                 sides = ([shares[group, i, j] for group in side] for side in (contrast.x, contrast.y))
-                row = self._tested("pair_differential", most, contrast, _difference(*sides), test, order)
+                row = self._add_test("pair_differential", most, contrast, _difference(*sides), test, order)
                 rows.append(replace(row, concept=a, category=b))
             yield from _with_q(rows, f"pairs of {contrast.name}")
 
@@ -309,7 +309,7 @@ class _ClassificationStudy:
             n_permutations=self.n_permutations, rng=rng,
         )  # fmt: skip
 
-    def _tested(
+    def _add_test(
         self,
         component: str,
         n: int,

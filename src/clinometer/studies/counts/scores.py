@@ -67,7 +67,7 @@ class Counts:
         return numbers if len(np.unique(numbers)) == len(numbers) else None
 
     def filled(self, group: int) -> np.ndarray:
-        """The counts with all that was discarded taken to be of one group."""
+        """Return the counts with all that was discarded taken to be of one group."""
         n = self.n.copy()
         n[:, :, group] += self.discarded
         return n
@@ -77,11 +77,11 @@ class Counts:
         return ((c, s, g) for c, s, g in np.ndindex(*self.n.shape))
 
     def other(self, group: int) -> str:
-        """The side of a group of which there are fewer than equal shares give."""
+        """Return the side of a group of which there are fewer than equal shares give."""
         return self.groups[1 - group] if len(self.groups) == 2 else OTHERS
 
     def row(self, c: int, s: int, g: int | None, n: int, **fields: Any) -> Score:
-        """A row about a concept at a setting; ``encoder`` is empty, as none has seen an image."""
+        """Return a row about a concept at a setting; ``encoder`` is empty, as none has seen an image."""
         group = "" if g is None else self.groups[g]
         return Score(
             concept=self.concepts[c], setting=self.settings[s], group=group, encoder="", n_target=n,
@@ -206,13 +206,16 @@ def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) 
     family = Family(
         rows=_difference_rows(first, second, (first.n, second.n), confidence),
         name=f"shares of {len(first.concepts)} concepts, {len(groups)} groups",
-        sides=([first.groups[g] for *_, g in _compared(first)], [first.other(g) for *_, g in _compared(first)]),
+        sides=(
+            [first.groups[g] for *_, g in _list_compared(first)],
+            [first.other(g) for *_, g in _list_compared(first)],
+        ),
         fillings=fillings,
     )
     return family.judged()
 
 
-def _compared(counts: Counts) -> Iterator[tuple[int, int, int]]:
+def _list_compared(counts: Counts) -> Iterator[tuple[int, int, int]]:
     """Positions of what is compared: of two groups the first alone, as the other differs by as much."""
     return (cell for cell in counts.cells() if len(counts.groups) > 2 or cell[2] == 0)
 
@@ -221,7 +224,7 @@ def _difference_rows(
     first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray], confidence: float
 ) -> Sequence[Score]:
     rows = []
-    for c, s, g in _compared(first):
+    for c, s, g in _list_compared(first):
         pairs = [(int(table[c, s, g]), int(table[c, s].sum())) for table in n]
         (k, m), (j, o) = pairs
         missing = int(first.discarded[c, s] + second.discarded[c, s])

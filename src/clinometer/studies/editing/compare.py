@@ -64,7 +64,7 @@ def compare_edits(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """Differences between two editing runs, second minus first, for classes and for single professions.
+    """Return differences between two editing runs, second minus first, for classes and for single professions.
 
     =================== ========================================================================================
     component           what
@@ -129,7 +129,7 @@ class _EditComparison:
             return self.rows(pair, self.asymmetry(), _side, "flip_asymmetry", shares=True, encoder=encoder)
 
         sides = (self.design.a, self.design.b) if encoder == "mean" else None
-        return [*rates, *_judged(rows(), "flip asymmetry", sides, [rows(side) for side in self.ways])]
+        return [*rates, *_judge(rows(), "flip asymmetry", sides, [rows(side) for side in self.ways])]
 
     def tone_rows(self) -> list[Score]:
         """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
@@ -147,7 +147,7 @@ class _EditComparison:
         )  # fmt: skip
         contrasts = [without_bounds(without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
-        return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
+        return [*rows, *_judge(contrasts, "skin tone contrast", sides)]
 
     def erasure_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
         """Rates of soft erasure of every group, then of each tone less the first, judged for the mean over encoders."""
@@ -169,7 +169,7 @@ class _EditComparison:
         whose = f"{others[0]} portraits" if len(others) == 1 else "the tone"
         asked = "leaving out what is asked of"
         between = (f"{asked} {whose}", f"{asked} {lightest} portraits") if sides else None
-        return [*rates, *_judged(rows(), "soft erasure by tone", between, [rows(side) for side in self.ways])]
+        return [*rates, *_judge(rows(), "soft erasure by tone", between, [rows(side) for side in self.ways])]
 
     def magnitude(self, first: np.ndarray, second: np.ndarray) -> Score:
         """Return the asymmetry's size over classes and strengths."""
@@ -239,7 +239,7 @@ class _EditComparison:
             ]
 
         fillings = [rows(side) for side in self.ways] if shares else []
-        return _judged(rows(), component.replace("_", " "), sides, fillings)
+        return _judge(rows(), component.replace("_", " "), sides, fillings)
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -265,7 +265,7 @@ class _EditComparison:
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
         runs, originals = (self.first, self.second), (first, second)
-        first, second = self._shared(first, second)
+        first, second = self._keep_shared(first, second)
         numbers = []
         for run, values in zip(runs, (first, second), strict=True):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
@@ -283,7 +283,7 @@ class _EditComparison:
                 by_cell[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
         return PortraitPair(numbers[0], numbers[1], self.paired, lost)
 
-    def _shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _keep_shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both runs' values without the edits that one of them could not measure: a mean would be of other edits.
 
         Of pairs, edit by edit; else whole professions of a group, at a strength.
@@ -333,7 +333,7 @@ def _side(group: PortraitGroup) -> str:
     return f"{group.gender}, {group.tone}"
 
 
-def _judged(
+def _judge(
     rows: Sequence[Score],
     subject: str,
     sides: tuple[str, str] | None = None,

@@ -91,7 +91,7 @@ class Images(Protocol):
     """Images by position, indexed as numpy's arrays are; they may wait outside memory."""
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
-        """Those at some positions: (…, h, w, 3)."""
+        """Return those at some positions: (…, h, w, 3)."""
         ...
 
 
@@ -176,16 +176,16 @@ def average_face_changes(
     changes = {}
     for g in range(n_groups):
         portraits = np.flatnonzero(groups == g)
-        before = _stacked(portrait_faces(faces.image_before, portraits), len(portraits))
+        before = _stack(portrait_faces(faces.image_before, portraits), len(portraits))
         average = _AverageFaces(before, n_resamples, seed)
         for order, (positions, s) in enumerate(cells):
             edits = edit_faces(faces.image_after, portraits, positions, s)
-            changes[order, g] = average.change(_stacked((mean_of_known(x, axis=1) for x in edits), len(portraits)))
+            changes[order, g] = average.change(_stack((mean_of_known(x, axis=1) for x in edits), len(portraits)))
     return changes
 
 
-def _stacked(pieces: Iterable[np.ndarray], n: int) -> np.ndarray:
-    """Pieces of n faces one behind the other."""
+def _stack(pieces: Iterable[np.ndarray], n: int) -> np.ndarray:
+    """Return pieces of n faces one behind the other."""
     whole, first = np.zeros((0, 1, 1, 3)), 0
     for piece in pieces:
         whole = whole if first else np.empty((n, *piece.shape[1:]), piece.dtype)

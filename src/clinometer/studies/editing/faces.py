@@ -208,7 +208,7 @@ class KeptFaces:
     kind: np.dtype
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
-        """Those at some positions, (…, 64, 64, 3) float32 in [0, 1]; NaN where there is none."""
+        """Return those at some positions, (…, 64, 64, 3) float32 in [0, 1]; NaN where there is none."""
         rows = self.rows[index]
         faces, count = np.full((*rows.shape, *FACE_SHAPE), nan, np.float32), int(np.prod(FACE_SHAPE))
         for at in zip(*np.nonzero(rows >= 0), strict=True):
@@ -221,7 +221,7 @@ class KeptFaces:
 def read_faces(
     run: Run, portraits: Sequence[Sample], edits: np.ndarray, alignment: Alignment | None, pool: Pool | None = None
 ) -> Faces:
-    """Angles at full size and, with an alignment, the images at a small one."""
+    """Return angles at full size and, with an alignment, the images at a small one."""
     n, keys = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
     positions = {key: row for row, key in enumerate(keys) if key}
     angles, drawn, rows = np.full(len(keys), nan), np.zeros(len(keys), bool), np.full(len(keys), -1)

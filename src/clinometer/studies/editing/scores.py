@@ -218,7 +218,7 @@ def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
             study, values, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
             test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
         )  # fmt: skip
-        return _judged(contrasts, design.a, design.b)
+        return _judge(contrasts, design.a, design.b)
 
     if reading.followed is not None:
         rows += _erasure_rows(study, reading.followed, reading.encoder)
@@ -228,7 +228,7 @@ def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
 
 
 def _erasure_rows(study: _EditingStudy, followed: np.ndarray, encoder: str) -> list[Score]:
-    """Rows of edits that left no sign of their instruction, by group, and of each tone against the first."""
+    """Return rows of edits that left no sign of their instruction, by group, and of each tone against the first."""
     erased = np.where(np.isnan(followed), nan, (followed <= 0).astype(float))
     rows = study.bounded_rows(erased, "soft_erasure", encoder)
     rows += study.group_rows(followed, "edit_gain", _mean_of, encoder=encoder)
@@ -255,7 +255,7 @@ def _tone_rows(
         rows += _contrast_rows(study, values, pairs, estimate, component, encoder=encoder, test=test, **named)
     if len(others) > 1:
         rows = _with_q(rows, f"{component.replace('_', ' ')} of {len(others)} tones")
-    return _judged(rows, *sides)
+    return _judge(rows, *sides)
 
 
 def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
@@ -268,8 +268,8 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
         known = known[np.isfinite(known)]
         rng = np.random.default_rng([study.seed, 2])
         test = sign_flip_test(known, n_permutations=study.n_permutations, rng=rng) if len(known) else None
-        changes[i] = _tested(changes[i], test, "before and after exchanged within portraits, two-sided")
-    changes = _judged(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
+        changes[i] = _add_test(changes[i], test, "before and after exchanged within portraits, two-sided")
+    changes = _judge(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
     rows = [without_bounds(row) for row in changes]
     rows += [
         _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
@@ -289,8 +289,8 @@ def without_bounds(row: Score) -> Score:
     return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
 
 
-def _judged(rows: Sequence[Score], a: str, b: str) -> list[Score]:
-    """Verdicts of the classes and of the single professions, a family each; ``a`` and ``b`` are the sides."""
+def _judge(rows: Sequence[Score], a: str, b: str) -> list[Score]:
+    """Return verdicts of the classes and of the single professions, a family each; ``a`` and ``b`` are the sides."""
     done: dict[int, Score] = {}
     for family in dict.fromkeys(row.family for row in rows):
         at = [i for i, row in enumerate(rows) if row.family == family]
@@ -329,7 +329,7 @@ def _contrast_rows(
             means[mask][None], label[mask], strata=stratum[mask], blocks=stratum[mask],
             n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
         ) if all((mask & side).any() for pair in sides for side in pair) else None  # fmt: skip
-        rows.append(_tested(row, permuted_sides, f"{test}, two-sided"))
+        rows.append(_add_test(row, permuted_sides, f"{test}, two-sided"))
     return _with_q(rows, component.replace("_", " "))
 
 
@@ -350,7 +350,7 @@ def _row(estimate: Estimate, component: str, **fields: Any) -> Score:
     return without_wide_interval(row) if component in ANGLES else row
 
 
-def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
+def _add_test(row: Score, test: PermutationTest | None, name: str) -> Score:
     if test is None:
         return row
     return replace(row, test=name, reason=row.reason or test.reason, **permuted(test))

@@ -111,7 +111,7 @@ def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     """
     suite = suite_of(run, EditingSuite)
     design = study_design(suite)
-    portraits, groups, edits = _edited(run, suite, design)
+    portraits, groups, edits = _read_edited(run, suite, design)
     alignment = align(run, pool)
     faces = read_faces(run, portraits, edits, alignment, pool)
     named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
@@ -134,7 +134,7 @@ def compare_editing(
     design = study_design(suite)
     edited_portraits = []
     for run in runs:
-        portraits, groups, edits = _edited(run, suite, design)
+        portraits, groups, edits = _read_edited(run, suite, design)
         faces = read_faces(run, portraits, edits, alignment=None)
         portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
@@ -150,7 +150,7 @@ def compare_editing(
     )
 
 
-def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
+def _read_edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
     """Return the portraits, each one's group by position, and the ids of their edits."""
     portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
     names = [group.name for group in design.groups]

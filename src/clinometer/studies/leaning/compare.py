@@ -113,17 +113,17 @@ def compare_leanings(
     ]
     level = measured
     if image_counts(layouts[0]) != image_counts(layouts[1]):
-        level = measured_runs(*_levelled(first, second), design, settings, paired)
+        level = measured_runs(*_level(first, second), design, settings, paired)
     of_both = level[0][1]["mean"].targets, level[1][1]["mean"].targets
     rows.append(_magnitude(design, of_both, paired, confidence, absent, measured))
-    rows = [_noted(row, lost, design, paired) for row in rows]
+    rows = [_note_left_out(row, lost, design, paired) for row in rows]
     if until_decided:
         stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
         rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
 
 
-def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
+def _note_left_out(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
     """Say in a row that rests on attribute images which of their prompts were left out."""
     positions = {group: lost[group] for group in (design.a, design.b) if group in lost}
     if not positions or row.component == "ita":
@@ -137,7 +137,7 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired
     return with_reasons(row, f"left out of both for want of {images}: {' and '.join(words)}")
 
 
-def _levelled(
+def _level(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
 ) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
     """Cut both runs to equally many images of every prompt: the first ones of the larger."""

@@ -44,7 +44,7 @@ def study_design(suite: LeaningSuite) -> Design:
             for category, target in suite.categorised_targets()
         ),
         groups=tuple(suite.groups),
-        **_compared(suite),
+        **_find_compared(suite),
         prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
         pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
         margin=suite.margin,
@@ -91,7 +91,7 @@ def missing_pictures(
     return MissingPictures((first, second), (alone[0], alone[1]), (pairs, pairs))
 
 
-def _compared(suite: LeaningSuite) -> dict[str, Any]:
+def _find_compared(suite: LeaningSuite) -> dict[str, Any]:
     """Return the pair of groups and the third, or the axes and the cells."""
     if suite.axes is None:
         return {"a": suite.compared.a, "b": suite.compared.b, "third": suite.compared.third}
@@ -333,11 +333,11 @@ def stacked_images(
         if identifier in vectors:
             by_concept.setdefault(concept, []).append(vectors[identifier])
             by_prompt.setdefault((group, prompt), []).append(vectors[identifier])
-    targets = tuple(_stacked(by_concept.get(target.name, ()), width) for target in suite.targets)
+    targets = tuple(_stack(by_concept.get(target.name, ()), width) for target in suite.targets)
     return targets, _stacked_groups(suite, by_prompt, width)
 
 
-def _stacked(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
+def _stack(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
     return np.stack(vectors) if len(vectors) else np.zeros((0, width), np.float32)
 
 
@@ -345,7 +345,7 @@ def _stacked_groups(
     suite: LeaningSuite, vectors: Mapping[tuple[str, str], Sequence[np.ndarray]], width: int
 ) -> dict[str, tuple[np.ndarray, ...]]:
     return {
-        name: tuple(_stacked(vectors.get((name, p.prompt), ()), width) for p in group.prompts)
+        name: tuple(_stack(vectors.get((name, p.prompt), ()), width) for p in group.prompts)
         for name, group in suite.groups.items()
     }
 
@@ -425,7 +425,7 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
 
 
 def prior_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
-    """What the model's prior drew, in the place of images; nothing where it did not draw the whole plan."""
+    """Return what the model's prior drew, in the place of images; nothing where it did not draw the whole plan."""
     names = [name for name in run.own_encoder_cards if all(run.vectors.has(name, part) for part in run.parts)]
     found = {name: stacked_images(run.plan, suite, run.embeddings(name)) for name in names}
     return [

@@ -106,7 +106,7 @@ def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: int, hole: 
 
 
 def _tip(view: LeaningView, row: Row, score: str) -> str:
-    """One line about a concept, shown on hovering over its mark."""
+    """Return one line about a concept, shown on hovering over its mark."""
     text = f"{row.concept}: {score} {wording.signed(row.value, view.digits)}"
     return drawable(f"{text} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
 
@@ -156,7 +156,7 @@ def finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], 
 
 
 def lean_limits(view: LeaningView) -> tuple[float, float]:
-    """Limits of the MCAS axis that all categories share."""
+    """Return limits of the MCAS axis that all categories share."""
     return span(list(view.mcas.values()))
 
 
@@ -282,7 +282,7 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
 
 
 def points_of(view: LeaningView) -> Sequence[InternalPoint]:
-    """Every concept that has both numbers."""
+    """Return every concept that has both numbers."""
     delta = view.scores.by_concept("internal_bias", "diffusion_bias")
     alpha = view.scores.by_concept("internal_bias", "bias_amplification")
     return [

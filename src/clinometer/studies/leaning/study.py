@@ -108,7 +108,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     if steps:
         scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
     elif apart := run.traces.record.get("apart"):
-        scores += _untraced(suite, apart)
+        scores += _explain_untraced(suite, apart)
     table = scores_table(scores)
     return Scored(table, _curves(table))
 
@@ -167,7 +167,7 @@ def compare_leaning(
     return [*rows, *fidelity, *mitigated, *_trace_differences(runs, (of_first, of_second), keep)]
 
 
-def _untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
+def _explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
     """Say of every target, and of the middle of all, why no step is known by which it leans."""
     yield Score(metric=TRACE, component=ONSET, category="all", reason=reason)
     for category, target in suite.categorised_targets():
@@ -191,7 +191,7 @@ def _trace_differences(
         apart.append("their estimates were decoded by different decoders")
     names = [own.encoder for own in embeddings[0] if not any(run.traces.missing([own.encoder]) for run in runs)]
     if apart or not names:
-        return list(_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
+        return list(_explain_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
     design, seed = study_design(suite), runs[0].record["seed"]
     shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
     pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
@@ -227,7 +227,7 @@ def split_leaning(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collecti
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:
-    """What was done to a run's model, as its card says it; None where nothing was."""
+    """Return what was done to a run's model, as its card says it; None where nothing was."""
     settings = run.model_card["settings"]
     found = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
     return found if isinstance(found, Mapping) else None
@@ -375,7 +375,7 @@ def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
 
 
 def reading_words(suite: Suite) -> Mapping[str, Sequence[str]]:
-    """The words of the pair; with axes, of every cell."""
+    """Return the words of the pair; with axes, of every cell."""
     leaning = _leaning(suite)
     names = (leaning.compared.a, leaning.compared.b) if leaning.axes is None else tuple(leaning.groups)
     return {name: leaning.groups[name].words for name in names}

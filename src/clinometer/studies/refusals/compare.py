@@ -69,7 +69,7 @@ class ComparedPrompt:
 
 
 def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paired: bool) -> list[Score]:
-    """Differences between two runs' refusal rates, second minus first; nothing where neither refused anything.
+    """Return differences between two runs' refusal rates, second minus first; nothing where neither refused anything.
 
     ::
 
@@ -102,13 +102,13 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     paired : whether pictures of a prompt are pairs.
     """
     whole = [prompt for prompt in prompts if len(prompt.first) and len(prompt.second)]
-    if not _refused(whole):
+    if not _any_refused(whole):
         return []
     by_owner = sorted(whole, key=lambda prompt: (*_owner(prompt), prompt.prompt))
     lost = len(prompts) - len(whole)
     note = f"left out for want of an answer in one of the runs: {lost} of the prompts" if lost else ""
     over_all, *own_over_all = _rows(by_owner, paired, category="all")
-    over_all = _judged(alone(replace(over_all, reason=note)))
+    over_all = _judge(alone(replace(over_all, reason=note)))
     tell = isfinite(over_all.stimulus_low) and not over_all.low <= 0 <= over_all.high
     if tell and over_all.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW):  # prompts do not decide, but pictures do
         of_these = Judgement(Verdict.MORE_HERE, side=SECOND if over_all.value > 0 else FIRST)
@@ -117,14 +117,14 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
         _rows(members, paired, concept=concept, group=group)
         for (concept, group), items in groupby(by_owner, key=_owner)
         for members in [list(items)]
-        if _refused(members)
+        if _any_refused(members)
     ]
     family = Family(rows=[rows[0] for rows in detail], name=f"refusals of {len(detail)} concepts and groups")
     return [
         over_all,
         *own_over_all,
         *_gap(by_owner, a, b, paired),
-        *map(_judged, family.corrected()),
+        *map(_judge, family.corrected()),
         *(own for rows in detail for own in rows[1:]),
     ]
 
@@ -139,7 +139,7 @@ def _owner(prompt: ComparedPrompt) -> tuple[str, str]:
 
 
 def _units(prompts: Iterable[ComparedPrompt]) -> list[list[ComparedPrompt]]:
-    """Prompts that are judged at once, together."""
+    """Return prompts that are judged at once, together."""
     units: dict[tuple[str, str], list[ComparedPrompt]] = {}
     for prompt in prompts:
         units.setdefault(prompt.unit, []).append(prompt)
@@ -209,7 +209,7 @@ def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
 def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> list[Score]:
     """The difference of the differences between the groups, where both are asked for and either run refused some."""
     sides = [[prompt for prompt in prompts if name and (prompt.side or prompt.group) == name] for name in (a, b)]
-    if not all(sides) or not any(_refused(side) for side in sides):
+    if not all(sides) or not any(_any_refused(side) for side in sides):
         return []
     by_side = [_units(side) for side in sides]
     fields = _intervals(
@@ -221,7 +221,7 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
         n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
     )  # fmt: skip
     if min(map(len, by_side)) < 2:
-        return [_judged(replace(row, reason=ONE_PROMPT))]
+        return [_judge(replace(row, reason=ONE_PROMPT))]
     # what every unit adds to it; a pair has a prompt on either side
     added: dict[tuple[str, str], float] = {}
     for units, sign in zip(by_side, (1, -1), strict=True):
@@ -231,10 +231,10 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
     row = alone(replace(row, test=SWAPPED, **permuted(test)))
     first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in by_side)))
     whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
-    return [replace(_judged(row, above, below), setting=f"{whose} run")]
+    return [replace(_judge(row, above, below), setting=f"{whose} run")]
 
 
-def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
+def _any_refused(prompts: Iterable[ComparedPrompt]) -> bool:
     return any(prompt.first.any() or prompt.second.any() for prompt in prompts)
 
 
@@ -243,7 +243,7 @@ def _counts(prompts: Sequence[ComparedPrompt]) -> list[int]:
     return [sum(len(prompt.first) for prompt in prompts), sum(len(prompt.second) for prompt in prompts)]
 
 
-def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
+def _judge(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
     """Judge a row: q and the interval must both say so, that over prompts where there are several."""
     ends = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
     return judged_as(row, judge_sides(row, ends, above, below))

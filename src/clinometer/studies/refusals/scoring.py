@@ -71,7 +71,7 @@ def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
-    """Differences of the rates of refusal, second minus first; nothing where every picture of both came.
+    """Return differences of the rates of refusal, second minus first; nothing where every picture of both came.
 
     ``paired``: pictures of one noise are pairs, and one that failed in either run counts in neither.
     """
@@ -122,7 +122,7 @@ def _given_portraits(run: Run) -> set[str]:
 
 
 def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[str]:
-    """Sentences on refusals, the finding first; none where neither run refused anything."""
+    """Return sentences on refusals, the finding first; none where neither run refused anything."""
     rows = _differences(comparison)
     if not rows:
         return []
@@ -130,7 +130,7 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     if not overall.defined:
         return [f"Refusals of {labels[1]} and {labels[0]} cannot be compared: {overall.reason}."]
     rates = [_own(comparison, run)[0].value for run in RUNS]
-    verdict = _worded(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
+    verdict = _word(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(overall):
         verdict += "; whether of others like them is undecided"
@@ -177,7 +177,7 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
     )
 
 
-def _worded(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
+def _word(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
     return difference_words(row, labels, comparison.first.suite.label_of)
 
 
@@ -213,7 +213,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
     by_verdict: dict[str, list[str]] = {}
     for row in rows:
         if decided(row):
-            verdict = _worded(row, comparison, labels)
+            verdict = _word(row, comparison, labels)
             name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
             by_verdict.setdefault(verdict, []).extend(name)
     return [

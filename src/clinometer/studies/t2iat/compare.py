@@ -57,7 +57,7 @@ def compare_t2iat(
     confidence: float = 0.95,
     missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
 ) -> list[Score]:
-    """Differences of T2IAT's numbers between two runs of one design, seen by the same encoders.
+    """Return differences of T2IAT's numbers between two runs of one design, seen by the same encoders.
 
     ::
 
@@ -166,9 +166,9 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
         }
         for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
     ]
-    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_permuted(permutation))
+    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_describe_test(permutation))
     effect = replace(effect, value=d[1] - d[0], **_interval(ends[1]))
-    return _explained(statistic), _explained(effect)
+    return _explain(statistic), _explain(effect)
 
 
 def _stimuli_of(test: DesignedTest, design: T2iatDesign) -> list[str]:
@@ -185,7 +185,7 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
     no_sets = f"no prompt of {empty[0]} has all its images in both runs" if empty else ""
     no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
-    missing, unbounded = _unbounded([test], settings)
+    missing, unbounded = _explain_unbounded([test], settings)
     about = {
         "metric": METRIC,
         "concept": test.name,
@@ -199,7 +199,7 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     return about, not no_sets
 
 
-def _unbounded(tests: Sequence[DesignedTest], settings: ComparisonSettings) -> tuple[int, str]:
+def _explain_unbounded(tests: Sequence[DesignedTest], settings: ComparisonSettings) -> tuple[int, str]:
     """Count the pictures that tests miss, and say why these give a difference no bounds."""
     stimuli = {name for test in tests for name in _stimuli_of(test, settings.design)}
     missing = sum(of_run.get(name, 0) for of_run in settings.missing for name in stimuli)
@@ -221,11 +221,11 @@ def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     return {"low": low, "high": high, "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
 
 
-def _permuted(test: PermutationTest) -> dict[str, Any]:
+def _describe_test(test: PermutationTest) -> dict[str, Any]:
     return {"test": SWAP_TEST, **permuted(test)}
 
 
-def _explained(row: Score) -> Score:
+def _explain(row: Score) -> Score:
     """Add why an interval is missing."""
     few = [
         "effect size: all images of a run associate alike" if not isfinite(row.value) else "",
@@ -254,7 +254,7 @@ def _magnitude(
         unbounded = f"no bounds for the {missing} missing pictures" if missing else ""
         return replace(row, n_missing=missing, reason="; ".join(filter(None, (row.reason, unbounded))))
     tests = [test for test in settings.design.tests if all(name in pair.images for name in (test.x, test.y))]
-    missing, unbounded = _unbounded(tests, settings)
+    missing, unbounded = _explain_unbounded(tests, settings)
     about: dict[str, Any] = {
         "metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests), "n_missing": missing,
     }  # fmt: skip
@@ -279,9 +279,9 @@ def _magnitude(
     )
     row = Score(
         value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        reason=unbounded, **_permuted(permutation), **about,
+        reason=unbounded, **_describe_test(permutation), **about,
     )  # fmt: skip
-    return magnitude_row(_explained(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
+    return magnitude_row(_explain(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
 
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:
@@ -298,7 +298,7 @@ def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: i
 def _replicates(
     pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]
 ) -> np.ndarray:
-    """Replicates of the difference of mean magnitudes, the signs of the estimates held."""
+    """Return replicates of the difference of mean magnitudes, the signs of the estimates held."""
     means = [
         np.mean(
             [sign * draws_of(pair, test, kind, run).statistic for test, sign in zip(tests, of_run, strict=True)],

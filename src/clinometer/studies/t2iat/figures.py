@@ -109,7 +109,7 @@ BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "up
 
 
 def distribution_limits(*views: T2IATView) -> tuple[float, float]:
-    """Limits that all distributions of some models share."""
+    """Return limits that all distributions of some models share."""
     ends = [Row(value=row.value) for view in views for part in BOX
             for row in view.stimulus_rows("association", part).values()]  # fmt: skip
     curves = [stored_curve(view, f"association_{kind}")[0] for view in views for kind in ("density", "outlier")]
@@ -182,7 +182,7 @@ def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> 
 
 
 def arrow_limits(view: T2IATView) -> tuple[float, float]:
-    """Limits that all arrows share; intervals over words may reach beyond and are cut."""
+    """Return limits that all arrows share; intervals over words may reach beyond and are cut."""
     rows = [
         *view.stimulus_rows("amplification", "text").values(),
         *view.stimulus_rows("amplification", "image").values(),

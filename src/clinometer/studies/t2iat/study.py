@@ -135,7 +135,7 @@ def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
 def compare_t2iat_runs(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
-    """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
+    """Return differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
     suite = suite_of(runs[0], T2iatSuite)
     of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
     (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
@@ -151,7 +151,7 @@ def compare_t2iat_runs(
 
 
 def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
-    """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
+    """Return one encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
     They are read once and wait in a temporary file.
     """
@@ -177,11 +177,11 @@ def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors
 
 def test_name(suite: Suite, row: Row) -> str:
     """Return a test by its two concepts."""
-    named = {test.name: test for test in _narrowed(suite).tests}
+    named = {test.name: test for test in _narrow(suite).tests}
     test = named.get(row.concept)
     if test is None:
         return own_name(suite, row)
-    label = _narrowed(suite).concept_label
+    label = _narrow(suite).concept_label
     return f"{label(test.x)}, against {label(test.y)}"
 
 
@@ -209,18 +209,18 @@ PROMPT: Final = Quantity(
 
 def quantities(suite: Suite) -> Sequence[Quantity]:
     """Tests, where the suite has any, and prompts."""
-    return (TEST, PROMPT) if _narrowed(suite).tests else (PROMPT,)
+    return (TEST, PROMPT) if _narrow(suite).tests else (PROMPT,)
 
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
     """Return the two attributes."""
-    axis = _narrowed(suite).axis
+    axis = _narrow(suite).axis
     return (ComparedGroups(axis.a, axis.b),)
 
 
 def rated(suite: Suite) -> Rated:
     """Neutral images of stimuli are rated, those of a concept at once, and read by the stimulus' attribute images."""
-    axis = _narrowed(suite).axis
+    axis = _narrow(suite).axis
     return Rated(
         suite.name, (axis.a, axis.b), "", named_answers(suite), column="category",
         machine=(("association", "mean"),), read=read_by_attribute_images,
@@ -235,7 +235,7 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     for sample in run.plan:
         if sample.id in vectors:
             drawn.setdefault((sample.concept, sample.group), []).append(sample.id)
-    suite = _narrowed(run.suite)
+    suite = _narrow(run.suite)
     for _, stimulus in suite.stimuli():
         ids = [drawn.get((stimulus.name, group), []) for group in ("", *suite.pair)]
         if all(ids):
@@ -244,13 +244,13 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     return margins
 
 
-def _narrowed(suite: Suite) -> T2iatSuite:
+def _narrow(suite: Suite) -> T2iatSuite:
     assert isinstance(suite, T2iatSuite)
     return suite
 
 
 COMPARED: Final = RunsCompared(
-    quantities, lambda suite: suite.label_of(_narrowed(suite).axis.a), T2IATView, side_by_side,
+    quantities, lambda suite: suite.label_of(_narrow(suite).axis.a), T2IATView, side_by_side,
     bars=("images", "prompts"), magnitude_over_prompts=True,
 )  # fmt: skip
 

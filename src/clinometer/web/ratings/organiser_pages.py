@@ -138,7 +138,7 @@ def index(request: Request) -> Response:
 
 @router.get("/{identifier}")
 def task_page(request: Request, identifier: Identifier) -> Response:
-    """One task: what was asked, who is how far, and how far they agree."""
+    """Return one task: what was asked, who is how far, and how far they agree."""
     return _task_page(request, identifier)
 
 

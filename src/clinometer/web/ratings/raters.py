@@ -114,7 +114,7 @@ def _raters_of_items(session: Session, task: Task, *, held: bool) -> dict[int, i
     return {item: n for item, n in session.execute(query.where(counts))}
 
 
-def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
+def _count_turns(session: Session, rater: Rater) -> tuple[int | None, int, int]:
     """Return the place of the first turn without an answer (None at the end), how many have one, and all."""
     waiting = case((Answer.turn_id.is_(None), Turn.place))
     counts = select(func.min(waiting), func.count(Answer.turn_id), func.count(Turn.id))
@@ -134,7 +134,7 @@ def record(session: Session, rater: Rater, place: int, answer: str, seconds: flo
     """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
     turn = session.scalar(select(Turn.id).where(Turn.rater_id == rater.id, Turn.place == place))
     names = {choice["name"] for choice in rater.task.answers}
-    following = _counted(session, rater)[0]
+    following = _count_turns(session, rater)[0]
     if turn is None or answer not in names or (following is not None and place > following):
         return False
     into = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -170,7 +170,7 @@ def _room(request: Request) -> Room:
     return room
 
 
-def _known(found: Found | None) -> Found:
+def _require_known(found: Found | None) -> Found:
     if found is None:
         raise HTTPException(404, UNKNOWN)
     return found
@@ -180,7 +180,7 @@ def _known(found: Found | None) -> Found:
 def consent_page(request: Request, token: Token) -> Response:
     """Return what is asked and what is kept, before anything is shown."""
     with reading(_room(request).engine) as session:
-        invitation = _known(invitation_of(session, token))
+        invitation = _require_known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
         if refusal:
             return _end(request, refusal, 403)
@@ -194,7 +194,7 @@ def consent(request: Request, token: Token) -> Response:
     """Consent: from here on there is a rater, with an order of items."""
 
     def joined(session: Session) -> tuple[str, str, int]:
-        invitation = _known(invitation_of(session, token))
+        invitation = _require_known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
         return ("", refusal, 403) if refusal else (*join(session, invitation), 200)
 
@@ -216,7 +216,7 @@ class Standing:
 def _standing(session: Session, rater: Rater) -> Standing:
     if refusal := rater_refusal(rater):
         return Standing(rater, refusal, None)
-    place, done, total = _counted(session, rater)
+    place, done, total = _count_turns(session, rater)
     turn = turn_at(session, rater, place) if place is not None else None
     return Standing(rater, "", RaterProgress(turn, done, total))
 
@@ -225,7 +225,7 @@ def _standing(session: Session, rater: Rater) -> Standing:
 def turn_page(request: Request, token: Token) -> Response:
     """Show the item that is next, or the end."""
     with reading(_room(request).engine) as session:
-        standing = _standing(session, _known(rater_of(session, token)))
+        standing = _standing(session, _require_known(rater_of(session, token)))
     return _turn_page(request, token, standing)
 
 
@@ -244,7 +244,7 @@ def answer(
         took = None
 
     def recorded(session: Session) -> Standing:
-        rater = _known(rater_of(session, token))
+        rater = _require_known(rater_of(session, token))
         if not rater_refusal(rater) and not record(session, rater, place, answer, took):
             raise HTTPException(400, "This answer does not belong to your picture. Open the page again.")
         return _standing(session, rater)
@@ -257,7 +257,7 @@ def take_back(request: Request, token: Token, place: Place) -> Response:
     """Take the last answer back."""
 
     def taken_back(session: Session) -> Standing:
-        rater = _known(rater_of(session, token))
+        rater = _require_known(rater_of(session, token))
         if not rater_refusal(rater):
             undo(session, rater, place)
             session.flush()
@@ -292,9 +292,9 @@ def picture(request: Request, token: Token, place: int, order: int) -> Response:
     """Show a picture of one of the rater's own turns, up to the one that is next."""
     room = _room(request)
     with reading(room.engine) as session:
-        rater = _known(rater_of(session, token))
+        rater = _require_known(rater_of(session, token))
         turn = turn_at(session, rater, place) if not rater_refusal(rater) else None
-        following = _counted(session, rater)[0]
+        following = _count_turns(session, rater)[0]
         if turn is None or (following is not None and place > following):
             raise HTTPException(404, "There is no such picture.")
         session.expunge_all()

@@ -413,12 +413,14 @@ def _rows_of_a_view(
         concepts.append(tested(row, float(p)))
     few = bool(len(usable)) and usable.min() < FEWEST_IMAGES
     family = f"{WORDING}: over {len(concepts)} concepts"
-    judged = [_flagged(row, few, unread) for row in corrected(over_all, f"{WORDING}: {WORDING} and concept × wording")]
+    judged = [
+        _flag_wordings(row, few, unread) for row in corrected(over_all, f"{WORDING}: {WORDING} and concept × wording")
+    ]
     own_rows = corrected(concepts, family)
-    return judged + [_flagged(row, row.n_target < FEWEST_IMAGES * n_wordings, unread) for row in own_rows]
+    return judged + [_flag_wordings(row, row.n_target < FEWEST_IMAGES * n_wordings, unread) for row in own_rows]
 
 
-def _flagged(row: Score, few: bool, unread: str) -> Score:
+def _flag_wordings(row: Score, few: bool, unread: str) -> Score:
     """Say where a leaning is shown to change with the wording; nothing of an encoder that cannot read its images."""
     if row.component not in ("concept_wording", BY_WORDING) or not isfinite(row.q):
         return row

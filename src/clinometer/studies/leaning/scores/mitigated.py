@@ -117,7 +117,7 @@ def mitigation_rows(
         replace(_mean_row("change", name, b - a), setting=setting, test=SWAPPED, **_p_of_swaps(b - a))
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
-    judged = _judged(changes, *own, margin=design.margin)
+    judged = _judge(changes, *own, margin=design.margin)
     return [
         *judged, *own[0], *own[1],
         *_disturbances(before, after, names, named_changed, fidelity),
@@ -140,7 +140,7 @@ def _leanings(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Desi
 
 
 def _mean_row(component: str, concept: str, values: np.ndarray) -> Score:
-    """The mean of some images' numbers, with Student's interval and p."""
+    """Return the mean of some images' numbers, with Student's interval and p."""
     n = len(values)
     row = Score(metric=METRIC, component=component, concept=concept, n_target=n, test="t over images, two-sided")
     if n < 2:
@@ -151,7 +151,7 @@ def _mean_row(component: str, concept: str, values: np.ndarray) -> Score:
     return replace(row, value=mean.value, low=mean.low, high=mean.high, p=p if error else same)
 
 
-def _judged(
+def _judge(
     changes: Sequence[Score], before: Sequence[Score], after: Sequence[Score], *, margin: float | None
 ) -> list[Score]:
     """Give each concept's change its q and its verdict."""

@@ -127,10 +127,10 @@ def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
         *_stimulus_rows(view, design),
         *_amplification(view, design, seed),
     ]
-    return _bounded(_judged(_corrected(rows), design), view, design, seed)
+    return _bound(_judge(_correct(rows), design), view, design, seed)
 
 
-def _bounded(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
+def _bound(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     """Give tests and stimuli bounds for missing images; of a test, X goes to one side and Y to the other.
 
     Bounds of tests leave missing images with an attribute out, and say so.
@@ -140,7 +140,7 @@ def _bounded(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> 
     fillings = []
     for side in (0, 1):
         filled = [*_test_rows(view, design, seed, side), *_stimulus_rows(view, design, side)]
-        fillings.append({_about_row(row): row for row in _judged(_corrected(filled), design)})
+        fillings.append({_about_row(row): row for row in _judge(_correct(filled), design)})
     bounded = []
     for row in rows:
         others = [[filled[_about_row(row)]] for filled in fillings if _about_row(row) in filled]
@@ -181,7 +181,7 @@ def _test_rows(view: _View, design: T2iatDesign, seed: int, side: int | None = N
 
 
 def _pair_draws(x: SeenConcept, y: SeenConcept, order: int) -> tuple[PairDraws, PairDraws]:
-    """Replicates of a test, over images and over prompts."""
+    """Return replicates of a test, over images and over prompts."""
     images, prompts = zip(x.drawn[order], y.drawn[order], strict=True)
     sets = (x.prompts, y.prompts)
     return difference_draws(images, sets), difference_draws(prompts, sets)
@@ -267,9 +267,9 @@ def _stimulus_rows(view: _View, design: T2iatDesign, side: int | None = None) ->
     """Asc of every stimulus and its distribution; with ``side``, Asc alone, with what is missing filled in to it."""
     rows: list[Score] = []
     stimuli = view.stimuli
-    estimates = {name: stimuli[name].image for _, name in _named(design)}
+    estimates = {name: stimuli[name].image for _, name in _list_pairs(design)}
     tests = stimulus_tests(stimuli, estimates, missing=None if side is None else design.missing, side=side or 0)
-    for category, name in _named(design):
+    for category, name in _list_pairs(design):
         estimate, test = estimates[name], tests[name]
         rows.append(
             Score(
@@ -296,11 +296,11 @@ def _amplification(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     arrows: dict[str, list[tuple[WelchEstimate, WelchEstimate]]] = {}
     read = view.arrows
-    heads = {name: read[name].image for _, name in _named(design)}
-    tails = {name: read[name].text for _, name in _named(design)}
+    heads = {name: read[name].image for _, name in _list_pairs(design)}
+    tails = {name: read[name].text for _, name in _list_pairs(design)}
     images = stimulus_tests(read, heads)
     changes = stimulus_tests(read, heads, tails)
-    for category, name in _named(design):
+    for category, name in _list_pairs(design):
         arrows.setdefault(category, []).append((heads[name], tails[name]))
         arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
         rows += amplification_rows(arrow, **_about(view, category, name))
@@ -310,7 +310,7 @@ def _amplification(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     return rows
 
 
-def _named(design: T2iatDesign) -> list[tuple[str, str]]:
+def _list_pairs(design: T2iatDesign) -> list[tuple[str, str]]:
     """(concept, stimulus) pairs in order."""
     return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
 
@@ -329,8 +329,8 @@ def _about(view: _View, category: str, name: str) -> dict[str, Any]:
     }
 
 
-def _corrected(rows: Sequence[Score]) -> list[Score]:
-    """Rows with their q-values, each within its family (and, for overall rows, its component)."""
+def _correct(rows: Sequence[Score]) -> list[Score]:
+    """Return rows with their q-values, each within its family (and, for overall rows, its component)."""
     families: dict[tuple[str, str, str], list[int]] = {}
     for order, row in enumerate(rows):
         if row.family:
@@ -343,8 +343,8 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
     return corrected_rows
 
 
-def _judged(rows: Sequence[Score], design: T2iatDesign) -> list[Score]:
-    """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
+def _judge(rows: Sequence[Score], design: T2iatDesign) -> list[Score]:
+    """Return rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
     judge: dict[tuple[str, str], tuple[Ends, int]] = {
         ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt
         ("association", "mean"): (image_ends, FEWEST_IMAGES),

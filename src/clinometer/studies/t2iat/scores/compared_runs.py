@@ -166,7 +166,7 @@ def effect_size_of(x: PromptSet, y: PromptSet) -> float:
 
 
 def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> PairDraws:
-    """Replicates of S and of d in one run."""
+    """Return replicates of S and of d in one run."""
     draws, averages = getattr(pair, kind), (pair.first, pair.second)[run].averages
     return difference_draws((draws[test.x][run], draws[test.y][run]), (averages[test.x], averages[test.y]))
 

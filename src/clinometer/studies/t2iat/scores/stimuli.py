@@ -436,7 +436,7 @@ class ConceptMeasurer:
         a, b = self.design.a, self.design.b
         stimuli = [{name: stimulus_cosines(encoder, name, a, b) for name in names} for encoder in embeddings]
         views = [
-            self._seen(
+            self._see(
                 number, own_set, {name: (cosines[name], cosines[name]) for name in names}, [end[i] for end in ends]
             )
             for i, (own_set, cosines) in enumerate(zip(sets, stimuli, strict=True))
@@ -448,7 +448,7 @@ class ConceptMeasurer:
             name: (average_stimulus([images_only(one) for one in cosines]), average_stimulus(reading(cosines)))
             for name, cosines in by_name.items()
         }
-        return (self._seen(number, average_sets(sets), together, [average_sets(end) for end in ends]), *views)
+        return (self._see(number, average_sets(sets), together, [average_sets(end) for end in ends]), *views)
 
     def _prompt_set(
         self, encoder: T2iatEmbeddings, concept: str, missing: Sequence[int] = (), side: int = 0
@@ -458,7 +458,7 @@ class ConceptMeasurer:
         neutral = [encoder.neutral[name] for name in stimuli]
         return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side)
 
-    def _seen(
+    def _see(
         self,
         number: int,
         own_set: PromptSet,
@@ -471,8 +471,8 @@ class ConceptMeasurer:
             intervals = self._interval(own_set, number, prompts=False), self._interval(own_set, number, prompts=True)
             concept = list(self.design.concepts)[number]
             drawn = {
-                order: (self._drawn(own_set, order, test.y == concept, prompts=False),
-                        self._drawn(own_set, order, test.y == concept, prompts=True))
+                order: (self._draw(own_set, order, test.y == concept, prompts=False),
+                        self._draw(own_set, order, test.y == concept, prompts=True))
                 for order, test in enumerate(self.design.tests)
                 if concept in (test.x, test.y)
             }  # fmt: skip
@@ -481,7 +481,7 @@ class ConceptMeasurer:
             name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design, name)
             for name, pair in stimuli.items()
         }
-        filled = tuple(self._seen(number, end, {}) for end in ends)
+        filled = tuple(self._see(number, end, {}) for end in ends)
         return SeenConcept(own_set.measured(), intervals, drawn, of_images, of_readers, filled)
 
     def _interval(self, own_set: PromptSet, number: int, *, prompts: bool) -> Interval:
@@ -490,6 +490,6 @@ class ConceptMeasurer:
         freedom = freedom_of([own_set], prompts=prompts)
         return interval_of(centred(draws, own_set.association), own_set.association, freedom)
 
-    def _drawn(self, own_set: PromptSet, order: int, second: bool, *, prompts: bool) -> SetDraws:
+    def _draw(self, own_set: PromptSet, order: int, second: bool, *, prompts: bool) -> SetDraws:
         rng = set_generator(np.random.default_rng([self.seed, order]), prompts=prompts, second=second)
         return set_draws(own_set, self.n_resamples, rng, prompts=prompts)

@@ -137,7 +137,7 @@ class Arrow:
 
 
 def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
-    """One stimulus: tail, head, their difference, and that difference in the text's own direction.
+    """Return one stimulus: tail, head, their difference, and that difference in the text's own direction.
 
     ::
 
@@ -194,7 +194,7 @@ def _stimulus(low: float, high: float) -> dict[str, Any]:
 def overall_rows(
     stimuli: Sequence[tuple[WelchEstimate, WelchEstimate]], rng: np.random.Generator, **about: Any
 ) -> list[Score]:
-    """Means over stimuli of change and amplification, given (head, tail) of each; with a sign-flip test.
+    """Return means over stimuli of change and amplification, given (head, tail) of each; with a sign-flip test.
 
     The interval over stimuli is the t interval of the mean. The test flips the signs of the changes: under the null of
     no change each is as likely to be up as down. Every flip is counted while there are at most 34 stimuli.
