@@ -502,7 +502,7 @@ def test_a_model_that_chats_answers_as_its_own_decoding_does(tmp_path):
     readings = reader.read(PICTURES, HAT)
     prompt = reader._chat(checkpoints.ASKED_OPENLY.format(question=HAT.text))
     for picture, reading in zip(PICTURES, readings, strict=True):
-        inputs = reader._prepared(prompt, [picture])
+        inputs = reader._prepare(prompt, [picture])
         tokens = reader.model.generate(**inputs, do_sample=False, max_new_tokens=checkpoints.MOST_TOKENS)
         text = reader.processor.tokenizer.decode(tokens[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         assert reading.words == " ".join(text.split())
