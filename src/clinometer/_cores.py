@@ -41,7 +41,7 @@ _BLAS: Final = _BlasLimits()
 
 
 def available_cores() -> int:
-    """Return cores that this process may use: a container or a cluster's scheduler may have narrowed them."""
+    """Count the cores that this process may use: a container or a cluster's scheduler may have narrowed them."""
     affinity = getattr(os, "sched_getaffinity", None)  # not every system can say
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

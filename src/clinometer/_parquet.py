@@ -71,7 +71,7 @@ def _require_fewer(unfolded: int, size: int, path: str) -> None:
 
 
 def _count_unfolded(array: pa.Array) -> int:
-    """Return bytes of an array once the texts of its dictionaries are written out."""
+    """Count the bytes of an array once the texts of its dictionaries are written out."""
     if pa.types.is_dictionary(array.type):
         lengths = pc.fill_null(pc.binary_length(array.dictionary), 0)
         return int(pc.sum(pc.take(lengths, array.indices.drop_null())).as_py() or 0)

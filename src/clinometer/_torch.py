@@ -199,7 +199,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int:
-    """Return bytes of the weights of those parts that are modules, or of those on a kind of device.
+    """Count the bytes of the weights of those parts that are modules, or of those on a kind of device.
 
     A weight that several share counts once.
     """

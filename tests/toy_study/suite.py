@@ -31,5 +31,5 @@ class BrightnessSuite(Suite):
     def sheets(self) -> tuple[SuiteTable, ...]:
         return (SuiteTable("prompts", ("name", "prompt"), tuple(self.prompts.items())),)
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

@@ -238,7 +238,7 @@ def import_counts(
 def _list_finished_images(
     folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress, suite: Suite
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
-    """Return images in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
+    """Find images: in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
         return dataset.rows, dataset

@@ -386,7 +386,7 @@ def card(
         str, typer.Option(metavar="OWNER/NAME", help="For eval-results: the benchmark's data set on the Hub.")
     ] = "",
     source: Annotated[str, typer.Option(metavar="URL", help="For eval-results: where the run can be seen.")] = "",
-    by: Annotated[str, typer.Option(help="Who made the evaluation; of every-eval-ever and fairness.")] = "",
+    by: Annotated[str, typer.Option(help="For every-eval-ever and fairness: who made the evaluation.")] = "",
     in_scope: Annotated[
         list[str] | None, typer.Option(help="For fairness: a use that its conclusions are for. Repeatable.")
     ] = None,

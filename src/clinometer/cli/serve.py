@@ -1,4 +1,4 @@
-"""What needs the extra ``web``: ``clinometer serve``, the viewer over runs, and ``clinometer ratings``, by people."""
+"""``clinometer serve``, the viewer over runs, and ``clinometer ratings``: most of it needs the extra ``web``."""
 
 from __future__ import annotations
 

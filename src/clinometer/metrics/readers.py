@@ -131,10 +131,8 @@ def rated_group_shares(
     def leaves_parity_out(low: float, high: float) -> bool:
         return low > 1 / groups or high < 1 / groups
 
-    needed = (
-        [0.0] if decided.any() else [more_items_until(share, leaves_parity_out, confidence=each) for share in shares]
-    )
-    more = min(filter(isfinite, needed), default=nan)
+    needed = (more_items_until(share, leaves_parity_out, confidence=each) for share in shares)
+    more = 0.0 if decided.any() else min(filter(isfinite, needed), default=nan)
     return GroupShares(shares, share_of(groups, None, confidence), decided, more)
 
 

@@ -187,11 +187,11 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         )  # fmt: skip
         ends = [(row.low, row.high)]
         if readable is not None:
-            ends.append(_fill(float(readable.low[k]), float(readable.high[k]), unread / n))
+            ends.append(_fill_ends(float(readable.low[k]), float(readable.high[k]), unread / n))
         if missing:
-            ends.append(_fill(row.low, row.high, missing / (n + missing)))
+            ends.append(_fill_ends(row.low, row.high, missing / (n + missing)))
         if readable is not None and missing:
-            ends.append(_fill(*ends[1], missing / (n + missing)))
+            ends.append(_fill_ends(*ends[1], missing / (n + missing)))
         if len(ends) > 1 and all(map(np.isfinite, (low for low, _ in ends))):
             row = replace(row, bound_low=min(low for low, _ in ends), bound_high=max(high for _, high in ends))
             beyond = {UNREAD: ends[1]} if readable is not None else {}
@@ -201,7 +201,7 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         yield row
 
 
-def _fill(low: float, high: float, share: float) -> tuple[float, float]:
+def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
     """Return the ends with this share of pictures of another group, and of this one."""
     return (1 - share) * low, (1 - share) * high + share
 

@@ -222,12 +222,13 @@ def judge_rows(
     standard error. ``a`` and ``b`` name the sides of all rows, or of each. The images that would decide an undecided
     row are those of :func:`images_that_decide`.
     """
-    p = np.array([row.p_equivalence for row in rows], np.float64)
-    for at, row in enumerate(rows):
-        if margin is None:
-            p[at] = nan
-        elif not isfinite(row.p_equivalence):
-            p[at] = equivalence_p_value(row.value, standard_error_of(*ends(row)), margin)
+    p = np.full(len(rows), nan)
+    if margin is not None:
+        for at, row in enumerate(rows):
+            has_own = isfinite(row.p_equivalence)
+            p[at] = row.p_equivalence if has_own else equivalence_p_value(
+                row.value, standard_error_of(*ends(row)), margin
+            )  # fmt: skip
     decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []

@@ -205,7 +205,7 @@ def mitigate(
         raise SuiteError(
             f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
         )
-    learned = asked.with_options(concepts=_list_names(concepts)) if concepts is not None else asked
+    learned = asked.with_options(concepts=_read_concepts(concepts)) if concepts is not None else asked
     groups = _groups(asked, words or {})
     compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
     shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
@@ -274,7 +274,7 @@ def _check(**fields: Any) -> Mitigation:
         raise InvalidInputError(problem.removeprefix("target: "), field=name) from error
 
 
-def _list_names(concepts: int | Sequence[str] | str) -> int | list[str]:
+def _read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
     if isinstance(concepts, str):
         return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
     return concepts if isinstance(concepts, int) else list(concepts)

@@ -402,7 +402,7 @@ class Releases(Protocol):
 
 
 def weights_of(models: Iterable[object]) -> int:
-    """Return bytes that the weights of models take together; 0 where one of them that computes here does not say."""
+    """Say how many bytes the weights of models take together; 0 where one of them that computes here does not say."""
     sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
     return sum(sizes) if all(sizes) else 0
 

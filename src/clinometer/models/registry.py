@@ -322,7 +322,8 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
             ) from error
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
-    options = _arguments(point.name, factory, source, options.pop("prefer", {}), options)
+    prefer = options.pop("prefer", {})
+    options = _arguments(point.name, factory, source, prefer, options)
     try:
         built = factory(source, **options)
         _require_model(point, built)

@@ -72,6 +72,7 @@ from clinometer.studies.fit import misfits
 from clinometer.studies.reading import require_counterfactuals
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
+from clinometer.suites import Protocol as PaperProtocol
 from clinometer.suites.question import QuestionSpec, load_question, question_names
 
 REFERENCE_PORTRAITS: Final = "reference portraits"
@@ -197,7 +198,8 @@ def audit(
     part_size = part_size_of(generator)
     questions, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
     if request.portraits is not None:
-        suite, questions, source, typed = _portraits(request, suite)
+        suite, questions, source = _portraits(request, suite, prescribed)
+        typed = portrait_departures(prescribed, request.images, request.expression)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     elif request.expression != "N":
         raise InvalidInputError(
@@ -409,12 +411,11 @@ def default_out(generator: Generator, suite: Suite) -> Path:
 
 
 def _portraits(
-    request: AuditRequest, suite: Suite
-) -> tuple[Suite, Iterator[PromptSpec], FolderSource, list[Departure]]:
-    """Portraits that are there already: the suite with their number, the questions that they answer, and their source.
+    request: AuditRequest, suite: Suite, prescribed: PaperProtocol | None
+) -> tuple[Suite, Iterator[PromptSpec], FolderSource]:
+    """Find portraits that are there already: the suite with their number, what questions they answer, their source.
 
-    At most as many of a group as the suite asks for are taken, or all of them where its protocol says so; last come the
-    departures from that protocol.
+    At most as many of a group as the suite asks for are taken, or all of them where the prescribed protocol says so.
     """
     assert request.portraits is not None
     needed = suite.portraits()
@@ -424,8 +425,6 @@ def _portraits(
             "portraits"
         )
     codes, most = needed
-    prescribed = None if request.protocol is None else suite.protocol
-    departures = portrait_departures(prescribed, request.images, request.expression)
     is_whole = prescribed is not None and prescribed.portraits == "all" and request.images is None
     is_ours = str(request.portraits) == "reference"
     folder = reference.portraits_path() if is_ours else Path(request.portraits)
@@ -434,7 +433,7 @@ def _portraits(
     if is_whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     source = FolderSource(folder, rows, name=REFERENCE_PORTRAITS if is_ours else folder.resolve().name)
-    return suite, manifest_prompt_specs(rows, suite, str(request.portraits)), source, departures
+    return suite, manifest_prompt_specs(rows, suite, str(request.portraits)), source
 
 
 def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: Suite, progress: Progress) -> None:

@@ -260,7 +260,7 @@ class Job:
 
 
 def part_size_of(generator: Generator) -> int:
-    """Return images in a part: a batch, but no fewer than are worth a file."""
+    """Say how many images a part holds: a batch, but no fewer than are worth a file."""
     return max(generator.batch_size, SMALLEST_PART)
 
 

@@ -192,7 +192,7 @@ def command_words(run: Run) -> Iterator[str]:
     card = run.model_card
     if run.record["origin"] == "generated" and str(card.get("family", "")).startswith("openai-images/"):
         yield from ("clinometer", "audit", "--model", f"openai:{card['settings']['model']}")
-        yield from ("--price", _type(card["notes"]["price_per_image"]))
+        yield from ("--price", _spell(card["notes"]["price_per_image"]))
         if card["settings"].get("server", OPENAI) != OPENAI:
             yield from ("--base-url", SERVER)
         yield from (*_suite_words(run), *_drawing_words(run))
@@ -232,7 +232,7 @@ def _drawing_words(run: Run) -> Iterator[str]:
     settings = run.model_card["settings"]
     for name, option in _OPTIONS.items():
         if settings.get(name) is not None:
-            yield from (option, _type(settings[name]))
+            yield from (option, _spell(settings[name]))
     yield from (option for name, option in _SWITCHES.items() if settings.get(name))
     if scheduler := (settings.get("scheduler") or {}).get("class"):
         yield from ("--scheduler", scheduler)
@@ -242,7 +242,7 @@ def _drawing_words(run: Run) -> Iterator[str]:
         width, _, height = str(settings["size"]).partition("x")
         yield from ("--width", width, "--height", height)
     if settings.get("lora"):
-        yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _type(settings["lora"]["scale"]))
+        yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _spell(settings["lora"]["scale"]))
     if settings.get("mitigation"):
         yield from ("--mitigation", "DIRECTORY")
     if settings.get("portraits"):
@@ -250,10 +250,10 @@ def _drawing_words(run: Run) -> Iterator[str]:
         yield from ("--portraits", "reference" if name == REFERENCE_PORTRAITS else name)
     until = run.record.get("until")
     if until is not None and not until.get("of"):
-        yield from ("--until", "decided" if until["precision"] is None else _type(until["precision"]))
+        yield from ("--until", "decided" if until["precision"] is None else _spell(until["precision"]))
 
 
-def _type(value: Any) -> str:
+def _spell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -277,6 +277,6 @@ def _suite_words(run: Run) -> Iterator[str]:
             if base.with_options(**given).fingerprint == suite.fingerprint:
                 yield from ("--suite", suite.name, *protocol)
                 for name, value in given.items():
-                    yield from (f"--{name.replace('_', '-')}", _type(value)) if value else ()
+                    yield from (f"--{name.replace('_', '-')}", _spell(value)) if value else ()
                 return
     yield from ("--suite", FILE, *protocol)

@@ -81,7 +81,7 @@ class Plan:
         return _to_decide(self.table.set_index("concept")).dropna().sort_values(kind="stable")
 
     def images_for(self, share: float) -> float:
-        """Return images a concept with which this share of the concepts that can be decided are decided."""
+        """Say how many images a concept takes for this share of the concepts that can be decided to be decided."""
         return float(self.images_each.quantile(share, "higher"))
 
     @property
@@ -154,13 +154,13 @@ def plan_audit(
     suite.pair_for("plan")
     margin = suite.margin if margin is None else margin
     plan = Plan(
-        pd.DataFrame({"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}),
-        effect=nan if effect is None else effect, margin=nan if margin is None else margin, power=power, alpha=alpha,
-        images=suite.image_count, images_needed=nan, price=price,
+        pd.DataFrame(), effect=nan if effect is None else effect, margin=nan if margin is None else margin,
+        power=power, alpha=alpha, images=suite.image_count, images_needed=nan, price=price,
         answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
     )  # fmt: skip
     if pilot is None:
-        return plan
+        to_detect = [images_for_share(share, power=power, alpha=alpha) for share in SHARES]
+        return replace(plan, table=pd.DataFrame({"share": SHARES, "to_detect": to_detect}))
     if pilot.suite.content != suite.content:
         raise SuiteError(
             f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "

@@ -24,6 +24,7 @@ from clinometer.models.readers import Question, Reader, Reading
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN, KNOWN_SCHEMA, question_of
+from clinometer.runs.ledger import part_name
 from clinometer.studies.reading import clusters_of, distribute, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
 
@@ -92,7 +93,10 @@ def read_folder(
     reader.offers(question)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
-    truths = _truths(place, names, truth, question)
+    if question.is_open:
+        truths = _read_concepts(place, names, truth)
+    else:
+        truths = {} if truth is None else _read_groups(place, truth, question)
     if question.is_open:
         require_counterfactuals(spec, truths.values())
     hashes = {name: file_hash(place / name) for name in names}
@@ -113,7 +117,7 @@ def read_folder(
         table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(
             {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
         ))  # fmt: skip
-        directory.write_table(f"{where}/part-{number:05d}.parquet", table)
+        directory.write_table(part_name(where, number), table)
         kept.update({row["sha256"]: row for row in rows})
         progress.advance(len(part))
     progress.finish()
@@ -127,28 +131,30 @@ def read_folder(
     return _judge(reader.card, question, table, has_truth=truth is not None)
 
 
-def _truths(
-    folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None, question: Question
-) -> dict[str, str]:
-    """Find what is known of each picture: the group that it shows, by a manifest, where there is one.
-
-    For an open question it is the concept that the picture was drawn for; without a manifest, the folder it lies in.
-    """
-    if path is None:
-        return {name: name.partition("/")[0] for name in names if "/" in name} if question.is_open else {}
+def _read_groups(folder: Path, path: str | os.PathLike[str], question: Question) -> dict[str, str]:
+    """Read which group each picture shows, from a manifest."""
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
-        if question.is_open and row.concept is None:
-            raise InvalidInputError(
-                f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
-                "for, as an open question is held against it"
-            )
-        if not question.is_open and row.group not in question.groups:
+        if row.group not in question.groups:
             raise InvalidInputError(
                 f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
                 f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
-    return {row.file: str(row.concept if question.is_open else row.group) for row in manifest}
+    return {row.file: str(row.group) for row in manifest}
+
+
+def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None) -> dict[str, str]:
+    """Read which concept each picture was drawn for: as a manifest says, or the folder that it lies in."""
+    if path is None:
+        return {name: name.partition("/")[0] for name in names if "/" in name}
+    manifest = read_manifest(folder, Path(path))
+    for row in manifest:
+        if row.concept is None:
+            raise InvalidInputError(
+                f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
+                "for, as an open question is held against it"
+            )
+    return {row.file: str(row.concept) for row in manifest}
 
 
 def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:

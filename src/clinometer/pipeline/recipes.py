@@ -103,7 +103,7 @@ def release(models: Iterable[Any]) -> None:
 
 
 def room() -> int:
-    """Return bytes that models may take while they wait, besides what they take already."""
+    """Say how many bytes models may take while they wait, besides what they take already."""
     now = memory()
     return now.available - int(KEPT_FREE * now.total)
 

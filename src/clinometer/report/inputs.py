@@ -204,7 +204,7 @@ def _curve(curves: pd.DataFrame, scores: pd.DataFrame) -> Curve:
 
 
 def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
-    """Return images by id. The page asks prompt by prompt, so the part read last usually has the next one too.
+    """Return what gives images by id. A page asks prompt by prompt, so the part read last often has the next one too.
 
     Those of a part that is missing or damaged are None, and what is damaged is added to ``damage``.
     """

@@ -185,15 +185,17 @@ def facts(view: View) -> list[tuple[str, str]]:
     read = {row.encoder for row in view.scores if row.metric == "share" or row.component == "confusion"}
     readers = [f"{BY_COSINES}{name}" for name in view.encoders if name in read]
     readers += dict.fromkeys(row.encoder for row in view.scores.select(READING_METRIC, "separation", encoder="*"))
-    departures, kept = report.departures, ""  # nothing of a run without a protocol
+    departures, protocol_in_short = report.departures, ""  # nothing of a run without a protocol
     if departures is not None:
         options = ", ".join(departure["option"] for departure in departures)
         count = wording.count(len(departures), "departure")
-        kept = f"the paper\u2019s, with {count}: {options}" if options else "the paper\u2019s, without departures"
+        protocol_in_short = (
+            f"the paper\u2019s, with {count}: {options}" if options else "the paper\u2019s, without departures"
+        )
     pairs = [
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
-        ("Protocol", kept),
+        ("Protocol", protocol_in_short),
         ("Images", image_counts(view)),
         (
             "Encoder" if len(report.encoder_cards) == 1 else "Encoders",

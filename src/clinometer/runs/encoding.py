@@ -69,7 +69,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
 
 
 def remaining_images(run: Run) -> int:
-    """Return images that are still to be drawn; those that are read from files cost nothing."""
+    """Count the images that are still to be drawn; those that are read from files cost nothing."""
     return sum(not sample.file for part in run.parts for sample in run.drawn.missing(part))
 
 

@@ -149,7 +149,7 @@ class Files:
         return True
 
     def _listed(self, folder: str) -> Collection[str]:
-        """Return names of what a folder holds; none where it is missing."""
+        """Return the names of what a folder holds; none where it is missing."""
         path = self.path(folder).rstrip("/")
         if self.is_store:
             inventory = self.inventory
@@ -168,7 +168,7 @@ class Files:
             raise _unreadable(path, error) from error
 
     def contents(self) -> list[str]:
-        """Return names of what the directory holds beside hidden files; none where it is missing."""
+        """Return the names of what the directory holds beside hidden files; none where it is missing."""
         return sorted(name for name in self._listed("") if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
@@ -177,7 +177,7 @@ class Files:
         return sorted(names, key=lambda name: (len(name), name))
 
     def size(self, name: str) -> int:
-        """Return size of a file in bytes."""
+        """Return the size of a file in bytes."""
         entry = self._entry(name)
         return int(self.fs.size(self.path(name))) if entry is None else entry.size
 
@@ -245,7 +245,8 @@ class Files:
             )
 
     def _require_may_write(self, name: str) -> None:
-        """Refuse to write where another process has taken over; hidden files, which say who that is, may be."""
+        """Refuse to write where another process has taken over, in a place that is only read, or outside of it."""
+        # hidden files say who has taken over, and may be written
         require = HELD.get(self.place) if HELD and not name.startswith(".") else None
         if require is not None:
             require()

@@ -203,7 +203,7 @@ class Lease:
         return 0.0
 
     def _last_holder(self) -> str:
-        """Say who made the last claim, in words; nobody where none is left."""
+        """Name the holder of the last claim; nobody where none is left."""
         last = self._generations()[-1:]
         return str(self._read_holder(last[0]) or "process unknown") if last else ""
 

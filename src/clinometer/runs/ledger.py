@@ -379,7 +379,8 @@ def embeddings_name(encoder: str) -> str:
 
 def readings_name(reader: str, part: int | None = None) -> str:
     """Say where a reader's answers lie, or those of a part's images."""
-    return f"{READINGS}/{folder_name(reader)}" + ("" if part is None else f"/part-{part:05d}.parquet")
+    place = f"{READINGS}/{folder_name(reader)}"
+    return place if part is None else part_name(place, part)
 
 
 def folder_name(model: str) -> str:

@@ -149,7 +149,8 @@ class Plan(Sequence[Sample]):
         return self._equals(other, [name for name in PLAN_SCHEMA.names if name != "part"])
 
     def _equals(self, other: Plan, names: Iterable[str]) -> bool:
-        kinds = {name: PLAN_SCHEMA.field(name).type for name in names}  # a column at a time, as both are large
+        kinds = {name: PLAN_SCHEMA.field(name).type for name in names}
+        # a column at a time, as both are large
         return all(self._table[name].cast(kind).equals(other._table[name].cast(kind)) for name, kind in kinds.items())
 
     def __repr__(self) -> str:
@@ -327,7 +328,7 @@ class StoredPlan:
         """Every planned sample, in order."""
         table = self._ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
         plan = Plan(table)
-        # Of a plan without some images that are there scores would be of fewer, unseen. A seal tells it, too.
+        # A plan that lacks images that are there would give scores of fewer, unnoticed. A seal tells it, too.
         if not plan and self._ledger.record["origin"] != COUNTED:
             raise RunCorruptError(f"{self._directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
         if is_checked(self._ledger.record):

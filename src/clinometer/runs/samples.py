@@ -249,7 +249,7 @@ class Samples:
         return repeats
 
     def whole(self, damage: list[str]) -> pd.DataFrame:
-        """Yield the same without the parts that are damaged, each of which is added to ``damage``.
+        """Return every finished sample but those of damaged parts, each of which is added to ``damage``.
 
         In little memory: without hashes, and with categories in place of the texts that samples share.
         """

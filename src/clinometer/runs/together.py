@@ -234,7 +234,7 @@ class Comparison:
 
 
 def shared_encoders(runs: Sequence[Run]) -> list[str]:
-    """Return names of the encoders that all runs have, the same in each: one of that name may be another."""
+    """Return the names of the encoders that all runs have, the same in each: one of that name may be another."""
     cards = [run.encoder_cards for run in runs]
     return [
         name
@@ -250,7 +250,8 @@ class WorkerRun(Run):
     """A run of which a worker has some parts.
 
     Every stage makes what its run's parts lack, so it makes of this one what was asked of the worker. ``redraw`` are
-    the samples that are drawn anew, by part: of those alone a file is replaced.
+    the samples that are drawn anew, by part: of those alone a file is replaced. Its
+    record is the driver's.
     """
 
     drawn: _WorkerSamples
@@ -287,7 +288,11 @@ class WorkerRun(Run):
 
 
 class _FirstWins(Ledger):
-    """A ledger that replaces only the tables that it is asked to."""
+    """A ledger that replaces only the tables that it is asked to.
+
+    Two workers may come to write the same part: one that was thought dead, and the one that took over. The first whole
+    part stays and the other is dropped, as both hold the same images.
+    """
 
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)

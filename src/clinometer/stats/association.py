@@ -95,7 +95,7 @@ def nearest_group(cosines: np.ndarray) -> np.ndarray:
 
 
 def association_direction(a: Array, b: Array) -> Array:
-    """Return direction from attribute set B to A, ``d = mean(â) − mean(b̂)``: (dim,), ‖d‖ ≤ 2.
+    """Return the direction from attribute set B to A, ``d = mean(â) − mean(b̂)``: (dim,), ‖d‖ ≤ 2.
 
     Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
     """

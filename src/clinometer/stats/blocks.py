@@ -68,7 +68,7 @@ def pieces_of(arrays: Sequence[np.ndarray], position: int, rows: int) -> Iterato
 
 
 def sizes_of(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-    """Return rows of each array, without making those that are made when they are asked for."""
+    """Return how many rows each array has, without making those that are made when they are asked for."""
     return arrays.sizes if isinstance(arrays, Blocks) else tuple(map(len, arrays))
 
 

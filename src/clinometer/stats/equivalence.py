@@ -111,7 +111,7 @@ def factors_in_family(alone: np.ndarray) -> np.ndarray:
 
 
 def images_to_decide(n: int, factor: float) -> int:
-    """Return images instead of ``n`` that are so many times as many; 0 where no number would decide."""
+    """Return how many images, instead of ``n``, are so many times as many; 0 where no number would decide."""
     return max(n + 1, ceil(n * factor - 1e-6)) if isfinite(factor) and factor < 1e6 else 0
 
 
@@ -264,7 +264,7 @@ def _reach(freedom: np.ndarray, alpha: float) -> np.ndarray:
 def _units_to_decide(
     value: float, low: float, high: float, units: float, lower: float, upper: float, stretch: float
 ) -> int:
-    """Return units with which the interval would end at the limit that it reaches over, as intervals shrink by 1/√n.
+    """Return with how many units the interval would end at the limit that it reaches over: it shrinks by 1/√n.
 
     ``stretch`` : how much wider the interval is that takes the correction of the whole family.
     """

@@ -89,7 +89,7 @@ LARGEST_SHARE_DESIGN = 4_000
 
 
 def images_to_detect(effect: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return images at which a two-sided test of level alpha finds an effect with this power.
+    """Return how many images a two-sided test of level alpha needs to find an effect with this power.
 
     ::
 
@@ -114,7 +114,7 @@ def images_to_detect(effect: float, deviation: float, *, power: float = 0.8, alp
 def images_to_show_balance(
     margin: float, deviation: float, *, value: float = 0.0, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """Return images at which two one-sided tests show ``|θ| < margin`` with this power, if θ is ``value``.
+    """Return how many images two one-sided tests need to show ``|θ| < margin`` with this power, if θ is ``value``.
 
     ::
 
@@ -133,7 +133,7 @@ def images_to_show_balance(
 
 
 def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return images at which an exact binomial test against ½ finds this share, in every larger design too.
+    """Return how many images an exact binomial test against ½ needs to find this share, in every larger design too.
 
     Exact power saws up and down with n; the number given is past the last dip, up to the largest design that is
     computed exactly. It needs no pilot: the spread of a share follows from the share. NaN at ½.

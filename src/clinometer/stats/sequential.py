@@ -72,7 +72,7 @@ def e_value(
     high: float,
     alternative: Literal["greater", "less", "two-sided"] = "two-sided",
 ) -> float:
-    """Return evidence against a mean from n observations, looked at as often as one likes; 1 with no observation.
+    """Return the evidence against a mean from n observations, looked at as often as one likes; 1 with no observation.
 
     ::
 
@@ -111,7 +111,7 @@ def chance_to_reach(
     high: float,
     alternative: Literal["greater", "less"],
 ) -> np.ndarray:
-    """Return probability that the e-value reaches ``evidence`` after f ≥ 1 times the observations: (factors, evidence).
+    """Return how likely the e-value reaches ``evidence`` after f ≥ 1 times the observations: (factors, evidence).
 
     Those to come are taken to be drawn from those there are. Then ``log K`` is about normal, with mean and spread of
     the bets that lead by then::

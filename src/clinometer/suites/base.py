@@ -258,7 +258,7 @@ class Suite(Strict, ABC):
         """Everything the suite asks, as tables for people."""
 
     @abstractmethod
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         """Return the suite as a mapping, with options changed that are among ``options``."""
 
     @property
@@ -312,7 +312,7 @@ class Suite(Strict, ABC):
                 field=unknown[0],
                 takes=sorted(self.options),
             )
-        return self.checked(self._with_options(**changes), source=f"suite {self.name}")
+        return self.checked(self._changed(**changes), source=f"suite {self.name}")
 
 
 UNASKED: Final = ("study", "protocol", "language")

@@ -155,7 +155,7 @@ class ClassificationSuite(Suite):
             ),
         )
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["group"] = options["images"]

@@ -57,5 +57,5 @@ class CountsSuite(Suite):
             SuiteTable("counted", ("", "names"), tuple((name, ", ".join(names)) for name, names in named if names)),
         )
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

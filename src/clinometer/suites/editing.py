@@ -164,7 +164,7 @@ class EditingSuite(Suite):
             SuiteTable("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
         )
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["group"] = options["images"]

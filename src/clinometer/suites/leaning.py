@@ -363,7 +363,7 @@ class LeaningSuite(Suite):
             ),
         )
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         changed: dict[str, Any] = self.model_dump()
         if "images" in options:
             changed["images"]["target"] = options["images"]

@@ -126,7 +126,7 @@ def question_of_groups(name: str, label: str, groups: Mapping[str, tuple[str, Se
 
 
 def question_names() -> list[str]:
-    """Return names of the built-in questions."""
+    """Return the names of the built-in questions."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
 
 

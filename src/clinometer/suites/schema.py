@@ -45,7 +45,7 @@ _EARLIER_NAMES: Final = {"association": "t2iat"}
 
 
 def suite_names() -> list[str]:
-    """Return names of the built-in suites; those in a folder are named ``folder/suite``."""
+    """Return the names of the built-in suites; those in a folder are named ``folder/suite``."""
     return sorted(_data_names(_data()))
 
 

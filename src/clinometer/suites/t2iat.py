@@ -228,7 +228,7 @@ class T2iatSuite(Suite):
         ]
         return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *tables)
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         changes = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
         return self.model_dump() | changes
 

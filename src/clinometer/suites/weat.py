@@ -133,5 +133,5 @@ class WeatSuite(Suite):
         )
         return (SuiteTable(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
 
-    def _with_options(self, **options: Any) -> dict[str, Any]:
+    def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

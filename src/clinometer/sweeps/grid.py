@@ -221,7 +221,7 @@ class Grid:
 
 
 def _read_values(entry: Any) -> Any:
-    """``none`` as nothing."""
+    """Read a value or several, ``none`` as nothing."""
     return [None if axis_value == "none" else axis_value for axis_value in several(entry)]
 
 

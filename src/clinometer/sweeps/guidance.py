@@ -150,7 +150,9 @@ def split_tables(outcome: SweepOutcome, suite: Value) -> list[dict[str, Any]]:
     """Write each split of a suite: its name, a sentence, a table a concept a row, and one of what guidance costs."""
     fixed = tuple(axis for axis in outcome.grid.varied if axis not in ("seed", "guidance", "suite"))
     told: list[dict[str, Any]] = []
-    for split in (split for split in outcome.splits if split.setting.cell["suite"] == suite):
+    for split in outcome.splits:
+        if split.setting.cell["suite"] != suite:
+            continue
         scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
         name = wording.capitalised(scales[1]) + (f", {split.setting.cell.words(fixed)}" if fixed else "")
         if split.scores is None or split.at_one.run is None:

@@ -91,7 +91,7 @@ def concepts_of(setting: Setting) -> list[Row]:
 
 
 def image_count(setting: Setting) -> int:
-    """Return images that are there and were scored."""
+    """Count the images that are there and were scored."""
     return 0 if setting.run is None else int((setting.run.samples.status == "ok").sum())
 
 

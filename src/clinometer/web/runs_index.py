@@ -375,7 +375,7 @@ def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tup
 
 
 def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:
-    """Return names in the order people give them: ``step-900`` before ``step-1000``."""
+    """Return a key by which names are in the order people give them: ``step-900`` before ``step-1000``."""
     pieces = re.findall(r"\d+|\D+", entry.listed.name)
     return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
 

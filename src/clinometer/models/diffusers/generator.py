@@ -293,9 +293,10 @@ class DiffusersGenerator:
         )
         from diffusers import AutoPipelineForImage2Image  # it imports the pipelines of every family
 
-        by_instruction, editing = edits_by_instruction(self.pipeline), self.pipeline
+        editing = self.pipeline
         try:
-            editing = editing if by_instruction else AutoPipelineForImage2Image.from_pipe(editing)
+            if not edits_by_instruction(editing):
+                editing = AutoPipelineForImage2Image.from_pipe(editing)
         except Exception as error:  # ValueError for a family without one, others for a component it lacks
             raise none from error
         if "strength" not in call_parameters(editing) and not edits_by_instruction(editing):

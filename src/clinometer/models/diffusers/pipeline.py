@@ -136,8 +136,8 @@ def load(
         raise ModelError(f"found {safety_checker!r}, expected {' or '.join(SAFETY_CHECKERS)}", field="safety_checker")
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
-    unscaled = {"lora_scale": lora_scale} if lora is None else {}
-    _require_absent(unscaled, "there is no lora to scale; name one, or leave it out")
+    no_scale = {"lora_scale": None if lora is not None else lora_scale}
+    _require_absent(no_scale, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
     worn = user_path(mitigation) if mitigation not in (None, "none") else None

@@ -56,7 +56,7 @@ class EmbeddingsFile:
         )
 
     def missing(self, texts: Iterable[str]) -> list[str]:
-        """List the texts that the file has no vector for, in their order, once."""
+        """Read vectors of texts that were not sought before, and list those that have none, in their order, once."""
         texts = list(dict.fromkeys(texts))
         sought = {spelling for text in texts for spelling in (text, text.lower())} - self._queries
         width: int | None = next((len(vector) for vector in self._vectors.values()), None)

@@ -229,7 +229,7 @@ def _too_large(most: int) -> AnswerRefusedError:
 
 @cache
 def _stream_class(library: Any) -> Any:
-    """Return chunks as a stream of the library's own kind, which its client insists on."""
+    """Make the class that shows chunks as a stream of the library's own kind, which its client insists on."""
 
     class Stream(library.SyncByteStream):  # type: ignore[misc]
         def __init__(self, chunks: Iterator[bytes], below: Any) -> None:

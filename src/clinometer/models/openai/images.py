@@ -397,9 +397,10 @@ def load(
     if (height is None) != (width is None):
         raise ModelError("found one of them, expected both or none", field=("height", "width"))
     client, fetch = connect(base_url, retries, timeout, trusted_host)
-    wished = "{:g}x{:g}".format(*((prefer or {}).get(side, 0) for side in ("width", "height")))
-    # of a size that is only wished for the model must be known: a server refuses every request for another
-    size = f"{width}x{height}" if height is not None else wished if wished in SIZES.get(source, ()) else None
+    size = None if height is None else f"{width}x{height}"
+    if size is None and prefer:  # the model must be known to have it: a server refuses every request for another
+        wished = f"{prefer.get('width', 0):g}x{prefer.get('height', 0):g}"
+        size = wished if wished in SIZES.get(source, ()) else None
     settings = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in settings.items() if value is not None}
     if source.startswith("dall-e"):

@@ -206,10 +206,10 @@ class ChatReader:
         schema = {
             "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False
         }  # fmt: skip
-        form = {"name": name, "strict": True, "schema": schema}
+        wanted = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
         if self._takes_schema:
             try:
-                return ask(prompts[0], response_format={"type": "json_schema", "json_schema": form})
+                return ask(prompts[0], response_format=wanted)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
                     raise

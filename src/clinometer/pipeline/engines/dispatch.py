@@ -252,7 +252,7 @@ def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mappin
         if not chosen:
             most = max(table[gpu].free for gpu in gpus)
             raise EngineError(
-                f"{_say_what_is_needed(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}",
+                f"{_say_need(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}",
                 field="engine",
             )
         return chosen
@@ -286,7 +286,7 @@ def share_of_a_gpu(gpus: int, workers: int, weights: int, total: int | None) -> 
 _WAY_OUT: Final = "; name a smaller model or --dtype, or other GPUs by CUDA_VISIBLE_DEVICES"
 
 
-def _say_what_is_needed(weights: int) -> str:
+def _say_need(weights: int) -> str:
     need = weights + WORKING
     return f"a worker needs about {need / GIB:.1f} GiB of a GPU ({weights / GIB:.1f} of them for weights)"
 
@@ -294,6 +294,6 @@ def _say_what_is_needed(weights: int) -> str:
 def _no_room(workers: int, weights: int, room: int) -> EngineError:
     way_out = f"; give --workers {room}" if room else _WAY_OUT
     return EngineError(
-        f"{_say_what_is_needed(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}",
+        f"{_say_need(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}",
         field="engine",
     )

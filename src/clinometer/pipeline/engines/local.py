@@ -76,7 +76,7 @@ IMPORTED: Final = re.compile(
 
 
 def _context() -> BaseContext:
-    """Say how workers start: each by itself, or as a copy of a process that has imported and done nothing else.
+    """Choose how workers start: each by itself, or as a copy of a process that has imported and done nothing else.
 
     The copy starts at once and shares its memory. It must be of a process without threads (pyarrow's allocator has one)
     and without a GPU's driver, which libraries may start that look for GPUs when they are imported.

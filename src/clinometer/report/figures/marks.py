@@ -135,7 +135,7 @@ def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
 
 
 def span(rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True) -> tuple[float, float]:
-    """Return limits of an axis that hold every value and interval, with a little air."""
+    """Return the limits of an axis that hold every value and interval, with a little air."""
     numbers = list(include)
     for row in rows:
         numbers += [row.value, row.low, row.high]
@@ -167,7 +167,7 @@ def model_mark(order: int) -> Mark:
 
 
 def row_height(models: int) -> int:
-    """Return pixels of a row that holds a mark of every model."""
+    """Return the height in pixels of a row that holds a mark of every model."""
     return _GAP + LANE * models
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from clinometer._messages import did_you_mean, quoted
 from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ledger import RATINGS, always, require_shape
+from clinometer.runs.ledger import RATINGS, always, part_name, require_shape
 from clinometer.runs.store import Run
 
 SCHEMA: Final = pa.schema(
@@ -100,14 +100,13 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
     ``rows`` have the columns of ``SCHEMA`` without ``source``; those of ``DEFAULTS`` may be missing.
     """
-    there = run.directory.names(
-        RATINGS, ".parquet"
-    )  # parts that are gone are taken off the list, as this replaces them
+    # parts that are gone are taken off the list: what is written now replaces them
+    there = run.directory.names(RATINGS, ".parquet")
     run.ledger.unlist([name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there])
     name = _part_of(run, source)
     if name is None:
         numbers = [int(part.rpartition("part-")[2].removesuffix(".parquet")) for part in _parts(run)]
-        name = f"{RATINGS}/part-{max(numbers, default=-1) + 1:05d}.parquet"
+        name = part_name(RATINGS, max(numbers, default=-1) + 1)
     table = pa.Table.from_pylist([DEFAULTS | dict(row) | {"source": source} for row in rows], schema=SCHEMA)
     run.ledger.write_table(name, table)
     run.ledger.list_files([name])

@@ -78,17 +78,17 @@ def compare_classifications(
         {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in own.items()}
         for run, own in zip(runs, values, strict=True)
     ]
-    study = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed, confidence)
-    names = [[getattr(contrast, side) for contrast in design.contrasts] for side in ("name_x", "name_y")]
-    groups = study.family(
+    comparison = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed, confidence)
+    groups = comparison.family(
         "association", {group: {group: 1.0} for group in design.groups},
         name=f"association of {len(design.groups)} groups",
     )  # fmt: skip
-    contrasts = study.family(
+    sides = [contrast.name_x for contrast in design.contrasts], [contrast.name_y for contrast in design.contrasts]
+    contrasts = comparison.family(
         "differential", {contrast.name: contrast_weights(contrast) for contrast in design.contrasts},
-        name=f"{len(design.contrasts)} contrasts", sides=(names[0], names[1]), margin=design.margin,
+        name=f"{len(design.contrasts)} contrasts", sides=sides, margin=design.margin,
     )  # fmt: skip
-    return [*judged_families([groups, contrasts]), study.magnitude()]
+    return [*judged_families([groups, contrasts]), comparison.magnitude()]
 
 
 Values = dict[str, np.ndarray]

@@ -197,7 +197,7 @@ def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) 
     to be of one group, and what the other discarded of another.
     """
     groups, tables = range(len(first.groups)), (first, second)
-    fillings = []
+    compared, fillings = list(_compared_cells(first)), []
     if any(table.discarded.any() for table in tables):
         for g in groups:
             other = (g + 1) % len(groups)
@@ -206,16 +206,13 @@ def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) 
     family = Family(
         rows=_difference_rows(first, second, (first.n, second.n), confidence),
         name=f"shares of {len(first.concepts)} concepts, {len(groups)} groups",
-        sides=(
-            [first.groups[g] for *_, g in _list_compared(first)],
-            [first.other(g) for *_, g in _list_compared(first)],
-        ),
+        sides=([first.groups[g] for *_, g in compared], [first.other(g) for *_, g in compared]),
         fillings=fillings,
     )
     return family.judged()
 
 
-def _list_compared(counts: Counts) -> Iterator[tuple[int, int, int]]:
+def _compared_cells(counts: Counts) -> Iterator[tuple[int, int, int]]:
     """Positions of what is compared: of two groups the first alone, as the other differs by as much."""
     return (cell for cell in counts.cells() if len(counts.groups) > 2 or cell[2] == 0)
 
@@ -224,7 +221,7 @@ def _difference_rows(
     first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray], confidence: float
 ) -> Sequence[Score]:
     rows = []
-    for c, s, g in _list_compared(first):
+    for c, s, g in _compared_cells(first):
         pairs = [(int(table[c, s, g]), int(table[c, s].sum())) for table in n]
         (k, m), (j, o) = pairs
         missing = int(first.discarded[c, s] + second.discarded[c, s])

@@ -427,7 +427,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
     probabilities = planted_probabilities(view)
     if not probabilities:
         return None
-    counted = _find_counted(view)
+    counted = _select_counted(view)
     estimates = {name: row for name in probabilities if (row := view.shares.get(name)) and row.has_interval}
     inside = sum(row.low <= probabilities[name] <= row.high for name, row in estimates.items())
     concepts = wording.count(len(estimates), "concept")
@@ -446,7 +446,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
     }
 
 
-def _find_counted(view: LeaningView) -> dict[str, Mapping[str, float]]:
+def _select_counted(view: LeaningView) -> dict[str, Mapping[str, float]]:
     """Find what encoder and independent judge counted in the same images, of the concepts of this run."""
     return {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
 
@@ -465,7 +465,7 @@ def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float])
     A concept leans as the judge counts it in many images, or, where nobody counted, as it was planted.
     """
     sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
-    counted = _find_counted(view)
+    counted = _select_counted(view)
     for name, probability in probabilities.items():
         lean = view.verdict_group(name)
         if lean == "unmeasured":

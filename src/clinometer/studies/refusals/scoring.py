@@ -130,7 +130,7 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     if not overall.defined:
         return [f"Refusals of {labels[1]} and {labels[0]} cannot be compared: {overall.reason}."]
     rates = [_own(comparison, run)[0].value for run in RUNS]
-    verdict = _word(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
+    verdict = _say_verdict(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(overall):
         verdict += "; whether of others like them is undecided"
@@ -177,7 +177,7 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
     )
 
 
-def _word(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
+def _say_verdict(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
     return difference_words(row, labels, comparison.first.suite.label_of)
 
 
@@ -213,7 +213,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
     by_verdict: dict[str, list[str]] = {}
     for row in rows:
         if decided(row):
-            verdict = _word(row, comparison, labels)
+            verdict = _say_verdict(row, comparison, labels)
             name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
             by_verdict.setdefault(verdict, []).extend(name)
     return [

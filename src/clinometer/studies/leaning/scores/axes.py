@@ -190,9 +190,7 @@ class Readings:
         """
         products = []
         for first, *others in zip(*(self.centred[axis] for axis in axes), strict=True):
-            n, k = len(first), len(axes)
-            unbiased = n / (n - 1) if k == 2 <= n else n * n / ((n - 1) * (n - 2)) if k == 3 <= n else 1.0
-            product = first * (unbiased if n >= k else np.nan)
+            product = first * _unbias(len(first), len(axes))
             for part in others:
                 product = (product[:, :, None] * part[:, None, :]).reshape(len(part), product.shape[1] * part.shape[1])
             products.append(product)
@@ -296,6 +294,13 @@ def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: 
         ]
         total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
     return np.asarray(total / cells**2 / len(design.axes[other]))
+
+
+def _unbias(n: int, axes: int) -> float:
+    """Return what makes a mean product of n centred values unbiased, for two or three axes; NaN for too few images."""
+    if n < axes:
+        return np.nan
+    return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0
 
 
 def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:

@@ -13,7 +13,7 @@ samples, each of which is a source of chance with a variance of its own::
 
 What holds no image of a target does not vary with what is drawn. Of the text part ITP + TT the words and the attribute
 prompts are the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
-covariances moderated over the targets, too. See decision 16.
+covariances moderated over the targets (:func:`clinometer.stats.moderation.moderate`). See decision 16.
 """
 
 from __future__ import annotations

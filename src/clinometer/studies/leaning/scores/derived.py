@@ -62,17 +62,9 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         for t in study.target_numbers
     ]
     unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
-    flagged = []
-    for row in rows:
-        if "amplification" not in row.component:
-            flagged.append(row)
-        elif not isfinite(row.value):
-            flagged.append(row if row.reason else replace(row, reason=ZERO_TT, flag="unstable"))
-        else:
-            unbounded = not row.reason and not isfinite(row.stimulus_low)
-            reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
-            flagged.append(replace(row, flag="unstable" if unstable[row.concept] else "", reason=reason))
-    return flagged
+    return [
+        _flag_unstable(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows
+    ]
 
 
 def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
@@ -176,6 +168,15 @@ def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     """Draw α as chance alone makes it, infinite where TT is 0: (draws × T)."""
     drawn = np.abs(signed_alpha(study, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
+
+
+def _flag_unstable(row: Score, unstable: bool) -> Score:
+    """Mark the row of an amplification where TT may be 0."""
+    if not isfinite(row.value):
+        return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
+    unbounded = not row.reason and not isfinite(row.stimulus_low)
+    reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
+    return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
 def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:

@@ -114,7 +114,7 @@ def mitigation_rows(
         for which, component in enumerate(("before", "after"))
     ]
     changes = [
-        replace(_mean_row("change", name, b - a), setting=setting, test=SWAPPED, **_p_of_swaps(b - a))
+        replace(_mean_row("change", name, b - a), setting=setting, **_p_of_swaps(b - a))
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
     judged = _judge(changes, *own, margin=design.margin)
@@ -278,7 +278,7 @@ def image_spread(first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmb
 
 def _p_of_swaps(changes: np.ndarray) -> dict[str, Any]:
     """Test a mean change of pairs by swapping before and after within them."""
-    return permuted(sign_flip_test(changes)) if len(changes) > 1 else {}
+    return {"test": SWAPPED, **permuted(sign_flip_test(changes))} if len(changes) > 1 else {}
 
 
 def _p_of_distance(pairs: np.ndarray, m: int) -> dict[str, Any]:
@@ -291,7 +291,10 @@ def _p_of_distance(pairs: np.ndarray, m: int) -> dict[str, Any]:
         moved[1:] -= 2 * rng.integers(0, 2, (n_swaps, len(block)), np.int8).astype(np.float64) @ block
     changes = np.abs(_distance(middle + moved / n) - _distance(middle - moved / n))
     p, error, low, high = map(float, sampled_p_value(np.sum(changes[1:] >= changes[0] - 1e-12), n_swaps))
-    return {"p": p, "p_error": error, "p_low": low, "p_high": high, "n_splits": n_swaps, "p_method": "sampled"}
+    return {
+        "test": SWAPPED, "p": p, "p_error": error, "p_low": low, "p_high": high, "n_splits": n_swaps,
+        "p_method": "sampled",
+    }  # fmt: skip
 
 
 def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
@@ -327,9 +330,9 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
             half = _quantile(n) * sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
             row, change = replace(about, component=name), float(own[1] - own[0])
             rows += [replace(row, setting=s, value=float(v)) for s, v in zip(("before", "after"), own, strict=True)]
-            moved = pairs[1] - pairs[0]
-            p = _p_of_swaps(moved[:, 2]) if name == SIMILARITY else _p_of_distance(pairs, len(design.targets))
-            row = replace(row, setting="change", value=change, low=change - half, high=change + half, test=SWAPPED, **p)
+            linear = name == SIMILARITY
+            p = _p_of_swaps(np.diff(place(pairs), axis=0)[0]) if linear else _p_of_distance(pairs, len(design.targets))
+            row = replace(row, setting="change", value=change, low=change - half, high=change + half, **p)
             changes.setdefault(name, []).append(row)
     for name, of_name in changes.items():
         limit = None if design.margin is None else design.margin / (4 if name == SIMILARITY else 1)
