@@ -23,11 +23,10 @@ from clinometer import api
 from clinometer._messages import OTHERWISE
 from clinometer.report import wording
 from clinometer.report.comparison import run_names
-from clinometer.report.rows import Scores
 from clinometer.report.wording import verdict_group_of, verdict_in_full
 from clinometer.web.pages import Identifier, is_partial, render
 from clinometer.web.ratings.room import Vote, votes_of
-from clinometer.web.runs_index import MOST_RUNS, Listed, RunEntry, Text, judged, scores_of
+from clinometer.web.runs_index import MOST_RUNS, Listed, RunEntry, Text, judged, scores_at, scores_of
 from clinometer.web.sample_index import (
     ORDERS,
     PEOPLE,
@@ -70,7 +69,7 @@ def findings_of(entry: RunEntry) -> Mapping[str, Finding]:
 
 @lru_cache(maxsize=64)
 def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
-    rows = judged(Scores.from_frame(run.scores))
+    rows = judged(scores_at(run, stamp))
     digits = wording.digits_for([row.value for row in rows.values()])
     return {
         concept: Finding(

@@ -350,11 +350,12 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
 def scores_of(entry: RunEntry) -> Scores:
     """Return the rows of a run's scores."""
     assert entry.run is not None
-    return _scores(entry.run, entry.stamp)
+    return scores_at(entry.run, entry.stamp)
 
 
 @lru_cache(maxsize=MOST_POINTS)
-def _scores(run: api.Run, stamp: str) -> Scores:
+def scores_at(run: api.Run, stamp: str) -> Scores:
+    """Return the rows of a run's scores as they are while its files have this stamp; read once."""
     return Scores.from_frame(run.scores)
 
 
