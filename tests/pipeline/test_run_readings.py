@@ -483,6 +483,7 @@ def test_the_part_files_hold_what_the_page_says(place):
         "words",
         "reason",
         "prompt_sha256",
+        "size",
     ]
     assert json.loads(table.schema.metadata[b"card"])["name"] == "glance"
     assert table.schema.metadata[b"reader"].decode() == Glance().card.fingerprint

@@ -243,6 +243,13 @@ def blank_reason(image: Image.Image) -> str | None:
     return f"every pixel has one colour, rgb({', '.join(str(low) for low, _ in ranges)})"  # type: ignore[misc]
 
 
+def enlarge(image: Image.Image, side: int) -> Image.Image:
+    """Enlarge an image bicubically until its longer side has ``side`` pixels, in RGB; a larger one keeps its size."""
+    factor = max(side / max(image.size), 1.0)
+    size = tuple(max(round(each * factor), 1) for each in image.size)
+    return image.convert("RGB").resize(size, Image.Resampling.BICUBIC)  # type: ignore[arg-type]
+
+
 def encode_png(image: Image.Image) -> bytes:
     """Encode an image as PNG: lossless, without metadata, compressed for speed rather than size.
 

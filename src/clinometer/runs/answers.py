@@ -32,13 +32,14 @@ READ_AGAIN: Final = "Delete the file and give the command that read the images a
 
 ANSWERED: Final = {
     "question": pa.string(), "answer": pa.string(), "probabilities": pa.list_(pa.float64()), "words": pa.string(),
-    "reason": pa.string(), "prompt_sha256": pa.string(),
+    "reason": pa.string(), "prompt_sha256": pa.string(), "size": pa.float64(),
 }  # fmt: skip
 READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
 KNOWN_SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string()})
-_SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason", "prompt_sha256"))
-ADDED: Final = pa.schema([READINGS_SCHEMA.field("prompt_sha256")])
+ADDED: Final = pa.schema([READINGS_SCHEMA.field("prompt_sha256"), READINGS_SCHEMA.field("size")])
 """Columns that earlier versions did not write."""
+
+_SHAPE: Final = always(READINGS_SCHEMA, empty=("answer", "probabilities", "words", "reason", *ADDED.names))
 
 SHOWN_ROLES: Final = ("attribute", "portrait")
 """Roles of images that were drawn to show their group."""

@@ -97,6 +97,7 @@ class Reading:
     words : what it said, where it answers in words.
     reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
     prompt_sha256 : hash of the words that were sent beside the picture, of a reader behind an endpoint.
+    size : share of the picture's area that what it read covers, such as a face; None of a reader that does not say.
     """
 
     answer: str | None
@@ -104,6 +105,7 @@ class Reading:
     words: str | None = None
     reason: str | None = None
     prompt_sha256: str | None = None
+    size: float | None = None
 
 
 ASKED_OPENLY: Final = (
