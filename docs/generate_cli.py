@@ -42,9 +42,10 @@ Into a pipe or a file, tables are columns of plain text, a line a row, whole.
 ## Defaults of your own
 
 An option that is not given comes from the environment, then from a file, then from its default. The variable is the
-command and the option, as in `CLINOMETER_AUDIT_DEVICE=cuda` or `CLINOMETER_GATE_AT_MOST=0.2`. The file is
-`clinometer.toml` in the current directory, or the tables under `[tool.clinometer]` of a `pyproject.toml` there; a table
-for each command, and above them what all commands take:
+command and the option, as in `CLINOMETER_AUDIT_DEVICE=cuda` or `CLINOMETER_GATE_AT_MOST=0.2`. Files are, the first
+first, `clinometer.toml` in the current directory, or the tables under `[tool.clinometer]` of a `pyproject.toml` there;
+and `config.toml` in your own directory, `~/.config/clinometer` on Linux. A table for each command, and above them what
+all commands take:
 
 ```toml
 quiet = true
@@ -59,7 +60,25 @@ raters = 5
 ```
 
 `clinometer config` shows what is set so, and `clinometer config COMMAND …` every option of a command, with where each
-comes from. A key that there is not is a mistake.
+comes from. Every value that is taken from a file is said on stderr, once, with the file's name, unless you give
+`--quiet`. A key that there is not is a mistake.
+
+### What a folder's file may set
+
+A folder may be somebody else's: a repository that you cloned. Its file sets what at most changes what is measured:
+
+{harmless}.
+
+`model` and `encoder` are among them where they name the reference, a repository of the hub or an architecture of
+open_clip, and nothing of that name lies in the folder. All else sends data, spends money, runs code, weakens a check,
+reads or writes a file that you did not name, or speaks in your name:
+
+{guarded}.
+
+Give these on the command line, in the environment or in your own `config.toml`. A folder's file that sets one is
+refused by the command that it concerns, until you have read it and given `clinometer config allow` there: then that
+file, as it is now, may set all. Once it changes it may no longer; `clinometer config deny` takes it back. The `options`
+of a sweep's file, and an `out` elsewhere than on a disk, are held to the same: `clinometer config allow sweep.yaml`.
 """
 DEFAULT = "[default: "
 
@@ -68,6 +87,7 @@ def render() -> str:
     """The page."""
     from clinometer.cli.app import EXIT_CODES, app
     from clinometer.cli.documents import SCHEMA, json_schema
+    from clinometer.cli.trust import GUARDED, HARMLESS
 
     root = typer.main.get_command(app)
     sections = [section("clinometer", root)]
@@ -77,7 +97,12 @@ def render() -> str:
         sections += [section(f"clinometer {name} {sub}", each) for sub, each in of_group.items()]
     codes = "\n".join(f"| {status} | {meaning} |" for status, meaning in EXIT_CODES.items())
     kinds = ", ".join(f"`{kind}`" for kind in json_schema()["discriminator"]["mapping"])
-    return HEAD.format(exit_codes=codes, kinds=kinds, schema=SCHEMA) + "".join(sections)
+    harmless, guarded = (
+        textwrap.fill(", ".join(f"`{name.replace('_', '-')}`" for name in sorted(names)), 119, break_on_hyphens=False)
+        for names in (HARMLESS, GUARDED)
+    )
+    head = HEAD.format(exit_codes=codes, kinds=kinds, schema=SCHEMA, harmless=harmless, guarded=guarded)
+    return head + "".join(sections)
 
 
 def section(title: str, command) -> str:

@@ -40,6 +40,14 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What whoever runs the tests has set for their own audits, and allowed, changes none of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def toys_are_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let what is scored, and finished runs that nobody changes, be made once; see :mod:`tests.quick`."""
     from tests.quick import remember_rows, share_finished_runs  # numpy, too, asks at once how many cores it may take

@@ -240,6 +240,7 @@ def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_
         "base-url = 'https://gateway.example/sk-0123456789abcdef/v1'\n[tool.clinometer.ratings.new]\nimages = 4\n"
     )
     monkeypatch.setenv("CLINOMETER_GATE_AT_MOST", "2")
+    assert cli("config", "allow") == (0, "")
     held = document(cli, "config")
     told = {(row["command"], row["option"]): (row["value"], row["from"]) for row in held["tables"][0]["rows"]}
     place = "pyproject.toml: tool.clinometer."
@@ -261,7 +262,9 @@ def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_
     assert (status, "within stands for both limits" in errors) == (2, True)
     monkeypatch.delenv("CLINOMETER_GATE_AT_MOST")
     (tmp_path / "clinometer.toml").write_text("[gate]\nmetric = 'mcas'\nwithin = 9\n")  # and not the project's
-    assert cli("gate", runs / "first") == (0, "")
+    assert cli("config", "allow")[0] == 0
+    said = "clinometer: from clinometer.toml: metric = mcas, within = 9.0\n"
+    assert cli("gate", runs / "first") == (0, said)
     assert cli("gate", runs / "first", "--within", "1e-9")[0] == 1
 
 
@@ -282,10 +285,11 @@ def test_defaults_come_from_a_file_the_environment_and_the_words(cli, runs, tmp_
 )
 def test_a_bad_key_is_named_with_its_file(cli, runs, tmp_path, content, said):
     (tmp_path / "clinometer.toml").write_text(content)
+    cli("config", "allow")
     status, errors = cli("plan") if "[plan]" in content else cli("gate", runs / "first")
     assert status == 2
-    assert errors.startswith(f"clinometer: {said}")
-    assert errors.count("\n") == 1
+    assert errors.splitlines()[-1].startswith(f"clinometer: {said}")
+    assert errors.count("\n") == 1 + errors.startswith("clinometer: from clinometer.toml: ")
 
 
 def test_a_value_of_the_environment_is_named_by_its_variable(cli, runs, monkeypatch):

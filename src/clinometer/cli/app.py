@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from clinometer._messages import printable
 from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, sweep
-from clinometer.cli.config import config, read_defaults, words_for
+from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for
 from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
     BaseUrlOption,
@@ -162,7 +162,10 @@ class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         refuse_repeated(ctx, args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                check_defaults(ctx)
+            return rest
         except typer.BadParameter as error:
             if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
                 error.message = first_problem(error.__cause__)[1]
@@ -333,8 +336,8 @@ def _root(
         bool, typer.Option("--debug", help=f"Show the traceback of what goes wrong; also by {VARIABLE}=1.")
     ] = False,
 ) -> None:
-    context.obj = defaults = read_defaults(context.command)
-    context.default_map = dict(defaults.values or {})
+    context.obj = read_defaults(context.command)
+    context.default_map = merge_defaults(context.obj)
 
 
 # --- the last handler: an exception that nobody foresaw, in two lines, with its traceback in a file -----------------

@@ -19,6 +19,7 @@ from clinometer.cli.options import (
     with_options_of_an_audit,
 )
 from clinometer.cli.tables import Console, plain_text, tell, text_table
+from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
 
@@ -108,10 +109,23 @@ def sweep(
     from clinometer import api
     from clinometer.cli.console import LiveProgress
 
+    _refuse_what_a_sweep_may_not(file, has_out=out is not None)
     with LiveProgress() as progress:
         swept = api.sweep(file, out, engine=engine, workers=workers, retry_failed=retry_failed, progress=progress)
     print_sweep(swept)
     end_sweep(swept)
+
+
+def _refuse_what_a_sweep_may_not(file: Path, *, has_out: bool) -> None:
+    """Refuse a sweep's file that runs code, sends data elsewhere or weakens a check, unless the user has allowed it."""
+    from clinometer.sweeps.grid import load_sweep
+
+    asked = load_sweep(file)
+    keys = [f"options.{name}" for name, value in asked.options.items() if not is_harmless("audit", name, value)]
+    if not has_out and "://" in (asked.out or ""):
+        keys.append("out")
+    if not is_allowed(file, file.read_bytes()):
+        refuse_untrusted([f"{file}: {key}" for key in keys], "it to clinometer audit", str(file))
 
 
 def print_sweep(swept: Sweep) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,13 +11,16 @@ from typing import Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from clinometer._messages import did_you_mean, first_and_more, quoted
+from clinometer._messages import did_you_mean, first_and_more, printable, quoted, shortened
 from clinometer._secrets import masked_address
-from clinometer.cli.tables import COMMON_OPTIONS, Console, plain_text, tell
+from clinometer.cli.tables import COMMON_OPTIONS, Console, echo, plain_text, tell
+from clinometer.cli.trust import allow, is_allowed, is_harmless, own_folder, refuse_untrusted
 from clinometer.errors import InvalidInputError
 
-OWN_FILE: Final = "clinometer.toml"
+FOLDER_FILE: Final = "clinometer.toml"
 PROJECT_FILE: Final = "pyproject.toml"
+OWN_FILE: Final = "config.toml"
+MOST_BYTES: Final = 500_000
 
 
 @dataclass(frozen=True)
@@ -26,59 +29,150 @@ class Defaults:
 
     Attributes
     ----------
-    file : its name; empty where there is none. ``section`` stands before its keys.
+    file : its name, in a message. ``section`` stands before its keys.
+    place : where it lies, with the bytes that were read.
     values : by command, and within it by the option's name in Python, as Click's ``default_map`` has them.
     content : as they stand in the file.
+    is_trusted : it is the user's own, or the user has allowed it as it is.
     """
 
-    file: str = ""
-    section: str = ""
-    values: Mapping[str, Any] | None = None
-    content: Mapping[str, Any] | None = None
+    file: str
+    section: str
+    place: tuple[Path, bytes]
+    values: Mapping[str, Any]
+    content: Mapping[str, Any]
+    is_trusted: bool
 
     def key(self, context: Any, option: Any) -> str:
         """Return where the file says what an option of a command is: ``clinometer.toml: audit.images``."""
-        words = [context.info_name]
-        while context.parent is not None and context.parent.parent is not None:
-            context = context.parent
-            words.insert(0, context.info_name)
-        own: Any = self.content or {}
+        own: Any = self.content
+        words = _words_of(context)
         for word in words:
             own = own.get(word, {})
         spellings = {_spell(option), option.name, option.name.replace("_", "-")}
         table = "".join(f"{word}." for word in words) if spellings & own.keys() else ""
         return f"{self.file}: {self.section}{table}{_spell(option)}"
 
+    def sets(self, context: Any, option: Any) -> bool:
+        """Tell whether the file sets an option of a command."""
+        values: Any = self.values
+        for word in _words_of(context):
+            values = values.get(word, {})
+        return option.name in values
 
-def read_defaults(group: Any, folder: Path | None = None) -> Defaults:
-    """Read the defaults that lie in the folder: ``clinometer.toml``, or else ``[tool.clinometer]`` of a project.
+    def refuses(self, context: Any, option: Any) -> bool:
+        """Tell whether the value that the file has for an option is not taken from it."""
+        command = " ".join(_words_of(context))
+        return not self.is_trusted and not is_harmless(command, option.name, context.params.get(option.name))
+
+
+def _words_of(context: Any) -> list[str]:
+    words = [context.info_name]
+    while context.parent is not None and context.parent.parent is not None:
+        context = context.parent
+        words.insert(0, context.info_name)
+    return words
+
+
+def read_defaults(group: Any, folder: Path | None = None) -> list[Defaults]:
+    """Read the defaults of the folder and then the user's own, of which the former win.
+
+    Those of the folder are ``clinometer.toml``, or else ``[tool.clinometer]`` of a project.
 
     Raises
     ------
     InvalidInputError
-        The file cannot be read, or names a command or an option that there is not.
+        A file cannot be read, or names a command or an option that there is not.
     """
-    for name in (OWN_FILE, PROJECT_FILE):
-        file = (folder or Path()) / name
-        try:
-            content: Any = tomllib.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+    found: list[Defaults] = []
+    places = [(folder or Path()) / FOLDER_FILE, (folder or Path()) / PROJECT_FILE, own_folder() / OWN_FILE]
+    for place in places:
+        is_own = place is places[-1]
+        is_project = place.name == PROJECT_FILE
+        if is_project and found:
             continue
-        except (OSError, ValueError) as error:
-            if name == PROJECT_FILE:  # somebody else's file, and whoever builds with it will say so
+        name, section = str(place) if is_own else place.name, "tool.clinometer." if is_project else ""
+        try:
+            read = _read_content(place)
+            content: Any = tomllib.loads(read.decode("utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            if is_project:  # somebody else's file, and whoever builds with it will say so
                 continue
             reason = getattr(error, "strerror", None) or str(error)
             raise InvalidInputError(f"{name}: cannot be read: {reason}") from error
-        section = "" if name == OWN_FILE else "tool.clinometer."
-        if section:
+        if is_project:
             tool = content.get("tool")
             content = tool.get("clinometer") if isinstance(tool, dict) else None
         if content is None:
             continue
         if not isinstance(content, dict):
             raise InvalidInputError(f"{name}: tool.clinometer: found {quoted(content)}, expected a table")
-        return Defaults(name, section, _values(content, group, f"{name}: {section}"), content)
-    return Defaults()
+        values = _values(content, group, f"{name}: {section}")
+        values.pop("config", None)  # which says what is set, and is to say so whatever is
+        found.append(Defaults(name, section, (place, read), values, content, is_own or is_allowed(place, read)))
+    return found
+
+
+def _read_content(place: Path) -> bytes:
+    if place.exists() and not place.is_file():
+        raise ValueError("it is no regular file")
+    with place.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES:,} bytes")
+    return content
+
+
+def merge_defaults(found: Iterable[Defaults]) -> dict[str, Any]:
+    """Return the values of several files as one ``default_map``; the first file wins."""
+
+    def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+        both = {name: merge(low[name], high[name]) for name in low.keys() & high.keys() if isinstance(low[name], dict)}
+        return {**low, **high, **both}
+
+    merged: dict[str, Any] = {}
+    for defaults in found:
+        merged = merge(defaults.values, merged)
+    return merged
+
+
+def check_defaults(context: Any) -> None:
+    """Refuse what a file sets of a command and must not, and say once what else is taken from a file.
+
+    Raises
+    ------
+    InvalidInputError
+        A file of the folder sets what is not harmless, and the user has not allowed it.
+    """
+    taken = [(option, origin) for option in context.command.params if (origin := _origin(context, option)) is not None]
+    refused = [(origin.key(context, option), option) for option, origin in taken if origin.refuses(context, option)]
+    refuse_untrusted([key for key, _ in refused], " ".join(f"--{_spell(option)}" for _, option in refused[:3]))
+    by_user = not any(option.name == "quiet" and not origin.is_trusted for option, origin in taken)
+    if context.params.get("quiet") and by_user:
+        return
+    for defaults in context.find_root().obj or ():
+        values = [f"{_spell(option)} = {_in_words(context, option)}" for option, origin in taken if origin is defaults]
+        if values:
+            typer.echo(printable(f"clinometer: from {defaults.file}: {', '.join(values)}"), err=True)
+
+
+def _in_words(context: Any, option: Any) -> str:
+    """Return the value of an option as it may be shown."""
+    value = context.params.get(option.name)
+    if isinstance(value, str) and option.name.endswith("_url"):
+        value = masked_address(value, keys_in_path=True)
+    if isinstance(value, list):
+        return shortened(" ".join(", ".join(map(str, value)).split()))
+    return "" if value is None else shortened(" ".join(str(value).split()))
+
+
+def _origin(context: Any, option: Any) -> Defaults | None:
+    """Find the file that an option has its value from."""
+    if option.param_type_name != "option" or _source(context, option) != "file":
+        return None
+    return next((each for each in context.find_root().obj or () if each.sets(context, option)), None)
 
 
 def _values(content: Mapping[str, Any], group: Any, place: str) -> dict[str, Any]:
@@ -134,13 +228,18 @@ def _spell(option: Any) -> str:
 
 def words_for(context: Any) -> dict[str, str]:
     """Return how messages name the options of a command: as they are typed, or where else their value comes from."""
-    words, defaults = {}, context.find_root().obj or Defaults()
+    words = {}
     for option in context.command.params:
         if option.param_type_name == "option":
-            source = _source(context, option)
-            elsewhere = {"file": defaults.key(context, option), "environment": _variable(context, option)}
-            words[option.name] = elsewhere.get(source, max(option.opts, key=len))
+            words[option.name] = _place_of(context, option) or max(option.opts, key=len)
     return words
+
+
+def _place_of(context: Any, option: Any) -> str:
+    """Return the key of a file, or the variable, that an option has its value from; empty for any other."""
+    if (origin := _origin(context, option)) is not None:
+        return origin.key(context, option)
+    return _variable(context, option) if _source(context, option) == "environment" else ""
 
 
 def _source(context: Any, option: Any) -> str:
@@ -162,10 +261,13 @@ def config(
 ) -> None:
     """Show what options are where none is given, and where each comes from: command line, environment, file, default.
 
-    Without a command, what a file or the environment sets.
+    Without a command, what a file or the environment sets. `config allow` lets the file of this folder set all that it
+    sets, as long as it stays as it is, `config allow FILE` a sweep's; `config deny` takes that back.
     """
     root = context.find_root()
-    defaults = root.obj if isinstance(root.obj, Defaults) else Defaults()
+    if words and words[0] in ("allow", "deny"):
+        _allow_or_deny(words[0], words[1:], root.obj)
+        return
     if words:
         command, names = root.command, list[str]()
         while words and hasattr(command, "commands"):
@@ -174,12 +276,12 @@ def config(
                 hint = did_you_mean(words[0], command.commands) or f"expected one of {', '.join(command.commands)}"
                 raise InvalidInputError(f"config: found {words[0]!r}; {hint}")
             command, words, names = found, words[1:], [*names, words[0]]
-        rows = list(_read_options(root, names, command, list(words), defaults))
+        rows = list(_read_options(root, names, command, list(words)))
     else:
         rows = [
             row
             for names, command in _commands(root.command)
-            for row in _read_options(root, names, command, [], defaults)
+            for row in _read_options(root, names, command, [])
             if row["from"] != "default"
         ]
     console, table = Console(), Table("command", "option", "value", "from")
@@ -189,13 +291,30 @@ def config(
         console.print(table)
     else:
         console.print("Neither a file nor the environment sets an option; every one has its default.")
+    read = [each.file + ("" if each.is_trusted else ", which may set what is harmless") for each in root.obj]
     where = (
-        f"Defaults are read from {defaults.file}."
-        if defaults.file
-        else f"There is no {OWN_FILE} here, and no [tool.clinometer] in a {PROJECT_FILE}."
+        f"Defaults are read from {' and '.join(read)}."
+        if read
+        else f"There is no {FOLDER_FILE} here, no [tool.clinometer] in a {PROJECT_FILE}, no {own_folder() / OWN_FILE}."
     )
     console.print(plain_text(where))
     tell("tables", of="config", tables={"options": rows}, remarks=[where])
+
+
+def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
+    """Allow a file of this folder, or files that are named, with the content that they have now; or no longer."""
+    of_folder = [each.place for each in found if each.file in (FOLDER_FILE, PROJECT_FILE)]
+    try:
+        places = [(Path(file), _read_content(Path(file))) for file in files] or of_folder
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"config {verb}: cannot be read: {error}") from error
+    if not places:
+        raise InvalidInputError(f"config {verb}: there is no {FOLDER_FILE} here; name the file that is meant")
+    for place, content in places:
+        allow(place, content if verb == "allow" else None)
+        remark = "allowed as it is now; once it changes, no longer" if verb == "allow" else "allowed no longer"
+        echo(f"{printable(str(place))}: {remark}.")
+    tell("files", of="config", place=str(own_folder()), files=[str(place) for place, _ in places])
 
 
 def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[list[str], Any]]:
@@ -206,9 +325,7 @@ def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[list[s
             yield [*before, name], command
 
 
-def _read_options(
-    root: Any, names: list[str], command: Any, words: list[str], defaults: Defaults
-) -> Iterator[dict[str, Any]]:
+def _read_options(root: Any, names: list[str], command: Any, words: list[str]) -> Iterator[dict[str, Any]]:
     """Read words as the command itself would, and say what each of its options is then."""
     parent = root
     for name in names[:-1]:
@@ -218,13 +335,11 @@ def _read_options(
         for option in command.params:
             if option.param_type_name != "option" or option.is_eager:
                 continue
-            source, value = _source(context, option), context.params.get(option.name)
-            if isinstance(value, str) and option.name.endswith("_url"):
-                value = masked_address(value, keys_in_path=True)
-            detail = {"file": defaults.key(context, option), "environment": _variable(context, option)}.get(source)
+            origin, value = _origin(context, option), context.params.get(option.name)
+            place = _place_of(context, option) or _source(context, option)
             yield {
                 "command": " ".join(names),
                 "option": max(option.opts, key=len),
-                "value": "" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else value,
-                "from": detail or source,
+                "value": _in_words(context, option) if isinstance(value, str | list | None) else value,
+                "from": f"{place}, not allowed" if origin is not None and origin.refuses(context, option) else place,
             }
