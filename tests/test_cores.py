@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from clinometer._cores import mapped_by_threads, one_blas_thread
+from clinometer._cores import mapped_by_threads, one_thread
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -46,7 +46,7 @@ def blas_threads():
 def test_matrix_products_take_one_thread_meanwhile():
     np.ones((2, 2)) @ np.ones((2, 2))
     before = blas_threads()
-    with one_blas_thread():
+    with one_thread():
         assert blas_threads() == {1}
     assert blas_threads() == before
 
@@ -55,10 +55,26 @@ def test_the_last_of_several_threads_gives_matrix_products_theirs_back():
     """Who came first leaves first: the others still have one thread each, and afterwards all is as it was."""
     np.ones((2, 2)) @ np.ones((2, 2))
     with threadpool_limits(limits=2, user_api="blas"):
-        first, second = one_blas_thread(), one_blas_thread()
+        first, second = one_thread(), one_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
         assert blas_threads() == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == {2}
+
+
+def test_torch_takes_one_thread_meanwhile_and_has_its_own_back():
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from threading import Condition, Lock
 from typing import Any, Final, TypeVar
 
@@ -15,29 +16,33 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class _BlasLimits:
-    """How many threads work under a limit of BLAS, which is one of the whole process, and the limits to be undone."""
+class _OneThread:
+    """How many threads of Python work under the limits of BLAS and torch, and what undoes these limits."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._limits = Lock(), 0, list[Any]()
+        self._lock, self._inside, self._undo = Lock(), 0, list[Callable[[], object]]()
 
     def enter(self) -> None:
-        """Have libraries take one thread, those too that were loaded since the last one came."""
+        """Limit libraries to one thread, those too that were loaded since the last one came."""
         from threadpoolctl import threadpool_limits
 
         with self._lock:
-            self._limits.append(threadpool_limits(limits=1, user_api="blas"))
+            self._undo.append(threadpool_limits(limits=1, user_api="blas").restore_original_limits)
+            torch: Any = sys.modules.get("torch")
+            if hasattr(torch, "get_num_threads"):  # another thread may be importing it
+                self._undo.append(partial(torch.set_num_threads, torch.get_num_threads()))
+                torch.set_num_threads(1)  # of this thread of Python too, whatever the others have set
             self._inside += 1
 
     def leave(self) -> None:
         """Undo the limits, the latest first, once nobody works under them."""
         with self._lock:
             self._inside -= 1
-            while self._limits and not self._inside:
-                self._limits.pop().restore_original_limits()
+            while self._undo and not self._inside:
+                self._undo.pop()()
 
 
-_BLAS: Final = _BlasLimits()
+_ONE_THREAD: Final = _OneThread()
 
 
 def available_cores() -> int:
@@ -66,18 +71,18 @@ def mapped_by_threads(function: Callable[[Item], Result], items: Iterable[Item],
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Have matrix products take one thread each, where several are made side by side.
+def one_thread() -> Iterator[None]:
+    """Limit matrix products and torch to one thread each, so that no number depends on how many cores there are.
 
-    OpenBLAS keeps its helper threads spinning between products: of many small ones they cost more time than they save,
-    and most where other processes want the cores. The number is one of the whole process, so where several threads ask
-    for this at once, the last to leave puts it back. See decision 38.
+    Scores are computed so, and texts embedded. Both are many small products, of which OpenBLAS's helper threads, which
+    spin in between, cost more time than they save. The limit is one of the whole process, so where several threads ask
+    for it at once, the last to leave puts back what there was. See decisions 38 and 71.
     """
-    _BLAS.enter()
+    _ONE_THREAD.enter()
     try:
         yield
     finally:
-        _BLAS.leave()
+        _ONE_THREAD.leave()
 
 
 def use_threads(count: int) -> None:

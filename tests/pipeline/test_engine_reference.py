@@ -54,6 +54,27 @@ def test_the_reference_model_draws_the_same_with_one_and_two_workers(here, tmp_p
     one, two = (audit("few_targets", tmp_path / str(workers), workers) for workers in (1, 2))
     assert tables(one) == tables(two)
     assert tables(here("few_targets")) == tables(two)  # as one process with one thread
+    names = set(all_names(two, "embeddings"))
+    assert {f"embeddings/{name}/texts.parquet" for name in ("reference", "own-text_encoder")} <= names
+    assert "own:text_encoder" in set(two.scores.encoder)
+
+
+def test_texts_do_not_depend_on_the_threads_of_a_process_without_workers(here, tmp_path):
+    """Its images may, by rounding: what holds no image is the same to the bit."""
+    from clinometer._torch import torch
+
+    torch.set_num_threads(3)
+    try:
+        three = audit("few_targets", tmp_path / "three")
+    finally:
+        torch.set_num_threads(1)
+    one = here("few_targets")
+    for name in ("reference", "own-text_encoder"):
+        file = f"embeddings/{name}/texts.parquet"
+        assert three.directory.read_bytes(file) == one.directory.read_bytes(file)
+    text_alone = [run.scores[run.scores.component == "tt"].reset_index(drop=True) for run in (three, one)]
+    assert {"reference", "own:text_encoder"} <= set(text_alone[0].encoder)
+    assert text_alone[0].equals(text_alone[1])
 
 
 @pytest.mark.parametrize("suite", ["editing", "classification"])

@@ -333,11 +333,18 @@ class Counting(Eye):
         super().__init__()
         self.place = place
 
+    def encode_images(self, images):
+        self.note("images")
+        return super().encode_images(images)
+
     def encode_texts(self, texts):
+        self.note("texts")
+        return super().encode_texts(texts)
+
+    def note(self, what):
         from clinometer._torch import torch
 
-        self.place.write_text(str(torch.get_num_threads()))
-        return super().encode_texts(texts)
+        (self.place / what).write_text(str(torch.get_num_threads()))
 
 
 @pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("2", "2")])
@@ -346,8 +353,37 @@ def test_a_worker_computes_with_one_thread_unless_told_otherwise(tmp_path, fresh
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     suite = toy_suite(target=1, attribute=1, concepts=2)
-    audit(tmp_path / "run", suite=suite, encoder=Counting(tmp_path / "threads"), workers=1)
-    assert (tmp_path / "threads").read_text() == threads
+    audit(tmp_path / "run", suite=suite, encoder=Counting(tmp_path), workers=1)
+    assert (tmp_path / "images").read_text() == threads
+    assert (tmp_path / "texts").read_text() == "1"
+
+
+class Rounding(Eye):
+    """Embeds texts as a library does that adds in another order with more threads."""
+
+    def encode_texts(self, texts):
+        from clinometer._torch import torch
+
+        return super().encode_texts(texts) * np.float32(1 + 1e-6 * torch.get_num_threads())
+
+
+def test_texts_are_embedded_in_one_thread_with_and_without_workers(tmp_path, fresh_workers, monkeypatch):
+    from clinometer._torch import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        here = audit(tmp_path / "here", encoder=Rounding())
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+    for said, workers in (("1", 2), ("2", 1)):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        run = audit(tmp_path / said, encoder=Rounding(), workers=workers)
+        assert_made_alike(run, here)
+        assert {text: vector.tobytes() for text, vector in run.texts("eye").items()} == {
+            text: vector.tobytes() for text, vector in here.texts("eye").items()
+        }
 
 
 class Backwards:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clinometer._cores import one_thread
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.mitigation.making import Job, Made
 from clinometer.models import load_encoder
@@ -248,7 +249,7 @@ def _embedding(pipeline: Any, text: str) -> Any:
     """Encode a text as the network reads it, (tokens × d)."""
     import torch
 
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         return pipeline.encode_prompt(text, pipeline._execution_device, 1, False)[0][0].float().cpu()
 
 

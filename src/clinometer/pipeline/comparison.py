@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from clinometer._cores import one_blas_thread
+from clinometer._cores import one_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import resamples_of
@@ -42,7 +42,7 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     encoders, unpaired, drawn = _held_together(first, second)
     both = drawn[0].keys() & drawn[1].keys()
     keep = None if unpaired else _pairs(drawn)
-    with one_blas_thread():
+    with one_thread():
         rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
         rows += compared_refusals(first, second, paired=not unpaired)
@@ -80,7 +80,7 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
             "fixed beforehand; draw without --until"
         )
     split = study_of(at_one.suite).split
-    with one_blas_thread():
+    with one_thread():
         return scores_table([] if split is None else split((at_one, guided), encoders, _pairs(drawn)))
 
 
@@ -115,7 +115,7 @@ def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     paired_evidence_of = study_of(first.suite).paired_evidence_of
     assert paired_evidence_of is not None  # checked where rounds are asked for
     keep = frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
-    with one_blas_thread():
+    with one_thread():
         return dict(paired_evidence_of((first, second), encoders, keep))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from clinometer._cores import one_blas_thread
+from clinometer._cores import one_thread
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunNotFoundError, SuiteError
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.models.protocols import Encoder, Generator
@@ -142,7 +142,7 @@ class Rounds:
         """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
         open_concepts = study_of(self.suite).open_concepts
         assert open_concepts is not None  # __post_init__
-        with one_blas_thread():
+        with one_thread():
             still_open = set(open_concepts(run, self.rule, encoders))
         planned = Counter(sample.concept for sample in run.plan if sample.concept)
         more = [

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from clinometer._cores import one_blas_thread
+from clinometer._cores import one_thread
 from clinometer.errors import DamagedRunWarning, RunCorruptError, RunNotFoundError
 from clinometer.pipeline.request import RESAMPLES
 from clinometer.report import wording
@@ -80,7 +80,7 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
 
 def _compute(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     study = study_of(run.suite)
-    with one_blas_thread():
+    with one_thread():
         if pool is None or study.score_by is None:
             scored = study.score(run, resamples)
         else:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from clinometer._cores import one_thread
 from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
@@ -254,7 +255,7 @@ def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encod
     if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     name = encoder.card.name
-    with named("encoder", name, note=""):
+    with named("encoder", name, note=""), one_thread():
         missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()
         known_texts = [text for text in texts if text not in missing]
         if not known_texts:

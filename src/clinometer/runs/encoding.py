@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from clinometer._cores import WORKERS, one_behind
+from clinometer._cores import WORKERS, one_behind, one_thread
 from clinometer._memory import give_back
 from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError, RunNotFoundError
@@ -156,7 +156,7 @@ class PartEncoder:
 
     def read_texts(self) -> None:
         """Embed the texts of the suite unless they are; images are then to have vectors as long as theirs."""
-        with named("encoder", self.name):
+        with named("encoder", self.name), one_thread():
             if not self._run.vectors.has_texts(self.name):
                 texts, vectors = self._run.suite.texts() if offers(self._encoder, ReadsTexts) else [], NO_VECTORS
                 if texts:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from clinometer._cores import one_thread
 from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import InvalidInputError, ModelError, RunNotFoundError
 from clinometer.metrics.human import HUMAN, SIMULATED
@@ -101,7 +102,8 @@ def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -
     if not hasattr(encoder, "encode_texts"):
         raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
     counts = dict(sorted(Counter(filter(None, map(_plain, answers))).items()))
-    vectors = encoder.encode_texts(list(counts)) if counts else None
+    with one_thread():
+        vectors = encoder.encode_texts(list(counts)) if counts else None
     by = f"{encoder.card.name} ({encoder.card.fingerprint}), mean cosine {threshold:g} or more"
     return Clusters(cluster_answers(counts, vectors, threshold), by)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pandas as pd
 
-from clinometer._cores import one_blas_thread
+from clinometer._cores import one_thread
 from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Evidence, StoppingRule
@@ -247,13 +247,13 @@ class RunWork(ABC):
 
     def open(self) -> Callable[[Unit], Any]:
         """Return the same in another process."""
-        with one_blas_thread():
+        with one_thread():
             make = self.on(Run(self.place))
         return partial(_in_one_thread, make)
 
 
 def _in_one_thread(make: Callable[[Unit], Any], unit: Unit) -> Any:
-    with one_blas_thread():
+    with one_thread():
         return make(unit)
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._cores import one_blas_thread
+from clinometer._cores import one_thread
 from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
@@ -168,7 +168,7 @@ def _score(directory: Directory, setting: Setting) -> Setting:
         return replace(setting, run=run, scores=run.scores)
 
     def compute() -> Computed:
-        with one_blas_thread():
+        with one_thread():
             scored = study_of(run.suite).score(run, resamples_of(*runs))
         return with_refusals(run, scored.scores), {}
 

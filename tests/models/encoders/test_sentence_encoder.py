@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 import clinometer as cm
 from clinometer._torch import torch
@@ -15,31 +14,9 @@ from clinometer.errors import ModelError
 from clinometer.models import load_encoder
 from tests import quick
 from tests.builders import without_weights
+from tests.models.encoders.tiny_encoders import SENTENCES as TEXTS
+from tests.models.encoders.tiny_encoders import tiny_bert
 from tests.toys import Painter, toy_suite
-
-TEXTS = ["a nurse", "she", "a nurse is here and there", "he"]
-
-
-def tiny_bert(folder, pooling=None, normalise=False, **extra):
-    torch.manual_seed(0)
-    words = ["[PAD]", "[UNK]", *sorted({word for text in TEXTS for word in text.split()})]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
-    fast.save_pretrained(folder)
-    config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=12,
-    )  # fmt: skip
-    transformers.BertModel(config).save_pretrained(folder)
-    if pooling is not None:
-        kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), *([("Normalize", "2_Normalize")] if normalise else [])]
-        steps = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
-        (folder / "modules.json").write_text(json.dumps(steps))
-        (folder / "1_Pooling").mkdir()
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 5} | extra))
-    return folder
 
 
 def states(folder, text):
@@ -72,12 +49,6 @@ def test_without_modules_the_tokens_are_averaged(tmp_path):
     encoder = load_encoder(f"sentence:{tiny_bert(tmp_path)}")
     assert encoder.card.settings["pooling"] == "mean"
     assert np.allclose(encoder.encode_texts(["she"])[0], states(tmp_path, "she").mean(axis=0), atol=1e-5)
-
-
-def test_batches_change_a_vector_by_rounding_only(tmp_path):
-    tiny_bert(tmp_path, {"pooling_mode": "mean"})
-    alone, together = (load_encoder(f"sentence:{tmp_path}", batch_size=n).encode_texts(TEXTS[:2]) for n in (1, 2))
-    assert np.allclose(alone, together, atol=1e-6)
 
 
 @pytest.mark.parametrize("batch_size", [-1, 0])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import transformers
 from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers
 
+from clinometer._torch import torch
 from tests.builders import VISION, _text_config, tiny_tokenizer
 
 RNG = np.random.default_rng(0)
@@ -84,3 +88,29 @@ ALONE = {
 }
 
 DUAL = {"siglip": _siglip, "siglip2": _siglip2, "clipseg": _clipseg}
+
+
+SENTENCES = ["a nurse", "she", "a nurse is here and there", "he"]
+"""What `tiny_bert` knows the words of."""
+
+
+def tiny_bert(folder, pooling=None, normalise=False, **extra):
+    torch.manual_seed(0)
+    words = ["[PAD]", "[UNK]", *sorted({word for text in SENTENCES for word in text.split()})]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+    fast.save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=12,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    if pooling is not None:
+        kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), *([("Normalize", "2_Normalize")] if normalise else [])]
+        steps = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
+        (folder / "modules.json").write_text(json.dumps(steps))
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 5} | extra))
+    return folder

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clinometer._cores import one_thread
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.weights import describe
@@ -122,7 +123,8 @@ class ConditionedNetwork:
         """
         new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._rows]
         for prompt in new:
-            self._calls.append(record_call(self._pipeline, prompt, self._options))
+            with one_thread():
+                self._calls.append(record_call(self._pipeline, prompt, self._options))
             self._rows[prompt] = len(self._rows)
         for name in self._calls[0].per_prompt if new else ():
             encoded = [dict(_tensors(call.arguments))[name] for call in self._calls]

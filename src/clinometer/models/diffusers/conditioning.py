@@ -20,6 +20,7 @@ from typing import Any, Final
 import diffusers
 import numpy as np
 
+from clinometer._cores import one_thread
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
@@ -49,7 +50,8 @@ MAX_CACHED_PROMPTS = 1024
 class PromptEmbeddings:
     """The text embeddings of a pipeline's prompts, each distinct prompt encoded once and alone.
 
-    Encoding one at a time keeps an embedding from depending on which prompts it shares a batch with.
+    Encoding one at a time, in one thread, keeps an embedding from depending on which prompts it shares a batch with
+    and on how many cores there are.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ class PromptEmbeddings:
         return stacked
 
     def _encode_uncached(self, prompt: str, unconditional: bool) -> dict[str, torch.Tensor]:
-        with torch.inference_mode(False), torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad(), one_thread():
             arguments = {
                 "prompt": prompt,
                 "device": self._pipeline._execution_device,
@@ -236,7 +238,8 @@ class DiffusersPrior:
 
         def outcomes(batch: Sequence[GenerationRequest]) -> list[PriorEmbedding]:
             arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
-            vectors = self._draw(self._pipeline, self._call | arguments).float().cpu().numpy()
+            with one_thread():
+                vectors = self._draw(self._pipeline, self._call | arguments).float().cpu().numpy()
             self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
             finite = [bool(np.isfinite(vector).all()) for vector in vectors]
             return [

@@ -1,4 +1,4 @@
-"""What every encoder does alike: its options, inputs in batches of one size, an eye on the length of texts.
+"""What every encoder does alike: its options, images in batches of one size, texts one by one and not too long.
 
 Pixels are bytes as long as they can be. A preprocessor resizes and crops, and in the end maps every byte by itself::
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from clinometer._cores import one_thread
 from clinometer._messages import first_and_more
 from clinometer._torch import bytes_of, drop_weights, is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
@@ -33,7 +34,6 @@ Item = TypeVar("Item")
 AnyEncoder = TypeVar("AnyEncoder")
 
 IMAGE_BATCH = 32
-TEXT_BATCH = 64
 
 
 class TruncationWarning(UserWarning):
@@ -54,6 +54,18 @@ def encode_in_batches(
         Memory does not hold one item.
     """
     return begun_in_batches(items, embed, batches=batches, dimension=dimension)()
+
+
+def encode_texts_alone(
+    texts: Sequence[str], embed: Callable[[list[str]], torch.Tensor], *, dimension: int
+) -> np.ndarray:
+    """Embed texts one by one and in one thread: (len(texts), dimension) float32.
+
+    So a text has the same vector, bit for bit, whatever its neighbours, the batch size, the number of workers and that
+    of their cores. See decision 71.
+    """
+    with one_thread():
+        return encode_in_batches(texts, embed, batches=Batches(1), dimension=dimension)
 
 
 def begun_in_batches(
@@ -160,13 +172,12 @@ class DualEncoderBase(ImageEncoderBase):
 
     def __init__(self, card: Card, *, batch_size: int) -> None:
         super().__init__(card, batch_size=batch_size)
-        self._text_batches = Batches(TEXT_BATCH)
         self.context_length = int(card.settings["context_length"])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
         warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
-        return encode_in_batches(texts, self._embed_texts, batches=self._text_batches, dimension=self._dimension)
+        return encode_texts_alone(texts, self._embed_texts, dimension=self._dimension)
 
     @abstractmethod
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
@@ -174,7 +185,7 @@ class DualEncoderBase(ImageEncoderBase):
 
     @abstractmethod
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
-        """Embed one batch: (n, d)."""
+        """Embed texts, of which it is given one at a time: (n, d)."""
 
 
 def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEncoder:

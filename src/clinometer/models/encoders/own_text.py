@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clinometer._cores import one_thread
 from clinometer._torch import dtype_name, torch
 from clinometer.models.protocols import Card, HasComponents, ShowsPipeline, offers
 
@@ -64,7 +65,7 @@ class OwnTextEncoder:
         parameters = inspect.signature(self._encoder.forward).parameters.values()
         is_asked = any(each.name == "output_hidden_states" or each.kind is each.VAR_KEYWORD for each in parameters)
         options = {"output_hidden_states": True} if is_asked else {}
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             output = self._encoder(
                 input_ids=tokens.input_ids.to(device),
                 attention_mask=torch.ones_like(tokens.input_ids).to(device),

@@ -16,10 +16,8 @@ import transformers
 
 from clinometer._torch import bytes_of, dtype_name, torch
 from clinometer.errors import ModelError
-from clinometer.models.batching import Batches
 from clinometer.models.encoders._encoding import (
-    TEXT_BATCH,
-    encode_in_batches,
+    encode_texts_alone,
     mark_lacking,
     resolve_options,
     warn_of_truncation,
@@ -51,15 +49,13 @@ class SentenceEncoder:
     ----------
     model, tokenizer : the transformer, on its device.
     card : what it is; its settings ``pooling``, ``normalised``, ``lower_case`` and ``context_length`` are followed.
-    batch_size : texts a forward pass. Halved for good when the device runs out of memory.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, card: Card, *, batch_size: int = TEXT_BATCH) -> None:
+    def __init__(self, model: Any, tokenizer: Any, card: Card) -> None:
         self.model = model
         self.card = card
         self.context_length = int(card.settings["context_length"])
         self._tokenizer = tokenizer
-        self._batches = Batches(batch_size)
 
     @property
     def weight_bytes(self) -> int:
@@ -72,7 +68,7 @@ class SentenceEncoder:
             texts = [text.lower() for text in texts]
         warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
         dimension = int(self.card.settings["dimension"])
-        return encode_in_batches(texts, self._embed, batches=self._batches, dimension=dimension)
+        return encode_texts_alone(texts, self._embed, dimension=dimension)
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether its end is cut off."""
@@ -112,7 +108,7 @@ def load(
 
     Parameters
     ----------
-    batch_size : texts a forward pass (64); it changes a vector by floating-point noise at most.
+    batch_size : has no meaning here: texts are embedded one by one.
     device : auto, cpu, cuda, cuda:N, mps.
     dtype : float32 (also for auto), float16, bfloat16.
     offline : use the local cache only.
@@ -163,7 +159,7 @@ def load(
             "torch": torch.__version__,
         },
     )
-    return working_encoder(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
+    return working_encoder(SentenceEncoder(model, tokenizer, card), lacking)
 
 
 def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:

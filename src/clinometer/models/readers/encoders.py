@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from clinometer._cores import one_thread
 from clinometer._messages import NONE, UNCLEAR
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card
@@ -51,7 +52,8 @@ class EncoderReader:
         if not images:
             return []
         vectors = self.encoder.encode_images(images)
-        words = [self.encoder.encode_texts(answer.labels or (answer.text,)) for answer in question.answers]
+        with one_thread():
+            words = [self.encoder.encode_texts(answer.labels or (answer.text,)) for answer in question.answers]
         # A score against the last group's words ranks as the mean cosine does: the same is taken from each.
         cosines = np.stack([association_scores(vectors, each, words[-1]) for each in words], axis=1)
         return [Reading(question.groups[index]) for index in nearest_group(cosines)]
