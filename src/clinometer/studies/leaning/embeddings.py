@@ -61,11 +61,11 @@ def with_missing(design: Design, run: Run) -> Design:
 
 def _lost(run: Run, seeds: Collection[int] | None = None) -> list[tuple[str, str, int]]:
     """List concept, group and seed of what was asked for and is not there; with ``seeds``, of these alone."""
-    rows = run.drawn.each(["concept", "group", "seed", "status"])
+    rows, left_out = run.drawn.each(["id", "concept", "group", "seed", "status"]), run.left_out()
     return [
         (concept, group, seed)
-        for concept, group, seed, status in rows
-        if status != "ok" and (seeds is None or seed in seeds)
+        for key, concept, group, seed, status in rows
+        if (status != "ok" or key in left_out) and (seeds is None or seed in seeds)
     ]
 
 
@@ -116,7 +116,7 @@ def encoder_embeddings(
     repeats = run.drawn.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
     targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
     names = dict.fromkeys(target.name for target in suite.targets)
-    for _, rows, vectors in _read_parts(run, encoder, repeats=repeats):
+    for _, rows, vectors in _read_parts(run, encoder, left_out={*repeats, *run.left_out()}):
         kept = [row for row in rows if keep is None or row.seed in keep]
         _add_groups(groups, kept, vectors)
         of_targets = [row for row in kept if row.concept in names]
@@ -134,6 +134,7 @@ def lazy_embeddings(
     Of groups alone are the parts read that hold an image of one.
     """
     repeats, group_parts = run.drawn.repeats(), dict[int, None]()
+    left_out = {*repeats, *run.left_out()}
     target_parts = {target.name: dict[int, None]() for target in suite.targets}
     for part, concept, group in run.plan.rows("part", "concept", "group"):
         if group:
@@ -144,10 +145,10 @@ def lazy_embeddings(
 
     def embeddings(encoder: str) -> EncoderEmbeddings:
         def targets(width: int) -> Sequence[np.ndarray]:
-            return TargetVectors(run, encoder, parts, sizes, width, repeats).blocks
+            return TargetVectors(run, encoder, parts, sizes, width, left_out).blocks
 
         groups = dict[tuple[str, str], list[np.ndarray]]()
-        for _, rows, vectors in _read_parts(run, encoder, tuple(group_parts), repeats=repeats):
+        for _, rows, vectors in _read_parts(run, encoder, tuple(group_parts), left_out=left_out):
             _add_groups(groups, rows, vectors)
         return replace(_embeddings(run, suite, encoder, groups, 0, targets), target_copies=copies)
 
@@ -160,7 +161,7 @@ class TargetVectors:
     Parameters
     ----------
     parts : which parts of the run hold images of each target, by name.
-    sizes : how many images each target has, in the suite's order, without those of ``repeats`` (ids).
+    sizes : how many images each target has, in the suite's order, without those of ``left_out`` (ids).
     width : of a vector.
     """
 
@@ -171,10 +172,10 @@ class TargetVectors:
         parts: Mapping[str, Sequence[int]],
         sizes: Sequence[int],
         width: int,
-        repeats: Collection[str] = (),
+        left_out: Collection[str] = (),
     ) -> None:
         self._run, self._encoder, self._parts, self._width = run, encoder, parts, width
-        self._repeats, self._names = repeats, list(parts)
+        self._left_out, self._names = left_out, list(parts)
         self._file, self._parts_read = VectorFile(), set[int]()
         self.blocks: Final = Blocks(sizes, self._target, self._target)
 
@@ -182,7 +183,7 @@ class TargetVectors:
         """Return the vectors of a target, or those from one position to another."""
         name = self._names[position]
         unread = [part for part in self._parts[name] if part not in self._parts_read]
-        for part, rows, vectors in _read_parts(self._run, self._encoder, unread, self._file.width, self._repeats):
+        for part, rows, vectors in _read_parts(self._run, self._encoder, unread, self._file.width, self._left_out):
             of_targets = [row for row in rows if row.concept in self._parts]
             if of_targets:
                 self._file.add(
@@ -194,8 +195,8 @@ class TargetVectors:
 
 def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
     """Count each target's images by what became of the samples, without those of ``repeats`` (ids)."""
-    rows = run.drawn.each(["id", "concept", "status"])
-    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
+    rows, without = run.drawn.each(["id", "concept", "status"]), {*repeats, *run.left_out()}
+    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in without)
     return tuple(counts[target.name] for target in suite.targets)
 
 
@@ -203,10 +204,10 @@ def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> t
     """Count how often each image of each target was drawn, in the plan's order; None where each was drawn once."""
     if not repeats:
         return None
-    extra = Counter(repeats.values())
+    extra, without = Counter(repeats.values()), {*repeats, *run.left_out()}
     counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
     for key, concept, status in run.drawn.each(["id", "concept", "status"]):
-        if concept in counts and status == "ok" and key not in repeats:
+        if concept in counts and status == "ok" and key not in without:
             counts[concept].append(1 + extra[key])
     return tuple(np.array(of_target, int) for of_target in counts.values())
 
@@ -226,13 +227,13 @@ def _read_parts(
     encoder: str,
     parts: Sequence[int] | None = None,
     width: int = 0,
-    repeats: Collection[str] = (),
+    left_out: Collection[str] = (),
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
-    """Yield each part, its images that have a vector and are not of ``repeats``, and the vectors."""
+    """Yield each part, its images that have a vector and are not of ``left_out``, and the vectors."""
     for part, vectors in run.vectors.each_part(encoder, parts, width):
         run.vectors.require(encoder, vectors, [part])
         rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
-        yield part, [row for row in rows if row.id in vectors and row.id not in repeats], vectors
+        yield part, [row for row in rows if row.id in vectors and row.id not in left_out], vectors
 
 
 def _add_groups(

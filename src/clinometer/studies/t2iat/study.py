@@ -92,7 +92,7 @@ class Measuring(RunWork):
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
         """See :class:`~clinometer.studies.study.RunWork`."""
         suite = suite_of(run, T2iatSuite)
-        vectors = [ImageVectors(run.vectors, encoder) for encoder in self.encoders]
+        vectors = [ImageVectors(run.vectors, encoder, left_out=run.left_out()) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
         design = with_missing(t2iat_design(suite), run)
         measure = ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
@@ -115,8 +115,8 @@ def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
 
 def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
     """Count what was asked for and is not there: neutral images by stimulus, others by stimulus and attribute."""
-    rows = run.drawn.each(["concept", "group", "status"])
-    lost = Counter((name, group) for name, group, status in rows if status != "ok")
+    rows, left_out = run.drawn.each(["id", "concept", "group", "status"]), run.left_out()
+    lost = Counter((name, group) for key, name, group, status in rows if status != "ok" or key in left_out)
     neutral = Counter({name: n for (name, group), n in lost.items() if not group})
     return neutral, Counter({owner: n for owner, n in lost.items() if owner[1]})
 
@@ -155,7 +155,7 @@ def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection
 
     They are read once and wait in a temporary file.
     """
-    vectors = ImageVectors(run.vectors, encoder, keep)
+    vectors = ImageVectors(run.vectors, encoder, keep, run.left_out())
     vectors.read()
     return _embeddings(run, suite, encoder, vectors)
 
