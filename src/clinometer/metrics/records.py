@@ -56,7 +56,7 @@ class Score:
     value : the estimate.
     low, high : 95 % interval over images, those of the target and of the attributes; words are fixed.
     stimulus_low, stimulus_high : 95 % interval over the attribute words and the encoders too.
-    p : p-value, of the test named in ``test``.
+    p : p-value, of the test named in ``test``; of a number with a middle the larger of ``p_zero`` and ``p_middle``.
     q : Benjamini–Hochberg q-value within ``family``; the verdict's.
     p_holm : Holm's adjusted p-value within ``family``.
     test : what the test takes for chance, and the alternative.
@@ -70,6 +70,12 @@ class Score:
     p_method : how a permutation p was found: ``"exact"``, ``"certified"`` (the upper end of a proven bracket) or
         ``"sampled"``; empty for a p of another kind.
     p_low, p_high : bounds of the exact p: the proven bracket, or the 95 % Monte-Carlo interval; p itself when exact.
+    middle : what the number would be at pictures that are in equal parts the groups' own; NaN where a verdict does not
+        ask.
+    from_middle_low, from_middle_high : 95 % interval of ``value`` − ``middle`` over images.
+    middle_margin : the margin around the middle: the suite's, and at most an eighth of the way between the groups' own
+        images.
+    p_zero, p_middle : p of ``value`` = 0, which ``low`` and ``high`` are dual to, and of ``value`` = ``middle``.
     family : the tests ``q`` and ``p_holm`` correct for.
     null : expectation at these sample sizes if nothing leaned (median where no mean exists, see docs);
         for scores that are non-negative by construction.
@@ -84,8 +90,9 @@ class Score:
     depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, ``"unread"`` pictures, another
         ``"reader"``, or several with spaces between.
     flag : ``"unstable"`` or empty.
-    p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
-        q corrects within the same rows.
+    p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one,
+        and the larger of it and of the same of |value − middle| and ``middle_margin``, where there is a middle; q
+        corrects within the same rows.
     n_decide : where undecided, the images (as ``n_target``) that would decide, with q over the family, if its estimates
         stood and all sets grew alike; 0 where none would, or it is not asked.
     verdict : one of :class:`clinometer.metrics.verdict.Verdict`, in the rows that decide; else empty.
@@ -119,6 +126,12 @@ class Score:
     p_method: str = ""
     p_low: float = nan
     p_high: float = nan
+    middle: float = nan
+    from_middle_low: float = nan
+    from_middle_high: float = nan
+    middle_margin: float = nan
+    p_zero: float = nan
+    p_middle: float = nan
     family: str = ""
     null: float = nan
     n_target: int = 0

@@ -12,7 +12,16 @@
 
 Without an estimate a score is not measured; of too few images nothing else is said; then the order is the precedence. A
 leaning that is certain and yet inside the margin counts as balanced: the margin is the size below which a suite calls a
-leaning none. ``ALIKE``, ``MORE`` and ``MORE_HERE`` are said of the difference of two runs
+leaning none.
+
+**Two zeros.** A score with a ``middle`` (:mod:`clinometer.studies.leaning.scores.middle`) is held against 0 and against
+the middle. It leans where it is shown to lean, to the same side, against both: q is of the larger p, which tests that
+*either* is the truth (Berger 1982: an intersection–union test, which needs no correction). It is balanced where it is
+shown to lie within the margin around both. Where one of them gets an answer that the other does not, it is undecided,
+``ZEROS_DISAGREE``. And what a share of the same images denies is not said: ``WITNESSES_DISAGREE``
+(:func:`withheld_by_shares`). See decision 66.
+
+``ALIKE``, ``MORE`` and ``MORE_HERE`` are said of the difference of two runs
 (:mod:`clinometer.metrics.differences`). See decision 1.
 
 **Bounds.** What the pictures that are not there, or twice, might change is the same verdict with them filled in. A
@@ -30,7 +39,7 @@ depends on it, and says so (Manski 1990: bounds without an assumption about why 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite, isnan, nan
 from typing import Final
@@ -38,7 +47,8 @@ from typing import Final
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.records import Score
+from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.metrics.records import MEAN, READING, Score
 from clinometer.stats.equivalence import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg
 from clinometer.stats.proportion import wilson_interval
@@ -65,6 +75,8 @@ class ReasonCode(StrEnum):
     NONE = ""
     INTERVAL = "the interval covers 0"
     CORRECTION = "not after correction for the number of tests"
+    ZEROS_DISAGREE = "zeros_disagree"
+    WITNESSES_DISAGREE = "witnesses_disagree"
     TOO_FEW_IMAGES = "too few images"
     TOO_FEW_ATTRIBUTE_IMAGES = "too few attribute images"
     TOO_FEW_EXCHANGES = "too few to exchange for any p to reach the level"
@@ -140,6 +152,17 @@ def source_of(mcas: Score, image_part: Score, limits: tuple[float, float] | None
         return {(True, False): Source.PICTURES, (False, True): Source.TEXT}.get(carry, Source.BOTH)
     opposed = text * image_part.value < 0
     return Source.CANCEL if opposed and (pictures or beyond(text)) else Source.NONE
+
+
+@dataclass(frozen=True)
+class Held:
+    """A score held against one zero: how far it is from it, the interval of that, and q of the tests of its family."""
+
+    value: float
+    low: float
+    high: float
+    q: float
+    q_equivalence: float = nan
 
 
 Judge = Callable[[Score, tuple[float, float], float, str, str], Judgement]
@@ -225,10 +248,12 @@ def judge_rows(
     p = np.full(len(rows), nan)
     if margin is not None:
         for at, row in enumerate(rows):
-            has_own = isfinite(row.p_equivalence)
-            p[at] = row.p_equivalence if has_own else equivalence_p_value(
-                row.value, standard_error_of(*ends(row)), margin
-            )  # fmt: skip
+            p[at] = row.p_equivalence
+            if not isfinite(p[at]):
+                zeros = [(row.value, *ends(row), margin)]
+                if isfinite(row.middle):
+                    zeros.append((*_from_middle(row), row.middle_margin))
+                p[at] = max(map(_p_outside, *zip(*zeros, strict=True)))
     decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []
@@ -250,13 +275,61 @@ def judge_rows(
 def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
     """Images (as ``n_target``) that would decide each row of a family, if all estimates stood; 0 where no number would.
 
-    As leaning or as balanced, whichever takes fewer, with q-values over all rows and all sets of images growing alike.
-    Where p is of another kind than the interval, as of permuted prompts, no leaning is promised where the interval is
-    narrow enough already.
+    As leaning or as balanced, whichever takes fewer, with q-values over all rows and all sets of images growing alike;
+    of a score with a middle against both zeros. Where p is of another kind than the interval, as of permuted prompts,
+    no leaning is promised where the interval is narrow enough already.
     """
-    value, low, high, p = np.array([(row.value, *ends(row), row.p) for row in rows], np.float64).reshape(-1, 4).T
-    factors = factors_to_decide(value, low, high, p, margin, LEVEL)
+    p = np.array([row.p for row in rows], np.float64)
+    zeros = [[(row.value, *ends(row)) for row in rows]]
+    if any(isfinite(row.middle) for row in rows):
+        zeros.append([_from_middle(row) if isfinite(row.middle) else (row.value, *ends(row)) for row in rows])
+    value, low, high = np.moveaxis(np.array(zeros, np.float64).reshape(len(zeros), len(rows), 3), -1, 0)
+    around = None if margin is None else np.full(value.shape, margin)
+    if around is not None and len(around) > 1:
+        around[1] = [row.middle_margin if isfinite(row.middle) else margin for row in rows]
+    factors = factors_to_decide(value, low, high, p, around, LEVEL)
     return [images_to_decide(row.n_target, float(factor)) for row, factor in zip(rows, factors, strict=True)]
+
+
+def _from_middle(row: Score) -> tuple[float, float, float]:
+    """Return how far a score lies from its middle, and the ends of that."""
+    return row.value - row.middle, row.from_middle_low, row.from_middle_high
+
+
+def _p_outside(value: float, low: float, high: float, margin: float) -> float:
+    """Find p of |value| ≥ margin from an interval; 1 where the margin leaves nothing within it."""
+    return equivalence_p_value(value, standard_error_of(low, high), margin) if margin > 0 else 1.0
+
+
+def _against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[tuple[Held, Held]]:
+    """Hold the rows of one family, each with a middle, against 0 and against their middles, each a family of tests."""
+    if margin is None:
+        margin = nan
+    held = []
+    for p, of, around in (
+        ([row.p_zero for row in rows], [(row.value, *ends(row)) for row in rows], [margin] * len(rows)),
+        ([row.p_middle for row in rows], list(map(_from_middle, rows)), [row.middle_margin for row in rows]),
+    ):
+        inside = [nan if isnan(margin) else _p_outside(*each, own) for each, own in zip(of, around, strict=True)]
+        q, q_inside = (benjamini_hochberg(np.array(values, np.float64)) for values in (p, inside))
+        held.append([Held(*each, *map(float, both)) for each, *both in zip(of, q, q_inside, strict=True)])
+    return list(zip(*held, strict=True))
+
+
+def _with_both_zeros(
+    together: Judgement, by_0: Judgement, by_middle: Judgement, inside: tuple[bool, bool]
+) -> Judgement:
+    """Judge a score by both zeros, from what is said with the larger p, and of a leaning by each zero alone.
+
+    ``inside`` : whether it is shown to lie within the margin around 0, and around the middle.
+    """
+    if together.verdict in (Verdict.NOT_MEASURED, Verdict.TOO_FEW, Verdict.BALANCED):
+        return together
+    if by_middle.verdict == Verdict.NOT_MEASURED:
+        return by_middle
+    if by_0.side != by_middle.side or (not by_0.leans and inside[0] != inside[1]):
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.ZEROS_DISAGREE)
+    return together
 
 
 def judge_family(
@@ -268,19 +341,65 @@ def judge_family(
     ends: Ends = image_ends,
     fewest: int = 0,
 ) -> list[Score]:
-    """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images."""
+    """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images.
+
+    Those with a middle are judged against both zeros.
+    """
+    with_middle = [row for row in rows if isfinite(row.middle)]
+    of_zeros = iter(_against_each_zero(with_middle, margin, ends))
 
     def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
+        held = [Held(row.value, *interval, row.q, q_inside), *(next(of_zeros) if isfinite(row.middle) else ())]
         if isfinite(row.value) and not p_can_tell(row):
             return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
-        low, high = interval
-        return verdict(
-            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside,
-            enough=row.n_target >= fewest,
-        )  # fmt: skip
+        enough = row.n_target >= fewest
+        together = verdict(**asdict(held[0]), a=of_a, b=of_b, margin=margin, enough=enough)
+        if len(held) == 1:
+            return together
+        by_0, by_middle = (verdict(**asdict(one), a=of_a, b=of_b, enough=enough) for one in held[1:])
+        inside = held[1].q_equivalence <= LEVEL, held[2].q_equivalence <= LEVEL
+        return _with_both_zeros(together, by_0, by_middle, inside)
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
     return [at_least(row, fewest) for row in judged]
+
+
+def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str, b: str) -> list[Score]:
+    """Withhold what is said of an image part where the share of the same images that is read as ``a`` denies it.
+
+    "Balanced" where the share, or the share corrected for misreading, is shown to lean: its interval leaves out ½. And
+    "leans to b" where it is shown to lean to a. Zero, the middle and the share are three witnesses of the same
+    pictures; where they contradict each other none is right by itself. Undecided, ``WITNESSES_DISAGREE``, with both
+    numbers.
+
+    ``shares`` : rows of the share of each concept, as the encoders' average reads it, or a reader does.
+    """
+    by_concept: dict[str, list[tuple[str, Score]]] = {}
+    for share in shares:
+        is_share = share.metric == READING or (share.metric, share.encoder) == ("share", MEAN)
+        is_share = is_share and share.component in ("share", "corrected_share") and share.group == a
+        if is_share and (share.low > 0.5 or share.high < 0.5):
+            by_concept.setdefault(share.concept, []).append((a if share.low > 0.5 else b, share))
+    return [
+        _withhold_by_shares(row, by_concept.get(row.concept, ()), a)
+        if (row.metric, row.component, row.encoder) == ("mcas", IMAGE_PART, MEAN)
+        else row
+        for row in rows
+    ]
+
+
+def _withhold_by_shares(row: Score, leaning: Sequence[tuple[str, Score]], a: str) -> Score:
+    said = "is balanced" if row.verdict == Verdict.BALANCED else f"leans to {row.side!r}"
+    for side, share in leaning:
+        if row.verdict == Verdict.BALANCED or (row.verdict in LEANING and row.side != side):
+            what = "images read" if share.component == "share" else "images, corrected for misreading,"
+            reason = (
+                f"the image part {said}, {row.value:+.3f} [{row.low:.3f}, {row.high:.3f}], but the share of its {what} "
+                f"as {a!r} leans to {side!r}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+            )
+            judgement = Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.WITNESSES_DISAGREE)
+            return judged_as(replace(row, reason=reason), judgement, n_decide=0)
+    return row
 
 
 def at_least(row: Score, fewest: int) -> Score:

@@ -248,6 +248,8 @@ _AFTER_A_SUBJECT: Final[dict[str, str]] = {
 _REASONS: Final[dict[str, str]] = {
     ReasonCode.INTERVAL: "the interval covers 0",
     ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
+    ReasonCode.ZEROS_DISAGREE: "held against 0 and against the middle of the groups' own pictures, it gets two answers",
+    ReasonCode.WITNESSES_DISAGREE: "the share of its images says otherwise than the image part",
     ReasonCode.TOO_FEW_IMAGES: "too few images",
     ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: "too few images of the groups to tell whether the encoder reads them",
     ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to fall to 0.05",
@@ -259,6 +261,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.UNKNOWN_ERRORS: "how often the reader errs is not known",
     ReasonCode.ONE_RATER: "one rater: how raters differ is not known, so it is not in the interval",
 }
+_CONTRADICTIONS: Final = (ReasonCode.ZEROS_DISAGREE, ReasonCode.WITNESSES_DISAGREE)
 _OF_THE_ENCODER: Final = (ReasonCode.DOMAIN, ReasonCode.READER, ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES)
 HEADINGS: Final[dict[VerdictGroup, str]] = {
     "balanced": "Shown balanced",
@@ -377,12 +380,15 @@ def counted(rows: Iterable[Row], label: Label = str) -> str:
 
 def reason_words(row: Row) -> str:
     """Say why a verdict names no side, or why there is none; the row's own reason where it has one."""
+    if row.reason_code == ReasonCode.ZEROS_DISAGREE:
+        return f"{_REASONS[row.reason_code]}: the middle is {signed(row.middle, digits_for([row.middle]))}"
     return row.reason or _REASONS.get(row.reason_code, "")
 
 
 def note(row: Row, images: str = "images a concept") -> str:
     """Say below a verdict that names no side why there is none, or how many images would decide."""
-    return reason_words(row) if not_measured(row) or not row.has_interval else needed(row, images)
+    without = not_measured(row) or not row.has_interval or row.reason_code in _CONTRADICTIONS
+    return reason_words(row) if without else needed(row, images)
 
 
 def withheld(rows: Iterable[Row]) -> str:

@@ -14,6 +14,7 @@ from math import ceil, inf, isfinite, nan
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.multiplicity import holm
@@ -60,7 +61,7 @@ def factors_to_decide(
     lows: np.ndarray,
     highs: np.ndarray,
     p_values: np.ndarray,
-    margin: float | None = None,
+    margin: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> np.ndarray:
     """How many times the data would decide each estimate of a family, as leaning or as balanced, if all of them stood.
@@ -77,7 +78,9 @@ def factors_to_decide(
 
     Parameters
     ----------
-    values, lows, highs : (tests,), the estimates and their 95 % intervals. For leaning, se is that of the side of 0.
+    values, lows, highs : (tests,), the estimates and their 95 % intervals. For leaning, se is that of the side of 0. Of
+        estimates that are held against several zeros (zeros × tests), how far they are from each: all of these have to
+        be shown, and a leaning to one side. ``margin`` may then be of each, too.
     p_values : (tests,), of leaning; where one is NaN, there is no correction. They may be of another kind than the
         intervals, as of permuted prompts.
 
@@ -86,14 +89,18 @@ def factors_to_decide(
     (tests,): infinite where no number decides. Where the interval is narrow enough already and p is not small, more of
     the same does not decide a leaning: what p lacks is something else.
     """
-    values = np.asarray(values, np.float64)
+    values, lows, highs = (np.atleast_2d(np.asarray(x, np.float64)) for x in (values, lows, highs))
     # standard errors by the half of each interval that faces 0, so that z > 1.96 where it leaves out 0
     errors = np.maximum(np.where(values > 0, values - lows, highs - values), 0.0) / scipy.stats.norm.ppf(0.975)
-    leaning = _factors_to_lean(np.abs(values), errors, np.asarray(p_values), alpha)
+    leaning = _factors_to_lean(values, errors, np.asarray(p_values, np.float64), alpha)
     if margin is None:
         return leaning
-    balanced = _factors_to_balance(np.abs(values), (highs - lows) / (2 * scipy.stats.norm.ppf(0.975)), margin, alpha)
-    return np.asarray(np.minimum(leaning, balanced))
+    errors = (highs - lows) / (2 * scipy.stats.norm.ppf(0.975))
+    margins = np.broadcast_to(np.asarray(margin, np.float64), values.shape)
+    balanced = [
+        _factors_to_balance(np.abs(x), error, own, alpha) for x, error, own in zip(values, errors, margins, strict=True)
+    ]
+    return np.asarray(np.minimum(leaning, np.max(balanced, axis=0)))
 
 
 def factors_in_family(alone: np.ndarray) -> np.ndarray:
@@ -116,21 +123,23 @@ def images_to_decide(n: int, factor: float) -> int:
 
 
 def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarray, alpha: float) -> np.ndarray:
-    to_reach = np.full(values.shape, scipy.stats.norm.isf(alpha / 2))
+    to_reach = np.full(p_values.shape, scipy.stats.norm.isf(alpha / 2))
     tested = np.isfinite(p_values)
     scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
     grown = factors_in_family(squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
     to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
-    factors = squared_ratio(to_reach * errors, values)
-    return np.where(factors > 1, factors, inf)
+    factors = squared_ratio(to_reach * errors, np.abs(values)).max(axis=0)
+    to_one_side = (values > 0).all(axis=0) | (values < 0).all(axis=0)
+    return np.where(to_one_side & (factors > 1), factors, inf)
 
 
-def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, alpha: float) -> np.ndarray:
+def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: np.ndarray, alpha: float) -> np.ndarray:
     factors = np.full(values.shape, inf)
     tested = np.isfinite(values) & np.isfinite(errors)
-    needed, errors = scipy.stats.norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
+    needed = scipy.stats.norm.isf(_steps(tested.sum(), alpha))
+    errors, margin = errors[tested, None], margin[tested, None]
     at_estimate = squared_ratio(needed * errors, margin - values[tested, None])
-    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
+    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, margin)
     factors[tested] = factors_in_family(np.maximum(at_estimate, at_0))
     return factors
 

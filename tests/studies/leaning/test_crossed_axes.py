@@ -32,7 +32,7 @@ def test_the_axis_that_is_painted_is_found_and_its_parts_add_up(finished):
     np.testing.assert_allclose(parts[value.index], value)
     whole = rows[rows.setting.isin(["ii", "itp", "ita", "tt"])].groupby("concept").value.sum()
     np.testing.assert_allclose(whole[value.index], rows[rows.setting == "mcas"].set_index("concept").value[value.index])
-    assert set(scores.metric) == {"intersections", "reader", "refusal"}
+    assert set(scores.metric) == {"intersections", "middle", "reader", "refusal"}
 
 
 def test_refusals_are_compared_along_each_axis(finished):

@@ -121,7 +121,10 @@ def test_p_is_dual_to_the_interval():
     single = [row for row in rows if row.group and isfinite(row.p)]
     assert {row.p < 0.05 for row in single} == {True, False}
     for row in single:
-        assert (row.p < 0.05) == (not row.low <= 0 <= row.high)
+        assert ((row.p_zero if isfinite(row.middle) else row.p) < 0.05) == (not row.low <= 0 <= row.high)
+        assert (row.p_middle < 0.05) == (not row.from_middle_low <= 0 <= row.from_middle_high or isnan(row.middle)) & (
+            isfinite(row.middle)
+        )
 
 
 def test_the_joint_test_of_one_contrast_is_nearly_its_own_test():

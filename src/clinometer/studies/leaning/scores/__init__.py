@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import Evidence, StoppingRule
+from clinometer.metrics.verdict import Evidence, StoppingRule, withheld_by_shares
 from clinometer.stats.blocks import ArrayStore, InMemory
-from clinometer.studies.leaning.scores.axes import axis_rows
-from clinometer.studies.leaning.scores.components import mcas_rows, own_text_rows, prior_rows, sensitivity_rows
+from clinometer.studies.leaning.scores.axes import axis_middle_rows, axis_rows
+from clinometer.studies.leaning.scores.components import (
+    mcas_rows,
+    own_text_rows,
+    pair_middle_rows,
+    prior_rows,
+    sensitivity_rows,
+)
 from clinometer.studies.leaning.scores.derived import (
     category_rows,
     internal_bias_rows,
@@ -26,7 +32,13 @@ from clinometer.studies.leaning.scores.design import (
     pooled_encoders,
 )
 from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
-from clinometer.studies.leaning.scores.plane import profile_rows, xmcas_group_rows, xmcas_rows
+from clinometer.studies.leaning.scores.plane import (
+    plane_middle_rows,
+    profile_middle_rows,
+    profile_rows,
+    xmcas_group_rows,
+    xmcas_rows,
+)
 from clinometer.studies.leaning.scores.reader import (
     ReaderCheck,
     axis_checks,
@@ -105,6 +117,8 @@ def mcas_study(
     ``profile``                association per group, "g-h" per pair, norm (p, q, verdicts)  mean
     ``sensitivity``            size, agreement and spread of every component over encoders   each and mean
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
+    ``middle``                 of ii, ita, image_part, mcas; of the profile's rows; with a   each and mean,
+                               third group, ``setting`` ``plane``: the place on the plane    then mean
     ========================== ============================================================= =================
 
     ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
@@ -112,6 +126,8 @@ def mcas_study(
     :mod:`clinometer.studies.leaning.scores.contrasts`, everything else percentiles of bootstrap replicates. Verdicts
     stand on both parts and MCAS of the mean over encoders, and in the profile on every group and pair, from ten images
     of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on.
+    A verdict is held against 0 and against the groups' middle
+    (:mod:`clinometer.studies.leaning.scores.middle`), and withheld where the share of the same images denies it.
     The same arguments give the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own
     attribute images gives no verdict: ``not measured``, with the reason.
 
@@ -141,11 +157,13 @@ def mcas_study(
         measured = measure_by_threads(Measurer(encoders, study.layout, draws), study.layout, draws)
     gathered = gather(encoders, study, draws, measured)
     mean, *others = gathered.views
-    rows = _rows_of_a_view(study, mean)
-    if len(others) == 1:  # the average of one is that one
-        rows += as_encoder(rows, others[0].encoder)
+    rows = mcas_rows(study, mean)
+    derived = _derived_rows(study, mean)
+    rows += derived
+    if len(others) == 1:  # the average of one is that one, but that no verdict stands on it
+        rows += [*mcas_rows(study, others[0]), *as_encoder(derived, others[0].encoder)]
     else:
-        rows += [row for view in others for row in _rows_of_a_view(study, view)]
+        rows += [row for view in others for row in (*mcas_rows(study, view), *_derived_rows(study, view))]
     rows += sensitivity_rows(rows, [view.encoder for view in others])
     rows += other_audit_rows(study, mean, gathered.blanks)
     summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
@@ -153,12 +171,16 @@ def mcas_study(
     checks = reader_checks(encoders, design, confidence=confidence)
     fidelity = fidelity_rows(study, encoders, gathered.views)
     corrected = corrected_rows(study, [row for row in rows if row.metric == "share"], checks)
-    rows = withheld(mark_unshown([*rows, *corrected], fidelity), checks)
-    return [*rows, *reader_rows(design, checks, confidence), *confusion_rows(study, gathered.views), *fidelity]
+    rows = withheld_by_shares([*rows, *corrected], [*rows, *corrected], a=design.a, b=design.b)
+    rows = withheld(mark_unshown(rows, fidelity), checks)
+    middles = [row for view in gathered.views for row in pair_middle_rows(study, view)]
+    middles += [*profile_middle_rows(study, mean), *plane_middle_rows(study, mean)]
+    told = [*reader_rows(design, checks, confidence), *confusion_rows(study, gathered.views), *fidelity]
+    return [*rows, *told, *middles]
 
 
-def _rows_of_a_view(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    return [row for make in (mcas_rows, internal_bias_rows, share_rows, between_rows) for row in make(study, view)]
+def _derived_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(study, view)]
 
 
 def measurer_of(
@@ -185,8 +207,10 @@ def crossed_study(
 ) -> list[Score]:
     """Compute every number of a run whose groups are cells of axes, and how well the encoders read along each axis.
 
-    All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
-    of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.
+    Rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares of
+    images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that. Where equal parts
+    of all cells' own images lie, along each axis and among the cells, is of metric ``middle``, component
+    ``image_part``, and ``setting`` is the component that has it as its second zero.
 
     ============================ ======================================================================
     component                    value
@@ -216,4 +240,5 @@ def crossed_study(
     views = gather(encoders, study, None, measured).views
     checks = axis_checks(encoders, design, confidence=confidence)
     rows = withheld_from_axes(axis_rows(study, views), checks)
-    return [*rows, *axis_reader_rows(checks, confidence), *confusion_rows(study, views)]
+    middles = [row for view in views for row in axis_middle_rows(study, view)]
+    return [*rows, *axis_reader_rows(checks, confidence), *confusion_rows(study, views), *middles]

@@ -34,7 +34,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
-from math import isfinite, nan, prod
+from math import isfinite, prod
 from typing import Any, Final
 
 import numpy as np
@@ -56,11 +56,11 @@ from clinometer.studies.leaning.scores.rows import (
     FIXED,
     Basis,
     Contrast,
-    as_encoder,
     bare,
     contrast_family,
     contrast_rows,
     judge_contrasts,
+    middle_rows,
     with_reason,
 )
 from clinometer.studies.leaning.scores.views import EncoderView
@@ -308,13 +308,22 @@ def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
 
     The rows are those of :func:`clinometer.studies.leaning.scores.crossed_study`.
     """
-    mean, *others = views
-    rows = [row for effect in effects_of(study.design) for row in _effect_rows(study, mean, effect)]
-    if len(others) == 1:  # the average of one is that one
-        return rows + [replace(row, p_equivalence=nan) for row in as_encoder(rows, others[0].encoder)]
-    return rows + [
-        row for view in others for effect in effects_of(study.design) for row in _effect_rows(study, view, effect)
-    ]
+    return [row for view in views for effect in effects_of(study.design) for row in _effect_rows(study, view, effect)]
+
+
+def axis_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Report where equal parts of all cells' own images lie along each axis, and among the cells: ``setting``.
+
+    Interactions are covariances within a target's images, which no zero enters.
+    """
+    contrasts = []
+    for effect in effects_of(study.design):
+        if effect.kind != "interaction":
+            for contrast in effect_contrasts(study, effect, COMPONENTS[IMAGE_PART]):
+                of = contrast.names
+                names = {"component": IMAGE_PART, "setting": of["component"], "group": of["group"]}
+                contrasts.append(replace(contrast, names=names))
+    return middle_rows(study, view, contrasts)
 
 
 def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iterator[Score]:

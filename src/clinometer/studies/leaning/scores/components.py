@@ -40,7 +40,7 @@ from clinometer.studies.leaning.scores.design import (
     unit_rows,
 )
 from clinometer.studies.leaning.scores.reader import ReaderCheck
-from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows
+from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, middle_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 
 SENSITIVITY = "sensitivity"
@@ -82,6 +82,20 @@ def mcas_rows(study: LeaningStudy, view: EncoderView, components: Collection[str
             judged = judged and component in (IMAGE_PART, "mcas")
             rows += contrast_family(study, view, [contrast], family, margin=design.margin, judged=judged)
     return rows
+
+
+def pair_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Report the groups' middle of II, ITA, the image part and MCAS, to which the texts add 0."""
+    contrasts = [
+        Contrast(
+            pair_weights(study, COMPONENTS[name], *study.pair),
+            Basis(COMPONENTS[name], study.pair),
+            {"component": name},
+            own=[{"n_a": study.layout.image_counts[study.a], "n_b": study.layout.image_counts[study.b]}],
+        )
+        for name in ("ii", "ita", IMAGE_PART, "mcas")
+    ]
+    return middle_rows(study, view, contrasts)
 
 
 def _label_fields(study: LeaningStudy, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:

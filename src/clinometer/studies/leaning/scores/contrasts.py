@@ -26,7 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES
+from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.verdict import MISSING, REPEATS
 from clinometer.stats.bootstrap import student_p, welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
@@ -68,12 +68,17 @@ class Tested:
 
 @dataclass(frozen=True)
 class ContrastTests:
-    """A contrast of every target: tested over images, and over images, words and encoders."""
+    """A contrast of every target: tested over images, and over images, words and encoders.
+
+    ``from_middle`` : how far it lies from the groups' middle, tested over images; None where that is not asked. See
+    :mod:`clinometer.studies.leaning.scores.middle`.
+    """
 
     images: MeanTests | BoundedMeans
     stimulus: MeanTests | BoundedMeans
     confidence: float
     unit: str = "images"
+    from_middle: BoundedMeans | None = None
 
     @property
     def estimate(self) -> Estimate:
@@ -148,8 +153,23 @@ def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
     return np.asarray(level[:, None] + [poles.min(), poles.max()])
 
 
+ItemValues = Sequence[np.ndarray | None]
+"""By group, what each item adds to each target's number as one of that group's, (T × items); None for nothing."""
+
+
+def item_values(means: np.ndarray, weights: np.ndarray) -> ItemValues:
+    """Weigh the mean cosines of items to the targets (2 × T × items) by (2 × groups)."""
+    return [
+        np.tensordot(own[own != 0], means[own != 0], axes=1) if own.any() else None for own in np.transpose(weights)
+    ]
+
+
 def attribute_shifts(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, missing: Mapping[str, int]
+    study: LeaningStudy,
+    view: EncoderView,
+    weights: np.ndarray,
+    missing: Mapping[str, int],
+    values: ItemValues | None = None,
 ) -> np.ndarray:
     """Find how far a contrast of each target may lie lower, and higher, for missing attribute images: (2 × T).
 
@@ -160,29 +180,32 @@ def attribute_shifts(
         v_g(a) = w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)
 
     with the extreme over all attribute images a that are there, of any group: no missing one is taken to be nearer to
-    a target than the nearest of these, nor farther than the farthest. ``missing`` : m_g by group.
+    a target than the nearest of these, nor farther than the farthest. ``missing`` : m_g by group. ``values`` : v_g,
+    where they are others.
     """
     shifts = np.zeros((2, len(view.image_cosines)))
-    for g, (group, columns) in enumerate(zip(study.layout.groups, study.layout.image_slices, strict=True)):
-        own, lost, n = weights[[II, ITP], g], missing.get(group, 0), columns.stop - columns.start
-        if lost and n and own.any():
-            values = np.tensordot(own[own != 0], view.items.images[own != 0], axes=1)
-            ends = np.stack([values.min(axis=1), values.max(axis=1)])
-            shifts += lost / (n + lost) * (ends - values[:, columns].mean(axis=1))
+    values = item_values(view.items.images, weights[[II, ITP]]) if values is None else values
+    for group, columns, own in zip(study.layout.groups, study.layout.image_slices, values, strict=True):
+        lost, n = missing.get(group, 0), columns.stop - columns.start
+        if lost and n and own is not None:
+            ends = np.stack([own.min(axis=1), own.max(axis=1)])
+            shifts += lost / (n + lost) * (ends - own[:, columns].mean(axis=1))
     return shifts
 
 
 def filled_tests(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests, influences: ItemValues
 ) -> dict[str, list[ContrastTests]]:
     """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
     By what is filled in (:mod:`clinometer.metrics.verdict`). Where images of groups are missing the estimate is moved,
-    as sure as it was; what no image of a target enters has no other filling.
+    as sure as it was; what no image of a target enters has no other filling. ``influences`` : of the attribute images
+    on the distance from the groups' middle, where that is tested.
     """
-    images, stimulus = tests.images, tests.stimulus
+    images, stimulus, apart = tests.images, tests.stimulus, tests.from_middle
     missing, of_groups = [target.missing for target in study.design.targets], study.design.missing_attributes
     shifts, fillings = attribute_shifts(study, view, weights, of_groups), {}
+    apart_shifts = shifts if apart is None else attribute_shifts(study, view, weights, of_groups, influences)
     if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
         known = any(of_groups.values()) and not (any(missing) and weights[[II, ITA]].any())
         moved = [replace(tests, images=images.moved(x), stimulus=stimulus.moved(x)) for x in shifts]
@@ -193,13 +216,21 @@ def filled_tests(
                 tests,
                 images=images.filled(missing, side).moved(shift),
                 stimulus=stimulus.filled(missing, side).moved(shift),
+                from_middle=apart and apart.filled(missing, side).moved(apart_shift),
             )
-            for side, shift in enumerate(shifts)
+            for side, (shift, apart_shift) in enumerate(zip(shifts, apart_shifts, strict=True))
         ]
     if any(map(study.layout.repeated, study.target_numbers)):
         scores = [image_scores(cosines, weights) for cosines in view.image_cosines]
         shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
-        fillings[REPEATS] = [replace(tests, images=images.moved(shift), stimulus=stimulus.moved(shift))]
+        fillings[REPEATS] = [
+            replace(
+                tests,
+                images=images.moved(shift),
+                stimulus=stimulus.moved(shift),
+                from_middle=apart and apart.moved(shift),
+            )
+        ]
     return fillings
 
 
@@ -345,29 +376,30 @@ def item_variance(
     layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
 ) -> tuple[np.ndarray, float]:
     """Estimate each target's variance from attribute images (ii, itp) or words (ita, tt), (T,), and its freedom."""
-    variances, freedom = group_variances(layout, items, weights, modalities)
+    is_of_images = modalities == (II, ITP)
+    means = items.images if is_of_images else items.words
+    variances, freedom = group_variances(
+        layout, item_values(means, weights[list(modalities)]), means.shape[1], images=is_of_images
+    )
     return np.asarray(sum(variances.T, np.zeros(len(variances)))), freedom
 
 
-def group_variances(
-    layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
-) -> tuple[np.ndarray, float]:
-    """Estimate what each group adds to the variance of each target's number, (T × groups), and the freedom of all.
+def group_variances(layout: Layout, values: ItemValues, size: int, *, images: bool) -> tuple[np.ndarray, float]:
+    """Estimate what each group adds to the variance of each number, (``size`` × groups), and the freedom of all.
 
     ::
 
-        v = Σ_strata share² s² / n         s² of the items' contributions within a stratum: a prompt, or all words
+        v = Σ_strata share² s² / n         s² of the items' values within a stratum: a prompt, or all words
+
+    ``images`` : the items are attribute images, not words.
     """
-    means = items.images if modalities == (II, ITP) else items.words
-    variances, freedom = np.zeros((means.shape[1], len(layout.groups))), 0
-    for g in range(len(layout.groups)):
-        own = weights[list(modalities), g]
-        if not own.any():
+    variances, freedom = np.zeros((size, len(layout.groups))), 0
+    for g, own in enumerate(values):
+        if own is None:
             continue
-        values = np.tensordot(own[own != 0], means[own != 0], axes=1)
-        for columns, share in _strata(layout, g, images=modalities == (II, ITP)):
+        for columns, share in _strata(layout, g, images=images):
             n = columns.stop - columns.start
-            spread = np.var(values[:, columns], axis=1, ddof=1) if n > 1 else np.full(len(variances), np.nan)
+            spread = np.var(own[:, columns], axis=1, ddof=1) if n > 1 else np.full(size, np.nan)
             variances[:, g], freedom = variances[:, g] + share**2 * spread / n, freedom + n - 1
     return variances, float(freedom) or inf
 
@@ -424,12 +456,12 @@ class JointInference:
 
 def joint_tests(study: LeaningStudy, view: EncoderView, basis: np.ndarray) -> JointInference:
     """Test all contrasts of the image part, ``basis`` (k × G, orthonormal rows), against 0: :func:`joint_inference`."""
-    imaged = contrast_weights(COMPONENTS[IMAGE_PART], np.ones(len(study.design.groups)))
-    variances, freedom = group_variances(study.layout, view.items, imaged, (II, ITP))
+    values = item_values(view.items.images[:1], np.ones((1, len(study.design.groups))))
+    variances, freedom = group_variances(study.layout, values, len(view.image_cosines), images=True)
     scores = [cosines.sum(axis=1) @ basis.T for cosines in view.image_cosines]
-    values = np.stack([x.mean(axis=0) if len(x) else np.full(len(basis), np.nan) for x in scores])
+    means = np.stack([x.mean(axis=0) if len(x) else np.full(len(basis), np.nan) for x in scores])
     attributes = np.einsum("kg,tg,lg->tkl", basis, variances, basis)
-    return joint_inference(scores, values, attributes, freedom, study.settings.confidence)
+    return joint_inference(scores, means, attributes, freedom, study.settings.confidence)
 
 
 def mean_inference(

@@ -105,13 +105,23 @@ def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndar
             for columns, at in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
                 if at == g and columns.stop > columns.start:
                     own, among = images[columns], images[columns] if columns.stop - columns.start > 1 else others
-                    without = (own @ among.sum(axis=0) - 1) / (len(among) - 1)
+                    without = (own @ among.sum(axis=0) - 1) / (len(among) - 1 or np.nan)
                     rows = slice(columns.start - first, columns.stop - first)
                     scores[g][rows, 0, g] += (without - 1) / len(others)
             if words is not None:
                 for h in groups:
                     scores[h][:, 1, g] = images[layout.image_slices[h]] @ words[layout.word_slices[g]].mean(axis=0)
     return scores
+
+
+def group_word_means(embeddings: EncoderEmbeddings, layout: Layout) -> np.ndarray:
+    """Average each word's cosines to the images of every group: (groups × words); NaN where there is nothing."""
+    images, words = attribute_vectors(embeddings, layout)
+    means = np.full((len(layout.groups), sum(layout.word_counts)), np.nan)
+    for g, columns in enumerate(layout.image_slices):
+        if words is not None and columns.stop > columns.start:
+            means[g] = words @ images[columns].mean(axis=0)
+    return means
 
 
 def average_cosines(cosines: Sequence[Cosines]) -> Cosines:

@@ -24,11 +24,13 @@ from clinometer.studies.leaning.scores.cosines import (
 )
 from clinometer.studies.leaning.scores.design import LeaningStudy
 from clinometer.studies.leaning.scores.rows import (
+    MIDDLE,
     Basis,
     Contrast,
     at_target,
     contrast_family,
     interval_reason,
+    middle_rows,
     stimulus_reason,
     summary_row,
     target_row,
@@ -94,6 +96,30 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         _group_row(study, view, estimates, i, metric="xmcas_group", component=component, concept=name, group=group)
         for component, estimates in numbers.items()
         for i, (name, group) in enumerate(places)
+    ]
+
+
+def plane_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Report where equal parts of all groups' own items lie on the plane, beside (1/3, 0): ``setting`` ``plane``.
+
+    The mean of the groups' places: their prompts' images and texts as targets, as in :func:`xmcas_group_rows`.
+    """
+    if study.design.third is None or view.groups is None:
+        return []
+    confidence, n_groups = study.settings.confidence, len(study.everyone)
+
+    def fair(values: np.ndarray) -> np.ndarray:
+        return np.asarray(_over_groups(study, values)[..., -n_groups:].mean(axis=-1))
+
+    numbers = {
+        "mcas": estimate(view.groups, lambda c: fair(composite(c, study.a, study.b)), confidence),
+        "similarity": estimate(view.groups, lambda c: fair(_similarity(study, c)), confidence),
+    }
+    k = estimate(view.groups, lambda c: offset(study, c), confidence)
+    numbers["angle"], _ = place(numbers["mcas"], numbers["similarity"], k)
+    return [
+        replace(_group_row(study, view, estimates, (), metric=MIDDLE, component=component), setting="plane")
+        for component, estimates in numbers.items()
     ]
 
 
@@ -198,6 +224,16 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
     where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther.
     """
+    of_groups, of_pairs = profile_contrasts(study)
+    families = []
+    for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", study.design.margin)):
+        name = f"profile: {kind} over {len(contrasts) * len(study.target_numbers)} tests"
+        families.append(contrast_family(study, view, contrasts, name, margin=margin, judged=True))
+    return [*families[0], *families[1], *_norm_rows(study, view, families[1], len(of_pairs))]
+
+
+def profile_contrasts(study: LeaningStudy) -> tuple[list[Contrast], list[Contrast]]:
+    """List the questions of every group against the mean of all, and of every pair."""
     groups, pairs = study.design.groups, list(combinations(study.everyone, 2))
     deviations = np.eye(len(groups)) - 1 / len(groups)
     of_groups = [
@@ -218,11 +254,13 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         )
         for g, h in pairs
     ]
-    families = []
-    for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", study.design.margin)):
-        name = f"profile: {kind} over {len(contrasts) * len(study.target_numbers)} tests"
-        families.append(contrast_family(study, view, contrasts, name, margin=margin, judged=True))
-    return [*families[0], *families[1], *_norm_rows(study, view, families[1], len(pairs))]
+    return of_groups, of_pairs
+
+
+def profile_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    """Report where equal parts of the groups' own images lie: of all groups in the profile, of two between them."""
+    of_groups, of_pairs = profile_contrasts(study)
+    return middle_rows(study, view, [*of_groups, *of_pairs])
 
 
 def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n_pairs: int) -> list[Score]:
@@ -241,7 +279,8 @@ def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n
         return replace(numbers, null=norm(profile(part.null)).astype(np.float64).mean(axis=0))
 
     numbers = each_target(view.targets, of)
-    least = np.reshape([row.p for row in pairs], (n_pairs, -1)).min(axis=0)
+    p_zero = [row.p_zero if isfinite(row.middle) else row.p for row in pairs]
+    least = np.reshape(p_zero, (n_pairs, -1)).min(axis=0)
     fields = {"p": np.minimum(1.0, n_pairs * least), "test": f"the smallest p of its {n_pairs} pairs, Bonferroni"}
     rows = [
         target_row(

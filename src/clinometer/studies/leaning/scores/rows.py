@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family, with_bounds
-from clinometer.studies.leaning.scores.contrasts import ContrastTests, Tested, contrast_tests, filled_tests
+from clinometer.stats.bounded_means import BoundedMeans
+from clinometer.studies.leaning.scores.contrasts import (
+    ContrastTests,
+    ItemValues,
+    Tested,
+    contrast_tests,
+    filled_tests,
+)
 from clinometer.studies.leaning.scores.cosines import Estimate
 from clinometer.studies.leaning.scores.design import Layout, LeaningStudy
+from clinometer.studies.leaning.scores.middle import (
+    attribute_influences,
+    from_middle,
+    margin_around_middle,
+    middle_tests,
+)
 from clinometer.studies.leaning.scores.views import EncoderView
 
 TEXT_ONLY = "purely textual: nothing but its words can be resampled, see the stimulus interval"
@@ -68,17 +81,25 @@ def contrast_family(
 ) -> list[Score]:
     """Test contrasts of every target over images, as one family, with bounds for images that are not there.
 
-    ``judged`` : rows have verdicts, within the margin. ``equivalence`` : whether p of |value| ≥ margin is the test's
+    ``judged`` : rows have verdicts, within the margin and against both zeros, 0 and the groups' middle; what holds no
+    image of a target has but one. ``equivalence`` : whether p of |value| ≥ margin is the test's
     own; else it follows from the interval. ``tests`` : where their unit of chance is another one, of each contrast.
     """
-    tests = tests or [contrast_tests(study, view, contrast.weights) for contrast in contrasts]
-    fillings = [
-        filled_tests(study, view, contrast.weights, own) for contrast, own in zip(contrasts, tests, strict=True)
-    ]
+    tests = list(tests or [contrast_tests(study, view, contrast.weights) for contrast in contrasts])
+    fillings = []
+    for i, contrast in enumerate(contrasts):
+        influences: ItemValues = ()
+        if judged and isinstance(images := tests[i].images, BoundedMeans):
+            influences = attribute_influences(view, contrast.weights)
+            apart = from_middle(study, view, contrast.weights, images, influences)
+            tests[i] = replace(tests[i], from_middle=apart)
+        fillings.append(filled_tests(study, view, contrast.weights, tests[i], influences))
 
     def made(tests: Sequence[Tested | ContrastTests]) -> list[Score]:
-        own = margin if equivalence else None
-        rows = [contrast_rows(study, view, *pair, own) for pair in zip(contrasts, tests, strict=True)]
+        rows = [
+            contrast_rows(study, view, *pair, margin, equivalence=equivalence)
+            for pair in zip(contrasts, tests, strict=True)
+        ]
         return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest)
 
     return with_bounds(
@@ -97,17 +118,60 @@ def contrast_rows(
     contrast: Contrast,
     tests: Tested | ContrastTests,
     margin: float | None = None,
+    *,
+    equivalence: bool = True,
 ) -> list[Score]:
-    """Make the rows of one contrast of every target, tested; with a margin, also whether the value lies within."""
+    """Make the rows of one contrast of every target, tested; with a margin, also whether the value lies within.
+
+    ``equivalence`` : by a test of its own; else its p is left to follow from the interval.
+
+    Where its distance from the groups' middle is tested too, p is the larger of both: a verdict has to hold against 0
+    and against the middle, and a test of "one of two hypotheses is true" by the larger p needs no correction.
+    """
     fields: dict[str, Any] = {"p": tests.p, "test": tests.test}
-    if margin is not None and isinstance(tests, ContrastTests):
+    if isinstance(tests, ContrastTests) and margin is not None and equivalence:
         fields["p_equivalence"] = tests.images.p_outside(margin)
+    if isinstance(tests, ContrastTests) and (apart := tests.from_middle) is not None:
+        ends, p_middle = apart.interval(tests.confidence), apart.p_value
+        fields |= {"p": np.maximum(tests.p, p_middle), "p_zero": tests.p, "p_middle": p_middle}
+        fields |= {"middle": tests.images.value - apart.value}
+        fields |= {"from_middle_low": ends.low, "from_middle_high": ends.high}
+        if margin is not None:
+            around = margin_around_middle(view.poles, contrast.weights, margin)
+            fields["middle_margin"] = np.full(len(p_middle), around)
+            if equivalence:
+                outside = apart.p_outside(around) if around > 0 else np.ones(len(p_middle))
+                fields["p_equivalence"] = np.maximum(fields["p_equivalence"], outside)
     own = contrast.own or [{}] * len(study.target_numbers)
     numbers = tests.estimate
     return [
         target_row(study, view, t, contrast.basis, numbers, **contrast.names, **at_target(fields, t), **own[t])
         for t in study.target_numbers
     ]
+
+
+MIDDLE: Final = "middle"
+"""The metric of where the groups' own pictures, in equal parts, lie: the second zero of a verdict."""
+
+ALONE: Final = "a group has one image, which can be compared with no other of it"
+
+
+def middle_rows(study: LeaningStudy, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
+    """Report the groups' middle of each contrast: metric ``middle``, one row each, about no target.
+
+    ``low``, ``high`` are over the groups' own images, words fixed; the stimulus interval over words and encoders too.
+    """
+    rows, layout = list[Score](), study.layout
+    for contrast in contrasts:
+        tests, basis = middle_tests(study, view, contrast.weights), contrast.basis
+        basis = replace(basis, modalities={"ii"} | {"ita"} & set(basis.modalities))
+        fields = dict(contrast.names) | {"metric": MIDDLE, "encoder": view.encoder} | _at(tests.estimate, 0)
+        counts = contrast.own[0] if contrast.own else {}
+        fields |= {"n_target": sum(layout.image_counts[g] for g in basis.groups)}
+        fields |= {name: counts[name] for name in ("n_a", "n_b") if name in counts}
+        row = explain(study, view, None, basis, Score(**fields))
+        rows.append(row if isfinite(row.value) else with_reason(row, ALONE))
+    return rows
 
 
 def judge_contrasts(

@@ -76,6 +76,7 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
 )
 from clinometer.studies.leaning.scores.reader import READER
+from clinometer.studies.leaning.scores.rows import MIDDLE
 from clinometer.studies.leaning.scores.views import ItemMeans, linear_views
 
 CONFIDENCE = 0.95
@@ -144,7 +145,7 @@ def rows_when_stopped(rows: Sequence[Score], stands: Mapping[str, Sequence[Evide
         own = evidence.get((row.component, row.concept))
         if (row.metric, row.encoder) == ("mcas", "mean") and own is not None:
             stopped_rows.append(_decide(row, *own, design))
-        elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt", TEXT_PART)):
+        elif row.metric in (READER, MIDDLE) or (row.metric == "mcas" and row.component in ("itp", "tt", TEXT_PART)):
             stopped_rows.append(row)  # no target image enters
         else:
             stopped_rows.append(without_inference(row))
@@ -335,6 +336,7 @@ def _anytime(row: Score, stand: Evidence, counted: str, test: str) -> Score:
         row, low=stand.low, high=stand.high, p=stand.p, test=f"{test}{clipped}",
         p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
         reason="no stimulus interval: " + FIXED_ONLY,
+        middle=nan, middle_margin=nan, from_middle_low=nan, from_middle_high=nan, p_zero=nan, p_middle=nan,
     )  # fmt: skip
 
 
@@ -361,6 +363,7 @@ def without_inference(row: Score) -> Score:
         p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
         p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="", side="", reason_code="",
         bound_low=nan, bound_high=nan, depends_on="",
+        middle=nan, middle_margin=nan, from_middle_low=nan, from_middle_high=nan, p_zero=nan, p_middle=nan,
         reason=FIXED_ONLY,
     )  # fmt: skip
 

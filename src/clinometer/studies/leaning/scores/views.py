@@ -26,6 +26,7 @@ from clinometer.studies.leaning.scores.cosines import (
     average_cosines,
     group_cosines,
     group_scores,
+    group_word_means,
     mean_cosines,
     text_cosine,
     text_word_cosine,
@@ -71,6 +72,8 @@ class EncoderView:
     matches : None where the view reads no text, or a single one, and where nobody asks.
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
     own : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
+    own_words : mean cosine of each word to the images drawn for each group, (groups × words).
+    encoder_poles : ``poles`` of the encoders that are averaged, (E × groups × 2 × groups).
     groups : the attribute prompts as targets, where there is a third group.
     """
 
@@ -82,12 +85,19 @@ class EncoderView:
     matches: TextMatches | None
     encoder_points: np.ndarray
     own: tuple[np.ndarray, ...]
+    own_words: np.ndarray
+    encoder_poles: np.ndarray
     groups: Replicates | None = None
 
     @cached_property
     def poles(self) -> np.ndarray:
         """What images drawn for each group score on average, (groups × 2 × groups); NaN of a group without images."""
-        return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1:], np.nan) for x in self.own])
+        return mean_scores(self.own)
+
+
+def mean_scores(own: Sequence[np.ndarray]) -> np.ndarray:
+    """Average the scores of each group's images, (groups × 2 × groups); NaN of a group without images."""
+    return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1:], np.nan) for x in own])
 
 
 @dataclass(frozen=True)
@@ -181,16 +191,22 @@ def gather(
     if missing := set(range(len(layout.targets))) - set(blanks):
         raise InvalidInputError(f"measured: nothing of target {layout.targets[min(missing)]!r}")
     own = [group_scores(encoder, layout) for encoder in encoders]
+    own_words = [group_word_means(encoder, layout) for encoder in encoders]
     groups = _groups_as_targets(encoders, study, draws)
     views = [
-        collector.view(encoder.encoder, encoder.reads_text, scores, places)
-        for collector, encoder, scores, places in zip(collectors, encoders, own, groups, strict=False)
+        collector.view(encoder.encoder, encoder.reads_text, scores, words, places)
+        for collector, encoder, scores, words, places in zip(collectors, encoders, own, own_words, groups, strict=False)
     ]
     mean = replace(views[pooled[0]], encoder=MEAN)
     if len(pooled) > 1:
         mean_own = tuple(np.mean(scores, axis=0) for scores in zip(*(own[i] for i in pooled), strict=True))
-        mean = collectors[-1].view(MEAN, mean.reads_text, mean_own, groups[-1])
-        mean = replace(mean, encoder_points=np.concatenate([views[i].encoder_points for i in pooled]))
+        mean_words = np.mean([own_words[i] for i in pooled], axis=0)
+        mean = collectors[-1].view(MEAN, mean.reads_text, mean_own, mean_words, groups[-1])
+        mean = replace(
+            mean,
+            encoder_points=np.concatenate([views[i].encoder_points for i in pooled]),
+            encoder_poles=np.concatenate([views[i].encoder_poles for i in pooled]),
+        )
     return StudyViews((mean, *views), tuple(blanks[t] for t in sorted(blanks)))
 
 
@@ -301,7 +317,12 @@ class _Collector:
         return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}]
 
     def view(
-        self, encoder: str, reads_text: bool, own: tuple[np.ndarray, ...], groups: Replicates | None
+        self,
+        encoder: str,
+        reads_text: bool,
+        own: tuple[np.ndarray, ...],
+        own_words: np.ndarray,
+        groups: Replicates | None,
     ) -> EncoderView:
         """Return what was put together, as one view."""
         seen = [self._seen[t] for t in sorted(self._seen)]
@@ -316,6 +337,8 @@ class _Collector:
             matches=TextMatches(ranks, tuple(self._gains[t] for t in sorted(self._gains))) if ranks else None,
             encoder_points=self._point[None],
             own=own,
+            own_words=own_words,
+            encoder_poles=mean_scores(own)[None],
             groups=groups,
         )
 
