@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -116,6 +118,19 @@ class WeightGate:
         with self._changed:
             self._weight -= weight
             self._changed.notify_all()
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Hold further interrupts off while what was paid for is stored, after a first one or an error."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

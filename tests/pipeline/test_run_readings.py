@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,8 @@ from clinometer.errors import (
 )
 from clinometer.metrics import corrected_shares
 from clinometer.models import Card, Reading
+from clinometer.models.images import image_sha256
+from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
@@ -119,6 +122,58 @@ def test_a_reader_that_only_fails_is_stopped(place):
     with pytest.raises(ModelError, match=r"it failed 3[2-4] images in a row, the last because: failed: 500"):
         cm.read_run(place, reader=reader)
     assert 32 <= reader.asked <= 34  # batches of three at most
+
+
+class Dim(Glance):
+    """Cannot see some pictures, however often it is asked; ``seen`` counts all that it is asked."""
+
+    def __init__(self, unseen):
+        super().__init__()
+        self.unseen = set(unseen)
+
+    def _reading(self, image, question):
+        reading = super()._reading(image, question)
+        return Reading(None, reason="failed: 500") if image_sha256(image) in self.unseen else reading
+
+
+def test_pictures_that_always_fail_keep_no_run_from_its_scores(place):
+    """Of 54 all but the first eight: they are asked for three times, and paid for no more often."""
+    run = cm.open_run(place)
+    images = [run.drawn.decode(each, content) for each, content in run.drawn.images(run.samples.id)]
+    hopeless = Dim(map(image_sha256, images[8:]))
+    asked = []
+    for _ in range(2):
+        with suppress(ModelError):
+            cm.read_run(place, reader=hopeless)
+        asked.append(hopeless.asked - sum(asked))
+    assert asked[0] < 54 <= sum(asked)
+    assert len(cm.score_run(place, resamples=500))
+    table = answers(place)
+    assert (table.answer.notna().sum(), len(table)) == (8, 54)
+    notes = Notes()
+    for _ in range(3):
+        cm.read_run(place, reader=hopeless, progress=notes)
+    assert hopeless.asked == 8 + 3 * 46
+    assert "46 answers of glance failed 3 times and are left out; --retry-failed asks again" in notes.messages
+    assert cm.open_run(place).readers.has_finished(hopeless.card, list(cm.open_run(place).suite.questions()))
+    again = Glance()
+    cm.read_run(place, reader=again, retry_failed=True)
+    assert again.asked == 46
+    assert answers(place).reason.isna().all()
+
+
+def test_what_came_before_an_interrupt_is_kept(place):
+    class Interrupted(Glance):
+        def read(self, images, question):
+            readings = super().read(images, question)
+            raise ReadingStopped([*readings[:2], *[None] * (len(images) - 2)])
+
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            cm.read_run(place, reader=Interrupted())
+    again = Glance()
+    cm.read_run(place, reader=again)
+    assert again.asked == 54 - 3 * 2
 
 
 @pytest.mark.thorough

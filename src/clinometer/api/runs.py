@@ -20,7 +20,7 @@ from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.execution import read_all
+from clinometer.pipeline.execution import ask_failed_again, read_all
 from clinometer.pipeline.execution import trace_run as trace_again
 from clinometer.pipeline.export import Figures, Paper, export_run, metric_latex
 from clinometer.pipeline.formats import MODEL_CARD, write_as
@@ -198,6 +198,7 @@ def read_run(
     encoder: str | Encoder | None = None,
     threshold: float = 0.9,
     budget: float | None = None,
+    retry_failed: bool = False,
     device: str = "auto",
     engine: str | Engine = "local",
     workers: int | None = None,
@@ -215,6 +216,7 @@ def read_run(
         how each reader errs is measured on them, in place of the attribute images. It takes one question.
     encoder, threshold : put answers to open questions together, as of :func:`read_images`. The run keeps which.
     budget : what the missing answers may cost, of readers with a price; those about a folder's pictures have their own.
+    retry_failed : ask once more for answers that failed so often that they are asked for no longer.
     engine, workers : who reads, as of :func:`audit`.
     **options : ``price`` and ``base_url`` of readers behind an endpoint.
 
@@ -243,6 +245,8 @@ def read_run(
         readers, recipes = models.readers(reader, device, asked, options)
         for each in readers:
             opened_run.readers.require(each.card)
+        if retry_failed:
+            ask_failed_again(opened_run, readers, progress)
         require_budget(
             opened_run, None, budget, answers=[(each, answers_to_come(opened_run, each, asked)) for each in readers]
         )

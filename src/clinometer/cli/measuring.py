@@ -270,6 +270,7 @@ def read(
     base_url: ServerOption = None,
     concurrency: ConcurrencyOption = None,
     requests_per_minute: Annotated[float | None, typer.Option(help="The pace. [default: the server's]")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Of a run: ask again what failed.")] = False,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
 ) -> None:
@@ -290,8 +291,8 @@ def read(
         with LiveProgress() as progress:
             answers = api.read_run(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                truth=truth, encoder=encoder, threshold=threshold, engine=engine, workers=workers, progress=progress,
-                **options,
+                truth=truth, encoder=encoder, threshold=threshold, retry_failed=retry_failed, engine=engine,
+                workers=workers, progress=progress, **options,
             )  # fmt: skip
         _show_answers(folder, answers, table)
         return

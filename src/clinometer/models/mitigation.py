@@ -35,7 +35,9 @@ Acts = Literal[
 IN_WORDS: Final = ("prompt", "group in the prompt")
 """Where a mitigation acts that needs nothing but the prompt, so that any API can wear it."""
 
-SUBJECT: Final = re.compile(r"^(?P<before>(?:.*?\bof\s+)?)(?P<article>an?|the)\s+(?P<noun>.+)$", re.IGNORECASE)
+SUBJECT: Final = re.compile(
+    r"^(?P<before>(?:(?:(?!\bof\s++(?:an?|the)\s).)*+of\s++)?)(?P<article>an?|the)\s++(?P<noun>\S.*)$", re.IGNORECASE
+)
 """A prompt's subject: ``an image of`` | ``a`` | ``firefighter``; or ``a firefighter`` alone."""
 PLURALS: Final = {"man": "men", "woman": "women", "child": "children", "wife": "wives", "person": "people"}
 

@@ -363,6 +363,12 @@ class Remembers(Protocol):
     has_drawn: bool
 
 
+class RemembersAnswers(Protocol):
+    """Takes a bad answer for a wrong setting until it ``has_answered``; a run that holds answers of it says so."""
+
+    has_answered: bool
+
+
 class NamesStrength(Editor, Protocol):
     """An editor that says whether its edits have a strength; one that says nothing has."""
 

@@ -316,6 +316,7 @@ def _begun(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], p
             progress.note(f"  {departure.sentence}")
     if job.retry_failed:
         progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
+        ask_failed_again(run, job.readers, progress)
     _require_budget(job, run, progress)
     return run
 
@@ -329,6 +330,13 @@ def _require_budget(job: Job, run: Run, progress: Progress) -> None:
     further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
     to_come = [(reader, answers_to_come(run, reader, job.questions, further=further)) for reader in job.readers]
     require_budget(run, job.generator, job.budget, further=further, answers=to_come)
+
+
+def ask_failed_again(run: Run, readers: Sequence[Reader], progress: Progress) -> None:
+    """Have readers asked for the answers that failed as if they never had been, however often they failed."""
+    for reader in readers:
+        if count := run.answers.forget_failures({"name": reader.card.name, "fingerprint": reader.card.fingerprint}):
+            progress.note(f"{count} failed answers of {reader.card.name} are asked for again")
 
 
 def read_all(

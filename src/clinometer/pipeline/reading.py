@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -13,17 +14,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from clinometer._cores import unbroken
 from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
-from clinometer.models.protocols import Card, Encoder
-from clinometer.models.readers import Question, Reader, Reading
+from clinometer.models.protocols import Card, Encoder, RemembersAnswers, offers
+from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.answers import ADDED, ANSWERED, FAILED, KNOWN, KNOWN_SCHEMA, question_of
+from clinometer.runs.answers import ADDED, ANSWERED, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
 from clinometer.runs.ledger import part_name
 from clinometer.studies.reading import clusters_of, distribute, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
@@ -108,16 +110,23 @@ def read_folder(
     progress.start(f"reading with {reader.card.name}", len(names), len(names) - len(waiting))
     first = len(directory.names(where, ".parquet"))
     size = max(reader.batch_size, 1)
+    if offers(reader, RemembersAnswers):
+        reader.has_answered |= any(not failed(row) for row in kept.values())
     for number, start in enumerate(range(0, len(waiting), size), start=first):
         part = waiting[start : start + size]
+        readings, stopped = _read(reader, question, [place / name for name in part])
         rows = [
             {"file": as_text(name), "sha256": hashes[name], **asdict(reading)}
-            for name, reading in zip(part, _read(reader, question, [place / name for name in part]), strict=True)
+            for name, reading in zip(part, readings, strict=True)
+            if reading is not None
         ]
         table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(
             {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
         ))  # fmt: skip
-        directory.write_table(part_name(where, number), table)
+        with unbroken():
+            directory.write_table(part_name(where, number), table)
+        if stopped is not None:
+            raise stopped
         kept.update({row["sha256"]: row for row in rows})
         progress.advance(len(part))
     progress.finish()
@@ -158,11 +167,13 @@ def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[s
 
 
 def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
-    """Return the rows that are there already, by the picture's hash; what failed is asked again."""
+    """Return the rows that are there already, by the picture's hash; what failed is asked again, but not for ever."""
     kept: dict[str, Mapping[str, object]] = {}
+    tries = Counter[str]()
     for name in directory.names(where, ".parquet"):
         rows = directory.read_table(name, way_out="remove it, and its pictures are read again", added=ADDED).to_pylist()
-        kept |= {row["sha256"]: row for row in rows if not (row["reason"] or "").startswith(FAILED)}
+        tries.update({row["sha256"] for row in rows if failed(row)})
+        kept |= {row["sha256"]: row for row in rows if not failed(row) or tries[row["sha256"]] >= MOST_TRIES}
     return kept
 
 
@@ -175,14 +186,21 @@ def _require_budget(reader: Reader, missing: int, budget: float | None) -> None:
         )
 
 
-def _read(reader: Reader, question: Question, files: Sequence[Path]) -> list[Reading]:
-    """Read some files; one that is no picture has no answer, with the reason."""
-    decoded = [decode_image(at_hand(file)) for file in files]
-    answers = iter(reader.read([each.image for each in decoded if each.image is not None], question))
-    return [
+def _read(
+    reader: Reader, question: Question, files: Sequence[Path]
+) -> tuple[list[Reading | None], ReadingStopped | None]:
+    """Read some files; one that is no picture has no answer, with the reason. An interrupt leaves out the rest."""
+    decoded, stopped = [decode_image(at_hand(file)) for file in files], None
+    answers: Iterator[Reading | None]
+    try:
+        answers = iter(reader.read([each.image for each in decoded if each.image is not None], question))
+    except ReadingStopped as interrupt:
+        answers, stopped = iter(interrupt.readings), interrupt
+    readings = [
         next(answers) if each.image is not None else Reading(None, reason=each.reason or "it cannot be read")
         for each in decoded
     ]
+    return readings, stopped
 
 
 def _judge(card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool) -> FolderReadings:

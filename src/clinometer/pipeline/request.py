@@ -246,7 +246,9 @@ class AuditOptions(CellOptions):
         "settings above it is for a model that is loaded here; of a generator itself only the device may be given.",
     )
     retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
-        False, description="Draw images anew that failed earlier (a refused image is an answer and stays)."
+        False,
+        description="Draw images anew that failed earlier, and ask readers again what failed (a refused image is an "
+        "answer and stays).",
     )
     reader: Annotated[Readers | None, Flag(short="-r", many=True, panel=READING)] = Field(
         None,

@@ -2,7 +2,8 @@
 
 A part of readings holds the answers of one reader about one part's images, a row an image and question, with the hash
 of the image that was read. An answer counts as long as the image is that one; where it was drawn anew, it is read anew.
-What failed is asked again the next time; a refusal, and words that are none of the options, are answers.
+What failed is asked again the next time, `MOST_TRIES` times in all; a refusal, and words that are none of the options,
+are answers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from clinometer.suites.question import QuestionSpec
 
 FAILED: Final = "failed: "
 """How a reason begins that another try may do away with."""
+
+MOST_TRIES: Final = 3
+"""Commands that ask for an answer which fails each time; then it stays without one, and nobody pays for it again."""
 
 READ_AGAIN: Final = "Delete the file and give the command that read the images again: only this part is read anew"
 
@@ -64,6 +68,11 @@ BESIDE: Final = {
     KNOWN: KNOWN_SCHEMA,
     CLUSTERS: pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string())),
 }
+
+
+def failed(row: Mapping[str, Any]) -> bool:
+    """Tell whether an answer failed, so that another try may bring one."""
+    return (row["reason"] or "").startswith(FAILED)
 
 
 @dataclass(frozen=True)
@@ -135,6 +144,8 @@ class Answers:
     def of_part(self, reader: Mapping[str, Any], part: int) -> dict[tuple[str, str], dict[str, Any]]:
         """Return the rows of a part whose images are still those that were read, by image and question.
 
+        Each says, beside what a reader answered, how many commands asked for it: its ``tries``.
+
         ``reader`` : its record in run.json.
 
         Raises
@@ -147,31 +158,63 @@ class Answers:
             self._ledger.require_there([name])
             return {}
         table = self._ledger.read_table(name, way_out=READ_AGAIN, like=_SHAPE, added=ADDED)
-        fingerprint = (table.schema.metadata or {}).get(b"reader", b"").decode()
+        metadata = table.schema.metadata or {}
+        fingerprint = metadata.get(b"reader", b"").decode()
         if fingerprint != reader["fingerprint"]:
             raise RunCorruptError(
                 f"{self._directory.path(name)}: its answers are of a reader with fingerprint {fingerprint or 'none'}, "
                 f"expected {reader['fingerprint']} of {reader['name']}. {READ_AGAIN}"
             )
         hashes = self.hashes(part)
+        tries = json.loads(metadata.get(b"tries", b"{}"))
         return {
-            (row["id"], row["question"]): row for row in table.to_pylist() if hashes.get(row["id"]) == row["sha256"]
+            (row["id"], row["question"]): row | {"tries": tries.get(f"{row['id']} {row['question']}", 1)}
+            for row in table.to_pylist()
+            if hashes.get(row["id"]) == row["sha256"]
         }
 
     def missing(self, reader: Mapping[str, Any], part: int, questions: Collection[str]) -> dict[str, list[str]]:
         """The images of a part that each question is still to be asked of, or asked again; of those that are none."""
         hashes = self.hashes(part)
         kept = self.of_part(reader, part)
-        done = {key for key, row in kept.items() if not (row["reason"] or "").startswith(FAILED)}
+        done = {key for key, row in kept.items() if not failed(row) or row["tries"] >= MOST_TRIES}
         asked = {name: [each for each in hashes if (each, name) not in done] for name in questions}
         return {name: ids for name, ids in asked.items() if ids}
 
+    def has_answer(self, reader: Mapping[str, Any]) -> bool:
+        """Tell whether a reader has answered at all, so that what fails is not its settings' fault."""
+        return any(not failed(row) for part in self._read_parts() for row in self.of_part(reader, part).values())
+
+    def failures(self, reader: Mapping[str, Any], questions: Collection[str]) -> int:
+        """Count the answers that failed, whether or not they are asked for again."""
+        rows = (row for part in self._read_parts() for row in self.of_part(reader, part).values())
+        return sum(failed(row) and row["question"] in questions for row in rows)
+
+    def forget_failures(self, reader: Mapping[str, Any]) -> int:
+        """Forget the answers that failed, so that they are asked for as at first. Returns their number."""
+        forgotten = 0
+        for part in self._read_parts():
+            rows = list(self.of_part(reader, part).values())
+            if n_failed := sum(map(failed, rows)):
+                forgotten += n_failed
+                self._write(reader, part, [row for row in rows if not failed(row)], {})
+        return forgotten
+
+    def _read_parts(self) -> list[int]:
+        return [part for part in self._planned.parts if self._drawn.has(part)]
+
     def write(self, card: Card, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the answers of a part, with whose they are."""
-        metadata = {"reader": card.fingerprint, "card": json.dumps(asdict(card))}
-        self._ledger.write_table(
-            readings_name(card.name, part), pa.Table.from_pylist(list(rows), READINGS_SCHEMA.with_metadata(metadata))
-        )
+        record = {"name": card.name, "fingerprint": card.fingerprint}
+        self._write(record, part, rows, {"card": json.dumps(asdict(card))})
+
+    def _write(
+        self, reader: Mapping[str, Any], part: int, rows: Sequence[Mapping[str, Any]], more: Mapping[str, str]
+    ) -> None:
+        tries = {f"{row['id']} {row['question']}": row["tries"] for row in rows if row.get("tries", 1) > 1}
+        metadata = {"reader": reader["fingerprint"], **more} | ({"tries": json.dumps(tries)} if tries else {})
+        schema = READINGS_SCHEMA.with_metadata(metadata)
+        self._ledger.write_table(readings_name(reader["name"], part), pa.Table.from_pylist(list(rows), schema))
 
     def write_clusters(self, card: Card, question: str, clusters: Clusters) -> None:
         """Write which answers to an open question were put together, in place of what was before."""

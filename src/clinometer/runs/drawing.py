@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 
 from PIL.Image import Image
 
-from clinometer._cores import WORKERS, WeightGate, available_cores, one_behind
+from clinometer._cores import WORKERS, WeightGate, available_cores, one_behind, unbroken
 from clinometer._memory import give_back
 from clinometer._messages import quoted
 from clinometer._secrets import without_home
@@ -134,7 +134,8 @@ def draw_parts(
                         write(watch.write, part, seen)
             except BaseException:  # the user stops it, too
                 if paid:
-                    _keep_drawn(run, part, samples, results)
+                    with unbroken():
+                        _keep_drawn(run, part, samples, results)
                 raise
         passing.finish()
     progress.finish()

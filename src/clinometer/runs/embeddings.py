@@ -100,7 +100,7 @@ class ModelCards:
         record = begun.pop(card.name, None)
         with self._ledger.together():
             if record is not None:
-                self._update("", self.cards | {card.name: record}, begun=begun)
+                self._update("", self.cards | {card.name: record | {"notes": card.notes}}, begun=begun)
             self._ledger.list_files()
 
     def forget(self, name: str) -> None:

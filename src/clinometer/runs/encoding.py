@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,13 +13,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from clinometer._cores import WORKERS, one_behind, one_thread
+from clinometer._cores import WORKERS, one_behind, one_thread, unbroken
 from clinometer._memory import give_back
 from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError, RunNotFoundError
-from clinometer.models.protocols import BeginsPrepared, Card, Encoder, PreparesImages, ReadsTexts, offers
-from clinometer.models.readers import Question, Reader, Reading
-from clinometer.runs.answers import FAILED, question_of
+from clinometer.models.protocols import (
+    BeginsPrepared,
+    Card,
+    Encoder,
+    PreparesImages,
+    ReadsTexts,
+    RemembersAnswers,
+    offers,
+)
+from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
+from clinometer.runs.answers import MOST_TRIES, failed, question_of
 from clinometer.runs.embeddings import LEAVES_OUT
 from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run
@@ -332,7 +340,7 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
     parts = run.parts
     waiting = waiting_answers(run, card, questions)
     progress.start(f"reading with {card.name}", len(run.plan), len(run.plan) - sum(len(parts[p]) for p in waiting))
-    in_a_row, size = 0, max(reader.batch_size, 1)
+    asking = _Asking(reader, questions, has_answered=run.answers.has_answer(record))
     with (
         ThreadPoolExecutor(WORKERS) as decoders,
         ThreadPoolExecutor(1) as fetcher,
@@ -349,38 +357,80 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
             rows = run.answers.of_part(record, part)
             try:
                 for name, wanted in waiting[part].items():
-                    for start in range(0, len(wanted), size):
-                        some = wanted[start : start + size]
-                        with named("reader", card.name):
-                            readings = reader.read([images[each] for each in some], questions[name])
-                        require_readings(readings, len(some), questions[name], card.name)
-                        for each, reading in zip(some, readings, strict=True):
-                            rows[each, name] = {"id": each, "sha256": hashes[each], "question": name, **asdict(reading)}
-                            in_a_row = in_a_row + 1 if (reading.reason or "").startswith(FAILED) else 0
-                        if in_a_row >= HOPELESS[0]:
-                            raise ModelError(
-                                f"reader {card.name}: it failed {in_a_row} images in a row, the last because: "
-                                f"{readings[-1].reason}; what is read is kept, and the same command goes on from there"
-                            )
+                    asking.ask(name, {each: images[each] for each in wanted}, hashes, rows)
             finally:  # what is read of a part may be paid for
                 if rows:
                     names = dict.fromkeys(name for _, name in rows)  # also of questions that are asked no longer
                     in_order = [rows[each, name] for each in ids for name in names if (each, name) in rows]
-                    write(run.answers.write, card, part, in_order)
+                    with unbroken():
+                        write(run.answers.write, reader.card, part, in_order)
             progress.advance(len(parts[part]))
-    finish_reading(run, card, progress)
+    finish_reading(run, reader.card, progress)
+
+
+class _Asking:
+    """A reader at work on a run: it is stopped once it fails image after image.
+
+    An image that failed before says nothing about the reader, once that has answered about others.
+    """
+
+    def __init__(self, reader: Reader, questions: Mapping[str, Question], *, has_answered: bool) -> None:
+        self._reader, self._questions, self._has_answered, self._in_a_row = reader, questions, has_answered, 0
+        if has_answered and offers(reader, RemembersAnswers):
+            reader.has_answered = True
+
+    def ask(
+        self, name: str, images: Mapping[str, Any], hashes: Mapping[str, str], rows: dict[tuple[str, str], Any]
+    ) -> None:
+        """Add the answers to a question about images to the rows of their part, those before an interrupt too."""
+        ids, size, card = list(images), max(self._reader.batch_size, 1), self._reader.card
+        for start in range(0, len(ids), size):
+            some, readings = ids[start : start + size], list[Reading | None]()
+            try:
+                with named("reader", card.name):
+                    given = self._reader.read([images[each] for each in some], self._questions[name])
+                require_readings(given, len(some), self._questions[name], card.name)
+                readings += given
+            except ReadingStopped as stopped:
+                readings += stopped.readings
+                raise
+            finally:
+                for each, reading in zip(some, readings, strict=False):
+                    if reading is not None:
+                        row = {"id": each, "sha256": hashes[each], "question": name, **asdict(reading)}
+                        rows[each, name] = row | {"tries": self._count(row, rows.get((each, name)))}
+            if self._in_a_row >= HOPELESS[0]:
+                raise ModelError(
+                    f"reader {card.name}: it failed {self._in_a_row} images in a row, the last because: "
+                    f"{given[-1].reason}; what is read is kept, and the same command goes on from there"
+                )
+
+    def _count(self, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> int:
+        """Return how often an answer has been asked for, and count whether it is one more that failed in a row."""
+        tries = 1 + (before["tries"] if before is not None and failed(before) else 0)
+        if not failed(row):
+            self._has_answered, self._in_a_row = True, 0
+        elif tries == 1 or not self._has_answered:
+            self._in_a_row += 1
+        return tries
 
 
 def finish_reading(run: Run, card: Card, progress: Progress) -> None:
     """Record that a reader is done with the whole run, and say how many answers failed."""
     if not run.is_whole:
         return
-    waiting = waiting_answers(run, card, run.readers.questions(card.name))
-    failed = sum(len(ids) for by_question in waiting.values() for ids in by_question.values())
-    run.readers.finish(card, failed=failed)
+    questions, record = run.readers.questions(card.name), {"name": card.name, "fingerprint": card.fingerprint}
+    waiting = waiting_answers(run, card, questions)
+    to_come = sum(len(ids) for by_question in waiting.values() for ids in by_question.values())
+    given_up = run.answers.failures(record, questions) - to_come
+    run.readers.finish(card, failed=to_come)
     progress.finish()
-    if failed:
-        progress.note(f"{failed} answers of {card.name} failed; the same command asks for them again")
+    if to_come:
+        progress.note(f"{to_come} answers of {card.name} failed; the same command asks for them again")
+    if given_up:
+        progress.note(
+            f"{given_up} answers of {card.name} failed {MOST_TRIES} times and are left out; --retry-failed asks again"
+        )
 
 
 def require_readings(readings: Any, count: int, question: Question, name: str) -> None:

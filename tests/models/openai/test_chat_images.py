@@ -201,7 +201,7 @@ def test_what_passes_is_tried_again(shape, status):
 NONE = "malformed answer: it holds no image"
 BAD = {
     "no choices": ("openrouter", {"choices": []}, "failed", NONE),
-    "another shape": ("openrouter", {"created": 1, "data": [{"b64_json": "aGk="}]}, "failed", NONE),
+    "another shape": ("openrouter", {"created": 1, "data": [{"b64_json": "aGk="}]}, "failed", "not an image"),
     "a list": ("openrouter", [1, 2], "failed", NONE),
     "nonsense within": ("openrouter", {"choices": [{"message": "hi"}]}, "failed", NONE),
     "an empty list": ("openrouter", {"choices": [{"message": {"images": [], "content": ""}}]}, "failed", NONE),

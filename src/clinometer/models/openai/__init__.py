@@ -11,16 +11,18 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from time import monotonic
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from clinometer._secrets import masked, masked_address, remember
 from clinometer.errors import ModelError
 from clinometer.models.openai.guarded_http import AnswerRefusedError, Bounds, guarded_client, host_of, http_library
 from clinometer.models.weights import describe, in_one_line
+
+T = TypeVar("T")
 
 KEY = "OPENAI_API_KEY"
 OPENAI = "api.openai.com"
@@ -76,6 +78,59 @@ class Pace:
         return (stopped or threading.Event()).wait(max(0.0, moment - monotonic()))
 
 
+ROOM_TO_THINK: Final = 4_000
+"""Tokens added to a limit where thoughts count, too."""
+
+MAY_GO: Final = {
+    "response_format": re.compile("response_format|schema|structured|guided"),
+    "max_tokens": re.compile("(?<![a-z_])max_tokens"),
+    "max_completion_tokens": re.compile("max_completion_tokens"),
+    "maxOutputTokens": re.compile("max_?output_?tokens"),
+    "temperature": re.compile("temperature"),
+    "modalities": re.compile("modalit(?:y|ies)"),
+}
+"""Arguments that a server may refuse to be asked with, and how it names them in small letters."""
+
+
+class Arguments:
+    """What a server turns out to refuse to be asked with, of the further arguments of every request.
+
+    Newer models take no temperature but their own and call ``max_tokens`` ``max_completion_tokens``; many servers have
+    no schemas. A request that is refused for such an argument is sent again without it, and so are those that follow.
+    What else is asked for, such as a size, is never left out: the image would be another one than its card says.
+    """
+
+    def __init__(self) -> None:
+        self._refused: frozenset[str] = frozenset()
+
+    @property
+    def note(self) -> str:
+        """Say what is left out, in words; nothing of what only says how an answer is sent."""
+        names = sorted(self._refused - {"response_format"})
+        return f"asked without {', '.join(names)}, which the server does not take" if names else ""
+
+    def ask(self, given: Mapping[str, Any], send: Callable[[dict[str, Any]], T]) -> T:
+        """Send a request with those of the given arguments that the server takes."""
+        import openai
+
+        refused = self._refused
+        while True:
+            taken = {name: value for name, value in given.items() if name not in refused}
+            if "max_tokens" in refused.intersection(given) and "max_completion_tokens" not in refused:
+                taken["max_completion_tokens"] = given["max_tokens"] + ROOM_TO_THINK
+            try:
+                answer = send(taken)
+            except openai.APIStatusError as error:
+                said = f"{error} {text_of(error.body)}".lower()
+                named = next((name for name, words in MAY_GO.items() if name in taken and words.search(said)), None)
+                if named is None or is_refusal(error):
+                    raise
+                refused |= {named}
+            else:  # only now is it remembered: what one picture is refused for is not refused of all
+                self._refused |= refused
+                return answer
+
+
 def error_line(error: Any) -> str:
     """Tell an error in one line: in the server's words, whatever shape they have, or where it sends requests on to."""
     place = getattr(getattr(error, "response", None), "extensions", {}).get("leads_to")
@@ -105,7 +160,7 @@ def raise_if_final(error: Any, name: str, key: str = KEY) -> None:
 def connect(
     base_url: str | None, retries: int, timeout: float, trusted: Sequence[str], *, key_name: str = KEY,
     home: str | None = None,
-) -> tuple[Any, Callable[[str], bytes]]:  # fmt: skip
+) -> tuple[Any, Callable[..., bytes]]:  # fmt: skip
     """Make the official client, with the key, and what fetches images by address, both within bounds.
 
     ``key_name`` is the variable that holds the key, and ``home`` the server of its owner, where it is not OpenAI.
@@ -206,7 +261,7 @@ def is_refusal(error: Any) -> bool:
     """Tell whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
     if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
         return False
-    code, message = _letters(f"{error.code} {error.type}"), _letters(text_of(error.body))
+    code, message = letters_of(f"{error.code} {error.type}"), letters_of(text_of(error.body))
     return any(word in code for word in REFUSAL_CODES) or any(word in message for word in REFUSALS)
 
 
@@ -215,22 +270,23 @@ def text_of(body: Any) -> str:
     return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str))[:HEARD]
 
 
-def _letters(text: str) -> str:
+def letters_of(text: str) -> str:
     """``content_policy_violation``, ``contentFilter`` and "Content policy" have their letters in common."""
     return re.sub("[^a-z]", "", text.lower())
 
 
-def bytes_of(image: Any, fetch: Callable[[str], bytes]) -> bytes:
-    """The file of an image that came as base64, in lines or in a ``data:`` URL too, or as the address where it lies."""
-    coded = image.b64_json or (image.url if str(image.url).startswith("data:") else "")
-    if coded:
+def bytes_of(picture: str, fetch: Callable[..., bytes]) -> bytes:
+    """Return the file of an image that came as base64, in lines or in a ``data:`` URI too, or as its address."""
+    if picture.startswith("data:") or not urlsplit(picture[:2000]).scheme:
+        coded = picture.rpartition(",")[2]
+        letters = "".join((unquote(coded) if "%" in coded else coded).split()).replace("-", "+").replace("_", "/")
         try:
-            return base64.b64decode("".join(coded.rpartition(",")[2].split()), validate=True)
+            return base64.b64decode(letters + "=" * (-len(letters) % 4), validate=True)
         except binascii.Error as error:
             raise ValueError(f"malformed answer: {error}") from error
-    if urlsplit(image.url or "").scheme not in ("http", "https"):
+    if urlsplit(picture).scheme not in ("http", "https"):
         raise ValueError("malformed answer: neither an image nor its address")
-    return fetch(image.url)
+    return fetch(picture)
 
 
 class DownloadError(Exception):
@@ -250,8 +306,10 @@ def led_to(place: str, too_often: bool) -> str:
     return f"{destination}, which is not followed; give --trusted-host {address.hostname or 'HOST'} if you trust it"
 
 
-def downloads(client: Any, retries: int, seconds: float) -> Callable[[str], bytes]:
+def downloads(client: Any, retries: int, seconds: float) -> Callable[..., bytes]:
     """Make what fetches a file. The image is paid for by then, so it is asked for as often as the model is.
+
+    What may be an image, or any page that a model mentions, is asked for ``once``.
 
     Parameters
     ----------
@@ -274,9 +332,9 @@ def downloads(client: Any, retries: int, seconds: float) -> Callable[[str], byte
             raise DownloadError(answer.status_code, answer.reason_phrase)
         return bytes(answer.content)
 
-    def fetch(url: str) -> bytes:
+    def fetch(url: str, *, once: bool = False) -> bytes:
         attempts = Retrying(
-            stop=stop_after_attempt(retries + 1) | stop_after_delay(seconds),
+            stop=stop_after_attempt(1 if once else retries + 1) | stop_after_delay(seconds),
             wait=wait_random_exponential(multiplier=0.5, max=8),
             retry=retry_if_exception(may_pass),
             reraise=True,

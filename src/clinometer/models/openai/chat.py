@@ -1,8 +1,7 @@
 """Models that draw within a chat: behind OpenAI's chat endpoint, and behind Gemini's own.
 
-Where the images of an answer stand differs: in ``choices[0].message.images`` (OpenRouter), among the parts of
-``message.content`` (vLLM-Omni), or as ``inlineData`` among the parts of a candidate (Gemini). What all have in common
-is that such a model may answer in words instead. That is a refusal, and its words are the reason.
+Where the images of an answer stand differs from server to server, see `clinometer.models.openai.replies`. What all
+have in common is that such a model may answer in words instead. That is a refusal, and its words are the reason.
 
 The official client of OpenAI sends the requests, those of Gemini too: its pauses, attempts, limits and errors are the
 same for all, see `clinometer.models.openai.images`.
@@ -12,51 +11,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import quote
 
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.openai import connect, require_terms, server_of
-from clinometer.models.openai.images import REWRITING, NotRewrittenError, OpenAIImages, Rewriter
-from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
-from clinometer.models.weights import in_one_line
+from clinometer.models.openai.images import REWRITING, OpenAIImages, Rewriter
+from clinometer.models.openai.replies import Reply
+from clinometer.models.protocols import Card, EditRequest, GenerationRequest
 
 GEMINI: Final = "https://generativelanguage.googleapis.com/v1beta"
 GEMINI_KEY: Final = "GEMINI_API_KEY"
 MODALITIES: Final = ("image", "text")
-LONGEST_WORDS: Final = 1000
-"""Characters of a reply in words that are kept as the reason of a refusal."""
-
-REFUSED_BY: Final = {
-    "content_filter", "SAFETY", "IMAGE_SAFETY", "PROHIBITED_CONTENT", "IMAGE_PROHIBITED_CONTENT", "BLOCKLIST", "SPII",
-    "RECITATION", "IMAGE_RECITATION",
-}  # fmt: skip
-"""Why an answer ended, where that is a refusal whatever it holds."""
-
-CUT_OFF: Final = ("length", "MAX_TOKENS")
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What a model answered, whatever shape its server gives that.
-
-    Attributes
-    ----------
-    images : as `clinometer.models.openai.bytes_of` takes them.
-    words : what it said beside them, or instead.
-    finish : why it ended, as the server names that.
-    refusal : what the server says of a refusal, where it says so by itself.
-    error : an error that came with a status of success.
-    """
-
-    images: tuple[Any, ...] = ()
-    words: str = ""
-    finish: str = ""
-    refusal: str = ""
-    error: Any = None
 
 
 class ChatImages(OpenAIImages):
@@ -85,75 +52,30 @@ class ChatImages(OpenAIImages):
             "system prompt": "sent" if self._system_prompt else "none; --system-prompt sends one",
         }  # fmt: skip
 
-    def _ask_image(self, request: GenerationRequest) -> Any:
-        seed = {"seed": request.seed} if self._send_seed else {}
-        return self._chat(request.prompt, self._arguments | seed, self._system_prompt)
+    def _ask_image(self, request: GenerationRequest) -> Reply:
+        return self._chat(request.prompt, self._arguments | self._seed(request), self._system_prompt)
 
-    def _ask_edit(self, request: EditRequest) -> Any:
+    def _ask_edit(self, request: EditRequest) -> Reply:
         coded = base64.b64encode(encode_png(request.image)).decode()
         content = [
             {"type": "text", "text": request.prompt},
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
         ]
-        seed = {"seed": request.seed} if self._send_seed else {}
-        return self._chat(content, self._arguments | seed, self._system_prompt)
+        return self._chat(content, self._arguments | self._seed(request), self._system_prompt)
 
-    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Reply:
         return self._chat(prompt, {"model": rewriter.model}, rewriter.instruction)
 
-    def _chat(self, content: Any, arguments: Mapping[str, Any], system_prompt: str | None) -> Any:
+    def _chat(self, content: Any, arguments: Mapping[str, Any], system_prompt: str | None) -> Reply:
         system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        body = {**arguments, "messages": [*system, {"role": "user", "content": content}]}
-        return self._client.post("/chat/completions", cast_to=object, body=body)
-
-    def _reply_of(self, answer: Any) -> Reply:
-        """Read an answer: images beside the message or within its content, and words."""
-        answer = answer if isinstance(answer, dict) else {}
-        choice = _first(answer.get("choices"))
-        message = _first([choice.get("message")])
-        content = message.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-        parts = [part for part in parts if isinstance(part, dict)]
-        found = [*_list_mappings(message.get("images")), *(part for part in parts if part.get("type") != "text")]
-        urls = [url.get("url") if isinstance(url, dict) else url for url in (each.get("image_url") for each in found)]
-        return Reply(
-            tuple(SimpleNamespace(b64_json=None, url=url) for url in urls if isinstance(url, str) and url),
-            " ".join(str(part.get("text") or "") for part in parts if part.get("type") == "text").strip(),
-            str(choice.get("finish_reason") or ""),
-            str(message.get("refusal") or ""),
-            answer.get("error") or choice.get("error"),
+        messages = [*system, {"role": "user", "content": content}]
+        return self._refused.ask(
+            arguments, lambda taken: self._post("/chat/completions", {**taken, "messages": messages})
         )
-
-    def _receive(self, request: GenerationRequest, answer: Any) -> GenerationResult:
-        """Take the first image of an answer; say how many there were. Words without an image are a refusal."""
-        reply = self._reply_of(answer)
-        if reply.images:
-            many = f"the first of {len(reply.images)} images in the answer" if len(reply.images) > 1 else ""
-            return self._decode(request, reply.images[0], many)
-        if reply.error or isinstance(answer, str):
-            return self._without_image(request, SimpleNamespace(error=reply.error) if reply.error else answer)
-        said = in_one_line(reply.refusal or reply.words, LONGEST_WORDS)
-        flagged = reply.finish in REFUSED_BY
-        if flagged or reply.refusal or (said and reply.finish not in CUT_OFF):
-            reason = ": ".join(filter(None, (reply.finish if flagged else "", said)))
-            return GenerationResult(request.id, "refused", None, reason)
-        ended = f" (it ended with {in_one_line(reply.finish, 40)})" if reply.finish not in ("", "stop", "STOP") else ""
-        reason = f"malformed answer: it holds no image{ended}"
-        return GenerationResult(request.id, "failed", None, f"{reason}: {said[:100]}" if said else reason)
-
-    def _rewritten(self, rewriter: Rewriter, prompt: str) -> str:
-        """Word a prompt anew, as `OpenAIImages` does."""
-        reply = self._reply_of(self._ask_rewriting(rewriter, prompt))
-        if reply.refusal or reply.finish in REFUSED_BY:
-            said = in_one_line(reply.refusal or reply.words or reply.finish, 300)
-            raise NotRewrittenError(f"rewriter {rewriter.model}: {said}", refused=True)
-        if not reply.words:
-            raise NotRewrittenError(f"rewriter {rewriter.model}: malformed answer: it holds no text", refused=False)
-        return reply.words
 
 
 class GeminiImages(ChatImages):
-    """Draws and edits images by Gemini's ``generateContent``; its images are ``inlineData`` among the parts.
+    """Draws and edits images by Gemini's ``generateContent``.
 
     ``arguments`` goes into ``generationConfig``.
     """
@@ -171,10 +93,10 @@ class GeminiImages(ChatImages):
             "guidance": "not in this API",
         }
 
-    def _ask_image(self, request: GenerationRequest) -> Any:
+    def _ask_image(self, request: GenerationRequest) -> Reply:
         return self._generate([{"text": request.prompt}], request.seed)
 
-    def _ask_edit(self, request: EditRequest) -> Any:
+    def _ask_edit(self, request: EditRequest) -> Reply:
         coded = base64.b64encode(encode_png(request.image)).decode()
         parts: list[dict[str, Any]] = [
             {"text": request.prompt},
@@ -182,10 +104,10 @@ class GeminiImages(ChatImages):
         ]
         return self._generate(parts, request.seed)
 
-    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Reply:
         return self._content(rewriter.model, [{"text": prompt}], {}, rewriter.instruction)
 
-    def _generate(self, parts: list[dict[str, Any]], seed: int) -> Any:
+    def _generate(self, parts: list[dict[str, Any]], seed: int) -> Reply:
         arguments = dict(self._arguments)
         model = str(arguments.pop("model"))
         if self._send_seed:
@@ -194,35 +116,17 @@ class GeminiImages(ChatImages):
 
     def _content(
         self, model: str, parts: list[dict[str, Any]], config: Mapping[str, Any], system_prompt: str | None
-    ) -> Any:
+    ) -> Reply:
         import openai
 
         body: dict[str, Any] = {"contents": [{"role": "user", "parts": parts}]}
-        if config:
-            body["generationConfig"] = dict(config)
         if system_prompt:
             body["systemInstruction"] = {"parts": [{"text": system_prompt}]}
         headers = {"Authorization": openai.Omit(), "x-goog-api-key": self._client.api_key}
         path = f"/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
-        return self._client.post(path, cast_to=object, body=body, options={"headers": headers})
-
-    def _reply_of(self, answer: Any) -> Reply:
-        """Read an answer: the parts of the first candidate, without what the model thought on the way."""
-        answer = answer if isinstance(answer, dict) else {}
-        blocked = _first([answer.get("promptFeedback")])
-        candidate = _first(answer.get("candidates"))
-        content = _first([candidate.get("content")])
-        parts = [part for part in _list_mappings(content.get("parts")) if not part.get("thought")]
-        data = [part.get("inlineData") or part.get("inline_data") for part in parts]
-        coded = [each.get("data") for each in data if isinstance(each, dict)]
-        words = " ".join(str(part["text"]) for part in parts if part.get("text")).strip()
-        reasons = (blocked.get("blockReason"), blocked.get("blockReasonMessage")) if blocked.get("blockReason") else ()
-        return Reply(
-            tuple(SimpleNamespace(b64_json=each, url=None) for each in coded if isinstance(each, str) and each),
-            words or str(candidate.get("finishMessage") or ""),
-            str(candidate.get("finishReason") or ""),
-            ": ".join(str(reason) for reason in reasons if reason),
-            answer.get("error"),
+        return self._refused.ask(
+            config,
+            lambda taken: self._post(path, body | ({"generationConfig": taken} if taken else {}), **headers),
         )
 
 
@@ -349,12 +253,3 @@ def _card_and_arguments(
     return {
         "card": card, "arguments": body, "send_seed": send_seed, "rewriter": rewrites, "system_prompt": system_prompt,
     }  # fmt: skip
-
-
-def _first(entries: Any) -> dict[str, Any]:
-    return next(iter(_list_mappings(entries)), {})
-
-
-def _list_mappings(entries: Any) -> list[dict[str, Any]]:
-    """Take the mappings out of what should be a list of them."""
-    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []

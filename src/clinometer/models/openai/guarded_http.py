@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from math import inf
 from time import monotonic
 from typing import Any, Final
 
@@ -107,6 +108,11 @@ def http_library() -> Any:
     return import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
+def deadline_of(response: Any) -> float:
+    """Return the moment, by the monotonic clock, at which a response should be read; infinity of an unguarded one."""
+    return float(getattr(response.request.extensions.get("trace"), "deadline", inf))
+
+
 def host_of(url: str) -> str:
     """Return the host of an address as connections name it: in lower case, ASCII, without brackets."""
     return str(http_library().URL(url).raw_host.decode("ascii"))
@@ -147,14 +153,14 @@ class _Watch:
     def __init__(self, bounds: Bounds) -> None:
         self.redirects = 0
         self._bounds = bounds
-        self._deadline = monotonic() + bounds.seconds
+        self.deadline = monotonic() + bounds.seconds
         self._expired = False
         self._socket: socket.socket | None = None
 
     def start(self, host: str) -> None:
         """Begin a request, or what a redirect makes of it: the deadline stays."""
         self._host = host
-        self._timer = threading.Timer(max(0.0, self._deadline - monotonic()), self._expire)
+        self._timer = threading.Timer(max(0.0, self.deadline - monotonic()), self._expire)
         self._timer.daemon = True
         self._timer.start()
 

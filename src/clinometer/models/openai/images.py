@@ -14,8 +14,10 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -25,7 +27,8 @@ from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
 from clinometer.models.openai import (
     KEY,
-    ErrorInAnswer,
+    Arguments,
+    DownloadError,
     Pace,
     bytes_of,
     connect,
@@ -36,6 +39,7 @@ from clinometer.models.openai import (
     server_of,
 )
 from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
+from clinometer.models.openai.replies import Reply, reply_in
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import in_one_line
 
@@ -115,7 +119,7 @@ class OpenAIImages:
         client: Any,
         card: Card,
         *,
-        fetch: Callable[[str], bytes],
+        fetch: Callable[..., bytes],
         arguments: dict[str, Any],
         price_per_image: float,
         concurrency: int = 4,
@@ -130,6 +134,7 @@ class OpenAIImages:
         self._client = client
         self._fetch = fetch
         self._arguments = arguments
+        self._refused = Arguments()
         self._concurrency = concurrency
         self._pace = Pace(requests_per_minute)
         self._send_seed = send_seed
@@ -206,7 +211,14 @@ class OpenAIImages:
                     under_way |= {pool.submit(self._outcome, request, ask, stopped) for request in islice(source, free)}
                 if not under_way:
                     break
-                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                try:
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                except KeyboardInterrupt:
+                    stopped.set()  # what is under way is paid for, so it is waited for, until the next interrupt
+                    with suppress(KeyboardInterrupt):
+                        wait(under_way)
+                    yield from _results(each for each in under_way if each.done() and not each.exception())
+                    raise
                 if any(future.exception() for future in done):
                     stopped.set()
                     done |= wait(under_way).done
@@ -232,16 +244,26 @@ class OpenAIImages:
             )
         yield from rejected
 
-    def _ask_image(self, request: GenerationRequest) -> Any:
-        return self._client.images.generate(prompt=request.prompt, n=1, **self._arguments, **self._seed(request))
+    def _ask_image(self, request: GenerationRequest) -> Reply:
+        body = {"prompt": request.prompt, "n": 1, **self._seed(request)}
+        return self._refused.ask(self._arguments, lambda taken: self._post("/images/generations", taken | body))
 
-    def _ask_edit(self, request: EditRequest) -> Any:
+    def _ask_edit(self, request: EditRequest) -> Reply:
         arguments = {name: value for name, value in self._arguments.items() if name != "style"}  # generations only
         image = ("image.png", encode_png(request.image), "image/png")
-        return self._client.images.edit(image=image, prompt=request.prompt, n=1, **arguments, **self._seed(request))
+        edit = partial(
+            self._client.images.with_raw_response.edit,
+            image=image, prompt=request.prompt, n=1, extra_body=self._seed(request) or None,
+        )  # fmt: skip
+        return self._refused.ask(arguments, lambda taken: reply_in(edit(**taken).http_response))
+
+    def _post(self, path: str, body: Mapping[str, Any], **headers: Any) -> Reply:
+        """Send a request and sort what comes, whatever its server calls it."""
+        response = self._client.post(path, cast_to=http_library().Response, body=body, options={"headers": headers})
+        return reply_in(response)
 
     def _seed(self, request: GenerationRequest) -> dict[str, Any]:
-        return {"extra_body": {"seed": request.seed}} if self._send_seed else {}
+        return {"seed": request.seed} if self._send_seed else {}
 
     def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult | None:
         """Return what became of a request; None where nobody takes its image any more, and it was not asked for."""
@@ -292,21 +314,26 @@ class OpenAIImages:
         status: Status = "refused" if is_refusal(error) else "failed"
         return GenerationResult(request.id, status, None, message)
 
-    def _receive(self, request: GenerationRequest, answer: Any) -> GenerationResult:
-        """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
-        data = getattr(answer, "data", None)
-        if not data:
-            return self._without_image(request, answer)
-        revised = getattr(data[0], "revised_prompt", None)
-        drew = f"the server drew: {masked(str(revised))}" if revised and revised != request.prompt else ""
-        return self._decode(request, data[0], drew)
+    def _receive(self, request: GenerationRequest, reply: Reply) -> GenerationResult:
+        """Take the first image of an answer and say how many there were; without one it is refused, or has failed.
 
-    def _decode(self, request: GenerationRequest, image: Any, *notes: str) -> GenerationResult:
-        """Decode an image that came as base64 or by its address; one of another size than asked for is kept, and said.
-
-        ``notes`` are what else is told of it.
+        The prompt that the server drew instead, if it says so, is kept.
         """
-        decoded = decode_image(bytes_of(image, self._fetch))
+        drew = f"the server drew: {masked(reply.revised)}" if reply.revised not in ("", request.prompt) else ""
+        many = f"the first of {len(reply.pictures)} images in the answer" if len(reply.pictures) > 1 else ""
+        if reply.pictures:
+            return self._decode(request, bytes_of(reply.pictures[0], self._fetch), drew, many, self._refused.note)
+        for link in reply.links[:1]:  # it may lead to the image, or to the rules by which none is drawn
+            with suppress(http_library().HTTPError, DownloadError):
+                found = self._decode(request, self._fetch(link, once=True), self._refused.note)
+                if found.image is not None:
+                    return found
+        status, reason = reply.without_image()
+        return GenerationResult(request.id, "refused" if status == "refused" else "failed", None, reason)
+
+    def _decode(self, request: GenerationRequest, content: bytes, *notes: str) -> GenerationResult:
+        """Decode an image; one of another size than asked for is kept, and said. ``notes`` are what else is told."""
+        decoded = decode_image(content)
         asked = self.card.settings.get("size")
         if decoded.image is not None and asked not in (None, "auto", size := "{}x{}".format(*decoded.image.size)):
             notes = (*notes, f"asked for {asked}, drawn in {size}")
@@ -314,9 +341,9 @@ class OpenAIImages:
             request.id, decoded.status, decoded.image, decoded.reason or "; ".join(filter(None, notes)) or None
         )
 
-    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Any:
+    def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Reply:
         messages = [{"role": "system", "content": rewriter.instruction}, {"role": "user", "content": prompt}]
-        return self._client.chat.completions.create(model=rewriter.model, messages=messages)
+        return self._post("/chat/completions", {"model": rewriter.model, "messages": messages})
 
     def _rewritten(self, rewriter: Rewriter, prompt: str) -> str:
         """Word a prompt anew.
@@ -324,25 +351,16 @@ class OpenAIImages:
         Raises
         ------
         NotRewrittenError
-            The rewriter refused, or answered nothing.
+            The rewriter refused, answered nothing, or was cut off.
         """
-        choices = getattr(self._ask_rewriting(rewriter, prompt), "choices", None)
-        message = getattr(choices[0], "message", None) if choices else None
-        if refusal := getattr(message, "refusal", None):
-            raise NotRewrittenError(f"rewriter {rewriter.model}: {in_one_line(str(refusal), 300)}", refused=True)
-        text = getattr(message, "content", None)
-        if not isinstance(text, str) or not text.strip():
-            raise NotRewrittenError(f"rewriter {rewriter.model}: malformed answer: it holds no text", refused=False)
-        return text.strip()
-
-    def _without_image(self, request: GenerationRequest, answer: Any) -> GenerationResult:
-        """An answer that says it went well and holds no image: a gateway may put the model's own error into it."""
-        body = getattr(answer, "error", None)
-        if not body:
-            excerpt = f": {masked(answer)[:100]}" if isinstance(answer, str) else ""
-            return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{excerpt}")
-        error = ErrorInAnswer(body)
-        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, error_line(error))
+        reply = self._ask_rewriting(rewriter, prompt)
+        status, reason = reply.unanswered() or ("", "")
+        if not status and (reply.is_cut or not reply.words):
+            what = "it was cut off" if reply.is_cut else "it holds no text"
+            status, reason = "failed", f"malformed answer: {what}"
+        if status:
+            raise NotRewrittenError(f"rewriter {rewriter.model}: {reason[:300]}", refused=status == "refused")
+        return reply.words
 
 
 def load(

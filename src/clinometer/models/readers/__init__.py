@@ -108,6 +108,14 @@ class Reading:
     size: float | None = None
 
 
+class ReadingStopped(KeyboardInterrupt):
+    """An interrupt while images were read, with the readings that had come: they may be paid for."""
+
+    def __init__(self, readings: Sequence[Reading | None]) -> None:
+        super().__init__("stopped")
+        self.readings = list(readings)
+
+
 ASKED_OPENLY: Final = (
     "{question}\nAnswer in English, with one to five words and nothing else. If the picture does not show it, answer "
     '"unknown".'

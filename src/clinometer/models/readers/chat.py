@@ -13,7 +13,8 @@ import json
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.openai import (
-    ErrorInAnswer,
+    Arguments,
     Pace,
     connect,
     error_line,
@@ -30,9 +31,10 @@ from clinometer.models.openai import (
     require_terms,
     server_of,
 )
-from clinometer.models.openai.guarded_http import AnswerRefusedError
+from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
+from clinometer.models.openai.replies import Reply, answer_in, json_in, reply_in
 from clinometer.models.protocols import Card
-from clinometer.models.readers import ASKED_OPENLY, Question, Reading, open_reading
+from clinometer.models.readers import ASKED_OPENLY, Question, Reading, ReadingStopped, open_reading
 from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ MOST_TOKENS: Final = 200
 
 MOST_WRITTEN: Final = 2_000
 """Of what it writes."""
+
+CUT: Final = "unread: it was cut off"
 
 
 class ChatReader:
@@ -74,7 +78,7 @@ class ChatReader:
         self.card, self.price_per_image = card, price_per_image
         self.batch_size = max(8, 2 * concurrency)
         self._client, self._arguments, self._concurrency = client, arguments, concurrency
-        self._pace, self._takes_schema, self._has_answered = Pace(requests_per_minute), True, False
+        self._pace, self._refused, self.has_answered = Pace(requests_per_minute), Arguments(), False
 
     def offers(self, question: Question) -> tuple[str, ...]:
         """Name every option; it answers open questions too."""
@@ -92,14 +96,7 @@ class ChatReader:
             The server takes no request: the key, the model's name, a setting, or the account's quota. Answers that came
             before are paid for, so they are given, and the next call raises it.
         """
-        logs: list[list[str]] = [[] for _ in images]
-        readings = self._all(
-            [partial(self._answer, image, question, log) for image, log in zip(images, logs, strict=True)]
-        )
-        return [
-            replace(reading, prompt_sha256=log[-1] if log else None)
-            for reading, log in zip(readings, logs, strict=True)
-        ]
+        return self._all([partial(self._answer, image, question) for image in images])
 
     def write(self, prompts: Sequence[str], name: str, properties: dict[str, Any]) -> list[Reading]:
         """Have each prompt answered in JSON of these properties, or in whatever words come; no image is sent.
@@ -113,41 +110,54 @@ class ChatReader:
         """
         return self._all([partial(self._ask_in_words, prompt, name, properties) for prompt in prompts])
 
-    def _all(self, asks: Sequence[Callable[[], Reading]]) -> list[Reading]:
-        stopped, error = threading.Event(), None
-        readings = []
-        with ThreadPoolExecutor(self._concurrency) as pool:
-            try:
-                for each in [pool.submit(self._one, ask, stopped) for ask in asks]:
-                    try:
-                        readings.append(each.result())
-                    except ModelError as raised:
-                        error = error or raised
-                        readings.append(Reading(None, reason=f"failed: {raised}"))
-            finally:
-                stopped.set()
+    def _all(self, asks: Sequence[Callable[[list[str]], Reading]]) -> list[Reading]:
+        stopped, pool = threading.Event(), ThreadPoolExecutor(self._concurrency)
+        futures = [pool.submit(self._one, ask, stopped) for ask in asks]
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            stopped.set()  # what is under way is paid for, so it is waited for, until the next interrupt
+            with suppress(KeyboardInterrupt):
+                wait(futures)
+            done = [future.result() if future.done() and not future.exception() else None for future in futures]
+            raise ReadingStopped(done) from None
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+        error = next((raised for future in futures if (raised := future.exception()) is not None), None)
+        readings = [
+            Reading(None, reason=f"failed: {future.exception()}") if future.exception()
+            else future.result() or Reading(None, reason="failed: it was not asked")
+            for future in futures
+        ]  # fmt: skip
         if error is not None and all((each.reason or "").startswith("failed: ") for each in readings):
             raise error
         return readings
 
-    def _one(self, ask: Callable[[], Reading], stopped: threading.Event) -> Reading:
+    def _one(self, ask: Callable[[list[str]], Reading], stopped: threading.Event) -> Reading | None:
+        """Ask once, with the hash of the prompt; None where nobody waits any more, and it was not asked."""
+        log: list[str] = []
+        if self._pace.wait(stopped):
+            return None
+        try:
+            reading = self._reading(ask, log)
+        except ModelError:
+            stopped.set()  # here, so that no other request begins
+            raise
+        return replace(reading, prompt_sha256=log[-1] if log else None)
+
+    def _reading(self, ask: Callable[[list[str]], Reading], log: list[str]) -> Reading:
         import openai
 
-        if self._pace.wait(stopped):
-            return Reading(None, reason="failed: it was not asked")
         try:
-            answer = ask()
+            answer = ask(log)
         except openai.APIStatusError as error:
-            try:
-                return self._unsuccessful(error)
-            except ModelError:
-                stopped.set()  # here, so that no other request begins
-                raise
+            return self._unsuccessful(error)
         except AnswerRefusedError as error:
             return Reading(None, reason=f"failed: {in_one_line(str(error), 300)}")
         except Exception as error:  # no connection, or a malformed answer: many kinds
             return Reading(None, reason=f"failed: {describe(error)}")
-        self._has_answered = True
+        self.has_answered = True
         return answer
 
     def _answer(self, image: Image, question: Question, log: list[str]) -> Reading:
@@ -157,64 +167,58 @@ class ChatReader:
             properties["answer"]["enum"] = list(question.options.values())
         coded = base64.b64encode(encode_png(image)).decode()
         picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}}
-        answer = self._said("reading", properties, prompts_of(question), picture=picture, log=log)
-        said, finish, reason = said_in(answer)
-        if reason:
-            return Reading(None, reason=reason)
-        words = in_one_line(said, 300)
-        told = _unfence(said)
-        try:
-            held = json.loads(told)
-            told = str(held["answer"]) if isinstance(held, dict) else str(held)
-        except (ValueError, KeyError):
-            if question.is_open and told.startswith("{"):
-                cut = "it was cut off" if finish == "length" else "it is no JSON of the form that was asked for"
-                return Reading(None, words=words, reason=f"unread: {cut}")
+        reply = self._said("reading", properties, prompts_of(question), log, picture=picture)
+        if unread := _unread(reply):
+            return unread
+        words = in_one_line(reply.words, 300)
+        told, is_whole = answer_in(reply.words)
         if question.is_open:
-            return open_reading(told, cut=finish == "length")
+            if told.startswith("{") and not is_whole:
+                why = CUT if reply.is_cut else "unread: it is no JSON of the form that was asked for"
+                return Reading(None, words=words, reason=why)
+            return open_reading(told, cut=reply.is_cut)
         meant = {text.casefold(): key for key, text in question.options.items()}
         meant |= {name: each.group for each in question.answers for name in each.names}
-        key = meant.get(re.sub(r"^[\s\W]+|[\s\W]+$", "", told).casefold())
-        if key is None:
-            cut = "it was cut off" if finish == "length" else "it is none of the options"
-            return Reading(None, words=words, reason=f"unread: {cut}" if said else "unread: an empty answer")
+        within = re.search(r"\w(?:.*\w)?", told, re.DOTALL)
+        key = meant.get(within[0].casefold()) if within else None
+        if key is None or (reply.is_cut and not is_whole):  # one option may be the beginning of another
+            return Reading(None, words=words, reason=CUT if reply.is_cut else "unread: it is none of the options")
         return Reading(key, words=words)
 
-    def _ask_in_words(self, prompt: str, name: str, properties: dict[str, Any]) -> Reading:
-        said, finish, reason = said_in(self._said(name, properties, (prompt, prompt), max_tokens=MOST_WRITTEN))
-        if not reason and (not said or finish == "length"):
-            reason = "unread: it was cut off" if said else "unread: an empty answer"
-        return Reading(None if reason else _unfence(said), words=in_one_line(said, 300), reason=reason or None)
+    def _ask_in_words(self, prompt: str, name: str, properties: dict[str, Any], log: list[str]) -> Reading:
+        reply = self._said(name, properties, (prompt, prompt), log, max_tokens=MOST_WRITTEN)
+        if unread := _unread(reply):
+            return unread
+        words = in_one_line(reply.words, 300)
+        if reply.is_cut:
+            return Reading(None, words=words, reason=CUT)
+        held = next(json_in(reply.words), None)
+        return Reading(reply.words if held is None else json.dumps(_in_small_letters(held)), words=words)
 
     def _said(
-        self, name: str, properties: dict[str, Any], prompts: tuple[str, str], *, picture: dict[str, Any] | None = None,
-        log: list[str] | None = None, **further: Any,
-    ) -> Any:  # fmt: skip
+        self, name: str, properties: dict[str, Any], prompts: tuple[str, str], log: list[str], *,
+        picture: dict[str, Any] | None = None, **further: Any,
+    ) -> Reply:  # fmt: skip
         """Ask by a schema, with the first prompt, and in words alone from then on where the server takes none.
 
         The hash of every prompt that is sent is added to ``log``.
         """
-        import openai
-
-        def ask(prompt: str, **form: Any) -> Any:
-            if log is not None:
-                log.append(hashlib.sha256(prompt.encode()).hexdigest())
-            content = prompt if picture is None else [{"type": "text", "text": prompt}, picture]
-            arguments = self._arguments | further | form
-            return self._client.chat.completions.create(messages=[{"role": "user", "content": content}], **arguments)
-
         schema = {
             "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False
         }  # fmt: skip
         wanted = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        if self._takes_schema:
-            try:
-                return ask(prompts[0], response_format=wanted)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                if is_refusal(error) or not re.search("response_format|json_schema|schema|structured", str(error)):
-                    raise
-                self._takes_schema = False
-        return ask(prompts[1])
+
+        def send(taken: dict[str, Any]) -> Reply:
+            prompt = prompts["response_format" not in taken]
+            log.append(hashlib.sha256(prompt.encode()).hexdigest())
+            content = prompt if picture is None else [{"type": "text", "text": prompt}, picture]
+            body = {"messages": [{"role": "user", "content": content}], **taken}
+            return reply_in(self._client.post("/chat/completions", cast_to=http_library().Response, body=body))
+
+        reply = self._refused.ask(self._arguments | further | {"response_format": wanted}, send)
+        if note := self._refused.note:
+            self.card = replace(self.card, notes=self.card.notes | {"asked": note})
+        return reply
 
     def _unsuccessful(self, error: Any) -> Reading:
         """Read an answer with a status of its own.
@@ -231,7 +235,7 @@ class ChatReader:
             return Reading(None, reason=f"refused: {line}")
         raise_if_final(error, self.card.name)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
-        if isinstance(error, not_taken) and not self._has_answered:
+        if isinstance(error, not_taken) and not self.has_answered:
             raise ModelError(f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault") from None
         return Reading(None, reason=f"failed: {line}")
 
@@ -258,32 +262,24 @@ def unknown_prompts(card: Mapping[str, Any], question: Question, hashes: Collect
     return {*hashes} - {hashlib.sha256(prompt.encode()).hexdigest() for prompt in prompts_of(question)}
 
 
-def said_in(answer: Any) -> tuple[str, str, str]:
-    """Take what a server said out of its answer, why it ended, and the reason where there is nothing to take.
-
-    A gateway may say that all is well and put the model's error in place of the choices, or into one.
-    """
-    choices = getattr(answer, "choices", None)
-    body = getattr(choices[0] if choices else answer, "error", None)
-    if body:
-        error = ErrorInAnswer(body)
-        return "", "", f"{'refused' if is_refusal(error) else 'failed'}: {error_line(error)}"
-    if not choices or getattr(choices[0], "message", None) is None:
-        return "", "", "failed: malformed answer: it holds no choice"
-    message, finish = choices[0].message, str(choices[0].finish_reason or "")
-    if getattr(message, "refusal", None):
-        return "", finish, f"refused: {in_one_line(str(message.refusal), 300)}"
-    if finish in ("content_filter", "refusal", "safety"):
-        return "", finish, "refused: the server's filter held the answer back"
-    content = message.content
-    if isinstance(content, list):  # some servers answer in parts
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content or "").strip(), finish, ""
+def _unread(reply: Reply) -> Reading | None:
+    """Tell why an answer holds no words, if it holds none."""
+    if why := reply.unanswered():
+        return Reading(None, reason=": ".join(why))
+    if reply.words:
+        return None
+    if reply.is_empty:
+        strange = f": {in_one_line(reply.strange, 100)}" if reply.strange else ""
+        return Reading(None, reason=f"failed: malformed answer: it holds no choice{strange}")
+    told = CUT + (" while it thought" if reply.thoughts else "")
+    return Reading(None, words="", reason=told if reply.is_cut else "unread: an empty answer")
 
 
-def _unfence(said: str) -> str:
-    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", said, re.DOTALL)
-    return said if fenced is None else fenced[1]
+def _in_small_letters(held: Any) -> Any:
+    """Return JSON with the keys of its mappings in small letters."""
+    if isinstance(held, dict):
+        return {str(key).strip().casefold(): _in_small_letters(value) for key, value in held.items()}
+    return [_in_small_letters(each) for each in held] if isinstance(held, list) else held
 
 
 def load(

@@ -33,7 +33,7 @@ FEWEST_OF_SLOPE: Final = 80
 NO_LINE: Final = "not one slope"
 """The flag of a slope whose shares do not follow one."""
 
-_NUMBERED: Final = re.compile(r"(?P<what>.*?)\s*(?P<number>[-+\N{MINUS SIGN}]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
+_NUMBER: Final = re.compile(r"[-+\N{MINUS SIGN}]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z")
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,12 @@ class Counts:
     @cached_property
     def numbers(self) -> np.ndarray | None:
         """Settings as numbers: ``7.5``, or ``guidance 7.5`` where all begin alike; None where they are none."""
-        found = [_NUMBERED.fullmatch(setting.strip()) for setting in self.settings]
-        if len(found) < 2 or not all(found) or len({match["what"] for match in found if match}) > 1:
+        settings = [setting.strip() for setting in self.settings]
+        found = [number[0] for setting in settings if (number := _NUMBER.search(setting[-40:])) is not None]
+        named = {setting.removesuffix(number).rstrip() for setting, number in zip(settings, found, strict=False)}
+        if len(found) < max(2, len(settings)) or len(named) > 1:
             return None
-        numbers = np.array([float(match["number"].replace("\N{MINUS SIGN}", "-")) for match in found if match])
+        numbers = np.array([float(number.replace("\N{MINUS SIGN}", "-")) for number in found])
         return numbers if len(np.unique(numbers)) == len(numbers) else None
 
     def filled(self, group: int) -> np.ndarray:

@@ -1,0 +1,390 @@
+r"""What a server answered, sorted by what it is and not by where it stands.
+
+An answer has six channels: pictures, thoughts, what the server itself says of a refusal, words, why it ended, and an
+error. Servers put each in many places:
+
+* pictures: ``data[].b64_json`` or ``.url``, ``message.images`` (OpenRouter), ``message.image`` (LiteLLM), parts of the
+  content (vLLM-Omni, Anthropic, DashScope), ``inlineData`` (Gemini), items of ``output`` and outputs of tools
+  (Responses), lists of base64 (Ollama, WebUIs), and the words themselves, as a ``data:`` URI, as Markdown, as a link;
+* thoughts: ``reasoning_content``, ``reasoning``, ``thinking``, parts that say so, or between tags in the words, of
+  which a chat template may have swallowed the first;
+* refusals: ``refusal``, ``promptFeedback``, Azure's filter results, or the reason why it ended;
+* an answer is one JSON value, or a stream of them though nobody asked for one.
+
+So the JSON is walked, and each text goes to the channel that its key names, wherever it is. Everything here takes time
+in proportion to the answer's length, and none beyond the request's deadline. See decision 72.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+from clinometer._secrets import masked
+from clinometer.models.openai import ErrorInAnswer, error_line, is_refusal, letters_of
+from clinometer.models.openai.guarded_http import AnswerRefusedError, deadline_of
+from clinometer.models.weights import in_one_line
+
+LONGEST_WORDS: Final = 1000
+"""Characters of a reply in words that are kept as the reason of a refusal."""
+
+REFUSED: Final = {
+    "contentfilter", "contentfiltered", "safety", "imagesafety", "prohibitedcontent", "imageprohibitedcontent",
+    "blocklist", "spii", "recitation", "imagerecitation", "refusal", "refused", "sensitive", "blocked", "modelarmor",
+    "guardrailintervened", "guardrails", "moderation", "moderated",
+}  # fmt: skip
+"""Letters of why an answer ended, where that is a refusal whatever it holds."""
+
+CUT_OFF: Final = {"length", "maxtokens", "maxoutputtokens", "modellength", "maxlength", "modelcontextwindowexceeded"}
+
+AT_FAULT: Final = {
+    "noimage", "other", "imageother", "error", "language", "malformedfunctioncall", "malformedresponse", "toolcalls",
+    "unexpectedtoolcall", "toomanytoolcalls", "functioncall", "tooluse", "missingthoughtsignature", "abort", "aborted",
+    "cancelled", "failed", "insufficientsystemresource",
+}  # fmt: skip
+"""The same where nothing was refused, and no image made: whether words are beside it changes nothing."""
+
+# --- where servers put things -----------------------------------------------------------------------------------------
+
+_ONE_OF: Final = ("choices", "candidates")
+_WITHIN: Final = {
+    *_ONE_OF, "message", "delta", "content", "parts", "output", "outputs", "images", "image", "image_url", "data",
+    "inlineData", "inline_data", "fileData", "file_data", "file", "source", "result", "results", "response", "item",
+    "part", "content_block", "tool_calls", "function", "multi_mod_content", "generatedImages", "generated_images",
+    "predictions", "artifacts", "promptFeedback", "prompt_feedback", "prompt_filter_results", "incomplete_details",
+    "text",
+}  # fmt: skip
+_WORDS: Final = {"content", "text", "delta", "response", "value"}
+_PICTURES: Final = {
+    "b64_json", "url", "image_url", "image", "images", "data", "result", "output", "base64", "bytesBase64Encoded",
+    "imageBytes", "image_bytes", "image_base64", "file_data", "fileUri", "file_uri",
+}  # fmt: skip
+_TOLD: Final = {
+    "thoughts": ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thought"),
+    "finishes": ("finish_reason", "finishReason", "native_finish_reason", "stop_reason", "done_reason", "reason"),
+    "refusals": ("refusal", "blockReason", "block_reason", "blockReasonMessage", "block_reason_message"),
+    "notices": ("finishMessage", "finish_message"),
+    "revised": ("revised_prompt",),
+}
+_CHANNELS: Final = {key: channel for channel, keys in _TOLD.items() for key in keys}
+
+# --- what stands in words ---------------------------------------------------------------------------------------------
+
+_NAME: Final = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reflection)"
+_TAG: Final = re.compile(
+    rf"(?P<opens><{_NAME}>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel\|?>(?:analysis|commentary|thought)\b)"
+    rf"|(?P<closes></{_NAME}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|channel\|>final\b|<channel\|>)",
+    re.IGNORECASE,
+)
+_LETTER: Final = r"[A-Za-z0-9+/=_%-]"
+_BODY: Final = (  # in lines too, of which the last is short
+    rf"{_LETTER}*+(?:\s++{_LETTER}{{60,}}+)*+(?:\s++{_LETTER}{{1,59}}+(?=\s*+(?:\Z|[)\"'])))?"
+)
+_CODED: Final = re.compile(
+    rf"data:(?:image/|application/octet-stream)[\w.+-]*+(?:;[\w.=-]++)*+,\s*+{_BODY}"
+    rf"|(?<![\w+/=])(?:iVBORw0KGgo|/9j/4|UklGR|R0lGODl)(?={_LETTER}{{60}}){_BODY}"  # a PNG, JPEG, WebP or GIF
+)
+_SHOWN: Final = re.compile(  # in Markdown or HTML
+    r"(?:!\[[^\[\]]*+\]\(\s*+<?|<img\s(?:(?!src)[^<>])*+src=[\"']?)([^\s<>)\"']*+)[^\n<>)]*+[)>]?"
+)
+_LINK: Final = re.compile(r"https?://[^\s<>\"'`\])}]++")
+_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".tif", ".tiff")
+_TOKEN: Final = re.compile(r"<\|(?!begin_of_box|end_of_box)[^<>|\n]{1,40}\|>|</?s>|<(?:end_of_turn|eos|eot)>")
+_TELLING: Final = (REFUSED, CUT_OFF, AT_FAULT)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered, whatever shape its server gives that.
+
+    Attributes
+    ----------
+    pictures : each as base64, as a ``data:`` URI, or as the address where it lies.
+    links : addresses in its words that may lead to a picture.
+    words : what it said beside them, or instead, without its thoughts.
+    thoughts : what it thought on the way.
+    finish : why it ended, as the server names that.
+    refusal, notice : what the server itself says: of a refusal, and of anything else.
+    error : an error that came with a status of success.
+    revised : the prompt that was drawn in the place of the one that was sent.
+    strange : the beginning of an answer in which nothing was found.
+    """
+
+    pictures: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    words: str = ""
+    thoughts: str = ""
+    finish: str = ""
+    refusal: str = ""
+    notice: str = ""
+    error: Any = None
+    revised: str = ""
+    strange: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it had not ended."""
+        return letters_of(self.finish) in CUT_OFF
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it that an answer has."""
+        return not (self.pictures or self.words or self.thoughts or self.finish or self.notice)
+
+    def unanswered(self) -> tuple[str, str] | None:
+        """Tell whether the server "refused" or "failed" by its own word, and why; None where the words must say it.
+
+        A refusal is one by the reason why the answer ended, so it is the same with and without a sentence.
+        """
+        if self.error:
+            error = ErrorInAnswer(self.error)
+            return "refused" if is_refusal(error) else "failed", error_line(error)
+        flagged = self.finish if letters_of(self.finish) in REFUSED else ""
+        if flagged or self.refusal:
+            told = in_one_line(self.refusal or self.notice or self.words, LONGEST_WORDS)
+            return "refused", ": ".join(filter(None, (flagged, told)))
+        return None
+
+    def without_image(self) -> tuple[str, str]:
+        """Tell whether an answer without an image was "refused" or "failed", and why. Words instead are a refusal."""
+        if why := self.unanswered():
+            return why
+        if self.words and not self.is_cut and letters_of(self.finish) not in AT_FAULT:
+            return "refused", in_one_line(self.words, LONGEST_WORDS)
+        odd = self.is_cut or letters_of(self.finish) in AT_FAULT
+        ended = f" (it ended with {in_one_line(self.finish, 40)})" if odd else ""
+        said = in_one_line(self.notice or self.words or self.strange, 100)
+        return "failed", f"malformed answer: it holds no image{ended}" + (f": {said}" if said else "")
+
+
+def reply_in(response: Any) -> Reply:
+    """Sort a response of the HTTP library.
+
+    Raises
+    ------
+    AnswerRefusedError
+        The request's deadline passes meanwhile.
+    """
+    return sort_reply(response.text, deadline_of(response))
+
+
+def sort_reply(text: str, until: float = inf) -> Reply:
+    """Sort the body of an answer: JSON, or a stream of events. ``until`` is the deadline by the monotonic clock."""
+    events = list(_events_in(text))
+    sorting = _Sorting(until)
+    # The last event of a stream of the Responses API holds all that came before.
+    wholes = [each["response"] for each in events if isinstance(each, dict) and _has_output(each.get("response"))]
+    for event in wholes[-1:] or events:
+        sorting.walk(event)
+    reply = sorting.reply()
+    return reply if events else Reply(strange=masked(text[:500])[:100])
+
+
+def _has_output(response: Any) -> bool:
+    return isinstance(response, dict) and bool(response.get("output") or response.get("error"))
+
+
+def _events_in(text: str) -> Iterator[Any]:
+    """Yield the JSON values of a body: the one that it begins with, and those of its lines, ``data:`` or not."""
+    rest = text.lstrip("\ufeff \t\r\n")
+    if rest[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            value, end = json.JSONDecoder().raw_decode(rest)
+            yield from value if isinstance(value, list) else [value]
+            rest = rest[end:]
+    for block in rest.replace("\r\n", "\n").split("\n\n"):
+        lines = [line.removeprefix("data:").strip() for line in block.split("\n")]
+        lines = [line for line in lines if not line.startswith(("event:", "id:", "retry:", ":"))]
+        yield from _parsed(["\n".join(lines)]) or _parsed(lines)
+
+
+def _parsed(texts: Sequence[str]) -> list[Any]:
+    values = []
+    for text in texts:
+        if text[:1] in ("{", "["):
+            with suppress(ValueError, RecursionError):
+                values.append(json.loads(text))
+    return values
+
+
+@dataclass
+class _Sorting:
+    """The channels as they fill."""
+
+    until: float
+    pictures: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    finishes: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    revised: list[str] = field(default_factory=list)
+    error: Any = None
+
+    def walk(self, node: Any, key: str = "", channel: str = "words") -> None:
+        """Sort what is in a value that stands under a key."""
+        if monotonic() > self.until:
+            raise AnswerRefusedError("the answer came in time, but could not be read within the request's deadline")
+        if isinstance(node, list):
+            for each in node[:1] if key in _ONE_OF else node:
+                self.walk(each, key, channel)
+        elif isinstance(node, str):
+            self._sort_text(node, key, channel)
+        elif isinstance(node, dict) and (own := _channel_of(node, channel)) != "none":
+            self._sort_mapping(node, own)
+
+    def _sort_mapping(self, node: Mapping[str, Any], channel: str) -> None:
+        if node.get("error") or "error" in (node.get("object"), node.get("type")):
+            self.error = self.error or node.get("error") or node
+        filters = node.get("content_filter_results")
+        for kind, each in filters.items() if isinstance(filters, dict) else ():
+            self.refusals += [f"content_filter: {kind}"] if isinstance(each, dict) and each.get("filtered") else []
+        for name, value in node.items():
+            if name == "message" and node.get("delta"):
+                continue  # of a stream, all that it has said so far
+            if name in _CHANNELS and isinstance(value, str):
+                getattr(self, _CHANNELS[name]).extend([value] if value else [])
+            elif name in _WITHIN or name in _PICTURES or name in _WORDS:
+                self.walk(value, name, channel)
+
+    def _sort_text(self, text: str, key: str, channel: str) -> None:
+        if channel == "thought":
+            self.thoughts += [text] if key in _WORDS else []
+        elif channel == "tool" or key == "output":
+            found = _found_in(text)
+            self.pictures += found.pictures or found.links[:1]
+        elif key in _WORDS:
+            self.texts.append(text)
+        elif key in _PICTURES and text:
+            self.pictures.append(text)
+
+    def reply(self) -> Reply:
+        """Put it together."""
+        thoughts, words = split_thoughts("".join(self.texts))
+        found = _found_in(words)
+        ends = [next((each for each in self.finishes if letters_of(each) in kind), "") for kind in _TELLING]
+        return Reply(
+            pictures=tuple(dict.fromkeys((*self.pictures, *found.pictures))),
+            links=tuple(found.links),
+            words=_TOKEN.sub("", found.words).strip(),
+            thoughts="".join((*self.thoughts, thoughts)).strip(),
+            finish=next(filter(None, (*ends, *self.finishes)), ""),
+            refusal=": ".join(dict.fromkeys(self.refusals)),
+            notice=" ".join(self.notices),
+            error=self.error,
+            revised=next(iter(self.revised), ""),
+        )
+
+
+def _channel_of(node: Mapping[str, Any], channel: str) -> str:
+    """Tell what a mapping adds to: words, thoughts, what a tool gave, or nothing that an answer is made of."""
+    kind, role = str(node.get("type") or "").lower(), node.get("role")
+    media = str(node.get("mimeType") or node.get("mime_type") or node.get("media_type") or "image/")
+    is_image = media.startswith(("image/", "application/octet-stream"))
+    if channel == "none" or role in ("user", "system", "developer") or "partial_image" in kind or not is_image:
+        return "none"
+    if channel == "thought" or node.get("thought") is True or "reasoning" in kind or "thinking" in kind:
+        return "thought"
+    is_tool = role == "tool" or "tool" in kind or ("_call" in kind and "image_generation" not in kind)
+    return "tool" if is_tool else channel
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Part what stands between tags of thoughts, or before a closing tag alone, from the words.
+
+    >>> split_thoughts("<think>Hm.</think>a man"), split_thoughts("Hm.</think>a man"), split_thoughts("<think>Hm")
+    (('Hm.', 'a man'), ('Hm.', 'a man'), ('Hm', ''))
+    """
+    thoughts, words, inside, at = list[str](), list[str](), False, 0
+    for tag in _TAG.finditer(text):
+        (thoughts if inside else words).append(text[at : tag.start()])
+        if tag["closes"] and not inside:  # a template has opened it
+            thoughts += words
+            words = []
+        inside, at = bool(tag["opens"]), tag.end()
+    (thoughts if inside else words).append(text[at:])
+    return "".join(thoughts), "".join(words)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What stands in words: pictures, links that may lead to one, and the words without what is shown in them."""
+
+    pictures: list[str]
+    links: list[str]
+    words: str
+
+
+def _found_in(text: str) -> _Found:
+    pictures = _CODED.findall(text)
+    rest = _CODED.sub("", text) if pictures else text
+    pictures += [shown for shown in _SHOWN.findall(rest) if shown]
+    rest = _SHOWN.sub("", rest)
+    links = list(dict.fromkeys(link.rstrip(".,;:!?") for link in _LINK.findall(rest)))
+    certain = [each for each in links if each == rest.strip() or each.partition("?")[0].lower().endswith(_ENDINGS)]
+    return _Found([*pictures, *certain], [each for each in links if each not in certain], rest)
+
+
+# --- what words say ---------------------------------------------------------------------------------------------------
+
+_BOX: Final = re.compile(
+    r"<\|begin_of_box\|>(.*?)(<\|end_of_box\|>|\Z)|<answer>(.*?)(</answer>|\Z)"
+    r"|\\boxed\{(?:\\(?:text|textbf|mathrm)\{)?([^{}]*+)(\}|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_LABEL: Final = re.compile(r"[\s*_#>]*(?:final )?answer[\s*_]*:", re.IGNORECASE)
+MOST_STARTS: Final = 8
+"""Braces of an answer at which JSON may begin."""
+
+
+def answer_in(words: str) -> tuple[str, bool]:
+    r"""Take the answer out of words: from a box, from JSON with an "answer", from a fence; and whether it is whole.
+
+    >>> answer_in('```json\n{"Answer": "a man"}\n```\nThat is all.')
+    ('a man', True)
+    >>> answer_in("I see <|begin_of_box|>a man<|end_of_box|>"), answer_in("**Answer:** a man"), answer_in("a man")
+    (('a man', True), ('a man', False), ('a man', False))
+    """
+    is_whole = False
+    for box in _BOX.finditer(words):
+        inside, closed = next((box[n], box[n + 1]) for n in (1, 3, 5) if box[n] is not None)
+        words, is_whole = inside, bool(closed)
+    for held in json_in(words):
+        named = {str(key).strip().casefold(): value for key, value in held.items()}
+        if isinstance(answer := _only(named.get("answer")), str | int | float):
+            return str(answer), True
+    unfenced = _unfence(words).strip()
+    with suppress(ValueError, RecursionError):
+        if isinstance(told := json.loads(unfenced), str):
+            return told, True
+    label = _LABEL.match(unfenced)
+    return (unfenced[label.end() :].strip(" *_\n") if label else unfenced), is_whole
+
+
+def json_in(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects in a text, whatever stands around them."""
+    end = 0
+    for start in islice(re.finditer(r"\{", text), MOST_STARTS):
+        if start.start() >= end:
+            with suppress(ValueError, RecursionError):
+                value, end = json.JSONDecoder().raw_decode(text, start.start())
+                yield value
+
+
+def _only(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _unfence(text: str) -> str:
+    """Return what stands in the first fence of a text, without its language; a text without a fence as it is."""
+    _, fence, rest = text.partition("```")
+    inside = rest.partition("```")[0]
+    language, line, body = inside.partition("\n")
+    return text if not fence else body if line and language.strip().isalnum() else inside
