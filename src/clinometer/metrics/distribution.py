@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import comb, log, log2, nan
+from math import comb, isfinite, log, log2, nan
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator, require_count
-from clinometer.stats.bootstrap import fold_interval, percentile_interval, rao_wu_weights
+from clinometer.stats.bootstrap import fold_interval, percentile_interval, rao_wu_weights, why_no_interval
 from clinometer.stats.proportion import parity_gap_null, range_over_shares, range_over_two_shares, wilson_interval
 
 MOST_LISTED = 100_000
@@ -200,9 +200,9 @@ def jaccard_hallucination(
         alone = "one image" if n == 1 else "images that all have the same score"
         return DistributionScore(value, nan, nan, nan, n, reason=f"no interval from {alone}; no null: not a share")
     draws = rao_wu_weights([n], resamples, generator(rng)) @ values
-    interval = percentile_interval(draws, confidence, n - 1)
-    low, high = (float(np.clip(end, 0.0, 1.0)) for end in (interval.low, interval.high))
-    return DistributionScore(value, low, high, nan, n, reason="no null: not a share")
+    ends = percentile_interval(draws, confidence, n - 1, value=value, limits=(0.0, 1.0))
+    none = "" if isfinite(ends.low) else f"{why_no_interval(draws)}; "
+    return DistributionScore(value, float(ends.low), float(ends.high), nan, n, reason=f"{none}no null: not a share")
 
 
 def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:

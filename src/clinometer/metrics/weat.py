@@ -25,7 +25,14 @@ from clinometer.stats.association import (
     rounding_of,
     unit_vectors,
 )
-from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, welch_satterthwaite
+from clinometer.stats.bootstrap import (
+    ANY,
+    bca_interval,
+    percentile_interval,
+    rao_wu_weights,
+    welch_satterthwaite,
+    why_no_interval,
+)
 from clinometer.stats.certified import Method, fixed_values_test
 from clinometer.stats.permutation import PermutationMethod
 from clinometer.stats.splits import Alternative
@@ -152,9 +159,10 @@ def stimulus_weat(
     The intervals resample the stimuli of all four sets, each within its set (Rao & Wu 1988): they answer whether other
     words of the same kind would have said the same, where p asks about these words alone, so they need not agree. The
     statistic's are percentiles, the effect size's bias-corrected ones (BCa), both as wide as Student's t with the
-    degrees of freedom of the four sets together. A replicate in which all targets tie has no effect size and is left
-    out. A set of one stimulus has no spread, so both intervals are NaN with that reason; the effect size's is so, too,
-    where X or Y has two, as every resample of two is one of them over and over.
+    degrees of freedom of the four sets together. A replicate in which all targets tie has no effect size, and might
+    have had any: where that is so of more than a few of them, there is no interval. A set of one stimulus has
+    no spread, so both intervals are NaN with that reason; the effect size's is so, too, where X or Y has two, as every
+    resample of two is one of them over and over.
 
     Raises
     ------
@@ -187,16 +195,19 @@ def stimulus_weat(
     ]
     statistics, effects = formula(weights, resampled=True)
     of_statistic, of_effect = zip(*_slopes(formula, sets), strict=True)
-    ends = percentile_interval(statistics, confidence, _freedom(of_statistic))
+    ends = percentile_interval(statistics, confidence, _freedom(of_statistic), value=result.statistic)
     result = replace(result, statistic_low=float(ends.low), statistic_high=float(ends.high))
     if min(len(u_x), len(u_y)) < 3:
         reason = "no interval of the effect size: a set of targets has two stimuli; it takes three"
         return replace(result, reason=result.reason or reason)
-    replicates = effects[np.isfinite(effects)]
-    if math.isnan(result.effect_size) or not replicates.size:
+    if math.isnan(result.effect_size):
         return result
-    ends = bca_interval(result.effect_size, replicates, np.concatenate(of_effect), confidence, _freedom(of_effect))
-    return replace(result, effect_size_low=float(ends.low), effect_size_high=float(ends.high))
+    influence, freedom = np.concatenate(of_effect), _freedom(of_effect)
+    ends = bca_interval(result.effect_size, effects, influence, confidence, freedom, limits=ANY)
+    reason = f"of the effect size: {why_no_interval(effects)}" if math.isnan(ends.low) else ""
+    return replace(
+        result, effect_size_low=float(ends.low), effect_size_high=float(ends.high), reason=result.reason or reason
+    )  # fmt: skip
 
 
 def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import atanh, isfinite, nan, sqrt, tanh
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 import scipy
@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator
-from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights
+from clinometer.stats.bootstrap import Limits, bca_interval, percentile_interval, rao_wu_weights, why_no_interval
 
 Method = Literal["jackknife", "fisher", "bootstrap"]
+
+LIMITS: Final[Limits] = (-1.0, 1.0)
+"""The least and the greatest that a coefficient can be."""
 
 _MANY = 5_000
 """Units beyond which a resample draws kinds of coincidences, which are few, instead of units: the same distribution."""
@@ -97,7 +100,8 @@ def kendall_tau_b(
             error = sqrt((n - 1) / n * float(np.sum((left_out - left_out.mean()) ** 2))) / (1 - tau * tau)
         reach = float(scipy.stats.norm.ppf((1 + confidence) / 2)) * error
         low, high = tanh(atanh(tau) - reach), tanh(atanh(tau) + reach)
-    return Agreement(tau, low, high, n, p, "" if isfinite(low) else "no interval: too many ties")
+    beside = ", or its resamples lie beside it" if method == "bootstrap" else ""
+    return Agreement(tau, low, high, n, p, "" if isfinite(low) else f"no interval: too many ties{beside}")
 
 
 def krippendorff_alpha(
@@ -117,7 +121,8 @@ def krippendorff_alpha(
     Krippendorff (2011), *Computing Krippendorff's Alpha-Reliability*; m_u ratings of unit u, units with fewer than two
     are left out. 1: full agreement; 0: as by chance; negative: less than that. The coincidences o add up over units, so
     a replicate is one row of weights times them. Where all agree, every resample does: the lower end is then α with as
-    many units in full disagreement as n without one leave possible, ``1 − p / D_e``, ``p`` by Clopper and Pearson.
+    many units in full disagreement as n without one leave possible, ``1 − p / D_e``, ``p`` by Clopper and Pearson. A
+    resample of one category has no α, and counts as −1 for the lower end and as 1 for the upper one.
 
     Parameters
     ----------
@@ -161,11 +166,11 @@ def krippendorff_alpha(
     else:
         weights = rao_wu_weights([n], n_resamples, generator(rng)).astype(np.float64) * n
         draws = _alpha(np.tensordot(weights, coincidences, axes=1))
-    draws = draws[np.isfinite(draws)]
     without = _alpha(coincidences.sum(axis=0) - coincidences)
     influence = np.where(np.isfinite(without), value - without, 0.0)
-    interval = bca_interval(value, draws, influence, confidence, freedom=n - 1)
-    return Agreement(value, float(interval.low), float(interval.high), n)
+    interval = bca_interval(value, draws, influence, confidence, freedom=n - 1, limits=LIMITS)
+    reason = "" if isfinite(interval.low) else why_no_interval(draws)
+    return Agreement(value, float(interval.low), float(interval.high), n, reason=reason)
 
 
 def _alpha(coincidences: np.ndarray) -> np.ndarray:
@@ -202,9 +207,9 @@ def _tau_bootstrap(
     draws = _ratio(*forms)
     influence = tau - _tau_without_each(x, y)
     if not np.isfinite(influence).all():
-        interval = percentile_interval(draws[np.isfinite(draws)], confidence)
+        interval = percentile_interval(draws, confidence, value=tau, limits=LIMITS)
     else:
-        interval = bca_interval(tau, draws[np.isfinite(draws)], influence, confidence)
+        interval = bca_interval(tau, draws, influence, confidence, limits=LIMITS)
     return float(interval.low), float(interval.high)
 
 

@@ -21,6 +21,15 @@ from clinometer.stats.arguments import require_confidence, require_count
 _COUNTS: Final = 2**18
 """Numbers that are drawn at once, 2 MB."""
 
+Limits = tuple[float, float]
+ANY: Final[Limits] = (-inf, inf)
+"""The limits of a number that has none: an end that draws without a value decide is infinite, and then none."""
+
+ROUNDING: Final = 1e-6
+"""How far an estimate may lie beyond its draws, which are of float32, relative to one more than its size."""
+
+BESIDE: Final = "no interval: its resamples lie beside it"
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -71,8 +80,15 @@ def rao_wu_chunks(sizes: Sequence[int], n_resamples: int, rng: np.random.Generat
         yield weights
 
 
-def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:
-    """Percentile interval along the first axis of bootstrap draws; NaN where a draw is NaN.
+def percentile_interval(
+    draws: np.ndarray,
+    confidence: float = 0.95,
+    freedom: ArrayLike = inf,
+    *,
+    value: ArrayLike | None = None,
+    limits: Limits | None = None,
+) -> Interval:
+    """Percentile interval along the first axis of bootstrap draws; without ``limits`` NaN where a draw is NaN.
 
     With ``freedom`` finite, the ends are moved away from the median by the ratio of Student's quantile to the normal::
 
@@ -87,19 +103,31 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     ----------
     draws : (R, …).
     freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
+    value : (…) the estimate; where the percentiles leave it out there is no interval.
+    limits : the least and the greatest that the number can be. A draw that has no value might have had any: for the
+        lower end it counts as the least, for the upper one as the greatest. See decision 70.
     """
     require_confidence(confidence)
     draws, freedom = np.asarray(draws, np.float64), np.asarray(freedom, np.float64)
-    low, middle, high = np.quantile(draws, [(1 - confidence) / 2, 0.5, (1 + confidence) / 2], axis=0)
-    if np.isposinf(freedom).all():
-        return Interval(low, high)
-    stretch = scipy.special.stdtrit(freedom, (1 + confidence) / 2) / scipy.special.ndtri((1 + confidence) / 2)
-    with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
-        return Interval(middle + (low - middle) * stretch, middle + (high - middle) * stretch)
+    least, greatest = _with_undefined(draws, limits)
+    low = np.quantile(least, (1 - confidence) / 2, axis=0)
+    high = np.quantile(greatest, (1 + confidence) / 2, axis=0)
+    if not np.isposinf(freedom).all():
+        stretch = scipy.special.stdtrit(freedom, (1 + confidence) / 2) / scipy.special.ndtri((1 + confidence) / 2)
+        middles = [np.median(each, axis=0) for each in ((least,) if least is greatest else (greatest, least))]
+        with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
+            low, high = (m + (end - m) * stretch for m, end in zip((middles[0], middles[-1]), (low, high), strict=True))
+    return _holding(value, low, high, limits)
 
 
 def bca_interval(
-    value: ArrayLike, draws: np.ndarray, influence: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf
+    value: ArrayLike,
+    draws: np.ndarray,
+    influence: np.ndarray,
+    confidence: float = 0.95,
+    freedom: ArrayLike = inf,
+    *,
+    limits: Limits | None = None,
 ) -> Interval:
     """Bias-corrected and accelerated percentiles (Efron 1987): for an estimate that is biased or skewed.
 
@@ -108,7 +136,8 @@ def bca_interval(
         z0 = Φ⁻¹( share of draws below θ̂ )        a = Σ l³ / (6 (Σ l²)^{3/2})        z = t_{ν, (1+confidence)/2}
         levels = Φ( z0 + (z0 ∓ z) / (1 − a (z0 ∓ z)) )
 
-    Unchanged by any monotone change of scale, so a skewed estimate needs no transformation of its own.
+    Unchanged by any monotone change of scale, so a skewed estimate needs no transformation of its own. Where it would
+    leave out the estimate there is no interval.
 
     Parameters
     ----------
@@ -116,17 +145,52 @@ def bca_interval(
     influence : (n, …) what each item adds to the error of the estimate: its share of it by the delta method, or the
         estimate minus the estimate without the item.
     freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
+    limits : as of :func:`percentile_interval`; a draw that has no value lies above θ̂ in the z0 of the lower end, and
+        below it in that of the upper one.
     """
     require_confidence(confidence)
     value, draws = np.asarray(value, np.float64), np.asarray(draws, np.float64)
     influence = np.asarray(influence, np.float64)
-    below = ((draws < value).sum(axis=0) + (draws == value).sum(axis=0) / 2) / len(draws)
-    z0 = scipy.stats.norm.ppf(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
+    undefined = 0.0 if limits is None else np.isnan(draws).sum(axis=0)
+    below = (draws < value).sum(axis=0) + (draws == value).sum(axis=0) / 2
     squares = np.square(influence).sum(axis=0)
     skewed = np.divide((influence**3).sum(axis=0), 6 * squares**1.5, out=np.zeros_like(squares), where=squares > 0)
-    reach = scipy.special.stdtrit(np.asarray(freedom, np.float64), (1 + confidence) / 2)
-    low, high = _quantiles(draws, [scipy.stats.norm.cdf(z0 + z / (1 - skewed * z)) for z in (z0 - reach, z0 + reach)])
-    return Interval(low, high)
+    reach, ends = scipy.special.stdtrit(np.asarray(freedom, np.float64), (1 + confidence) / 2), []
+    for each, lower, side in zip(_with_undefined(draws, limits), (below, below + undefined), (-1, 1), strict=True):
+        share = np.clip(lower / len(draws), 0.5 / len(draws), 1 - 0.5 / len(draws))
+        z0 = scipy.stats.norm.ppf(share)
+        z = z0 + side * reach
+        ends.append(_quantile(each, scipy.stats.norm.cdf(z0 + z / (1 - skewed * z))))
+    return _holding(value, ends[0], ends[1], limits)
+
+
+def why_no_interval(draws: np.ndarray) -> str:
+    """Say why draws gave no interval of a number that has a value: some of them have none, or all lie beside it."""
+    undefined = float(np.mean(np.isnan(draws)))
+    share = f"{100 * undefined:.2g}\N{NARROW NO-BREAK SPACE}%"
+    return f"no interval: in {share} of resamples it has no value" if undefined else BESIDE
+
+
+def _with_undefined(draws: np.ndarray, limits: Limits | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the draws with those without a value at the least that the number can be, and at the greatest."""
+    missing = np.isnan(draws)
+    if limits is None or not missing.any():
+        return draws, draws
+    return np.where(missing, limits[0], draws), np.where(missing, limits[1], draws)
+
+
+def _holding(value: ArrayLike | None, low: np.ndarray, high: np.ndarray, limits: Limits | None) -> Interval:
+    """Cut an interval at its limits; there is none without ends, or where it leaves out the value but for rounding."""
+    if limits is not None:
+        low, high = np.clip(low, *limits), np.clip(high, *limits)
+        has_ends = np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(has_ends, low, np.nan), np.where(has_ends, high, np.nan)
+    if value is None:
+        return Interval(low, high)
+    value = np.asarray(value, np.float64)
+    rounding = ROUNDING * (1 + np.abs(value))
+    holds = (low <= value + rounding) & (high >= value - rounding)
+    return Interval(np.where(holds, np.minimum(low, value), np.nan), np.where(holds, np.maximum(high, value), np.nan))
 
 
 def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
@@ -201,17 +265,14 @@ def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float =
     return Interval(np.maximum(value - radius, 0.0), value + radius)
 
 
-def _quantiles(draws: np.ndarray, levels: Sequence[ArrayLike]) -> list[np.ndarray]:
-    """Return quantiles along the first axis at levels that may differ from one number to the next."""
-    if all(np.ndim(level) == 0 for level in levels):
-        return list(np.quantile(draws, [float(level) for level in levels], axis=0))  # type: ignore[arg-type]
+def _quantile(draws: np.ndarray, level: ArrayLike) -> np.ndarray:
+    """Return a quantile along the first axis at a level that may differ from one number to the next."""
+    if np.ndim(level) == 0:
+        return np.asarray(np.quantile(draws, float(level), axis=0))  # type: ignore[arg-type]
     ordered, last = np.sort(draws, axis=0), len(draws) - 1
-    quantiles = []
-    for level in levels:
-        place = np.broadcast_to(np.asarray(level, np.float64) * last, draws.shape[1:])
-        is_finite = np.isfinite(place)
-        lower = np.where(is_finite, place, 0).astype(int)
-        ends = [np.take_along_axis(ordered, np.minimum(lower + k, last)[None], axis=0)[0] for k in (0, 1)]
-        quantiles.append(np.where(is_finite, ends[0] + (ends[1] - ends[0]) * (place - lower), np.nan))
-    spoilt = np.isnan(draws).any(axis=0)
-    return [np.where(spoilt, np.nan, quantile) for quantile in quantiles]
+    place = np.broadcast_to(np.asarray(level, np.float64) * last, draws.shape[1:])
+    is_finite = np.isfinite(place)
+    lower = np.where(is_finite, place, 0).astype(int)
+    ends = [np.take_along_axis(ordered, np.minimum(lower + k, last)[None], axis=0)[0] for k in (0, 1)]
+    quantile = np.where(is_finite, ends[0] + (ends[1] - ends[0]) * (place - lower), np.nan)
+    return np.where(np.isnan(draws).any(axis=0), np.nan, quantile)

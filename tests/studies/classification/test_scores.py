@@ -18,6 +18,7 @@ from clinometer.studies.classification.scores import (
     setting_name,
     wins_at,
 )
+from tests.studies.intervals import left_out
 
 SEEDS = st.integers(0, 2**32 - 1)
 A, B = ("pilot", "mechanic"), ("cook", "singer", "teacher")
@@ -293,3 +294,8 @@ def test_a_difference_that_missing_portraits_might_undo_depends_on_them():
         classification_study(cut, DESIGN, tolerance=0, missing=missing), "differential", setting="20 noise samples"
     )
     assert (row.verdict, row.side, row.depends_on) == ("leans", "men", "missing")
+
+
+@pytest.mark.parametrize("images", [1, 2, 4])
+def test_no_interval_leaves_out_its_own_estimate(images):
+    assert not left_out(classification_study(drawn(images, images=images), DESIGN, tolerance=0, n_permutations=99))

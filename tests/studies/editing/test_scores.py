@@ -13,8 +13,16 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
-from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup, average_face_angle
+from clinometer.studies.editing.design import (
+    FEWEST_FACES,
+    EditingDesign,
+    Faces,
+    GenderReadings,
+    PortraitGroup,
+    average_face_angle,
+)
 from clinometer.studies.editing.scores import editing_study, flips, read_gender, read_gender_once
+from tests.studies.intervals import left_out
 
 GROUPS = (
     PortraitGroup("light woman", "woman", "light"),
@@ -475,3 +483,14 @@ def test_no_run_is_found_to_erase_more_where_none_does() -> None:
     for component in ("soft_erasure", "erasure_contrast"):
         named = [any(each.side for each in rows if each.component == component and not each.concept) for rows in found]
         assert sum(named) <= 1.5 + 2 * np.sqrt(30 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_no_interval_leaves_out_its_own_estimate(n: int) -> None:
+    case, rng = Case(n=n, seed=n), np.random.default_rng(n)
+    for faces, alone in ((case.faces.image_before, 1), (case.faces.image_after, 3)):
+        np.clip(faces + rng.normal(0, 0.05, (*faces.shape[:alone], 1, 1, 3)), 0, 1, out=faces)  # type: ignore[call-overload]
+    rows = case.scores(n_permutations=99, n_resamples=60)
+    assert not left_out(rows)
+    averages = [found for found in rows if found.component == "average_face_ita_change"]
+    assert all(np.isnan(found.low) for found in averages) == (n < FEWEST_FACES)

@@ -116,10 +116,10 @@ def centred(draws: np.ndarray, value: float) -> np.ndarray:
 
 
 def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Ends of an interval as wide as Student's t; NaN where the value or a replicate is not finite."""
+    """Ends of an interval as wide as Student's t; NaN where a replicate or the value has none, or they leave it out."""
     if not (isfinite(value) and np.isfinite(draws).all()):
         return nan, nan
-    ends = percentile_interval(draws, confidence, freedom)
+    ends = percentile_interval(draws, confidence, freedom, value=value)
     return float(ends.low), float(ends.high)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
+from clinometer.stats.bootstrap import BESIDE, percentile_interval, rao_wu_weights
 from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import skin_tone
 
@@ -124,6 +124,9 @@ def setting_name(strength: float) -> str:
     return f"strength {strength:g}"
 
 
+FEWEST_FACES: Final = 4
+"""Portraits from which on the interval of an average face was shown to cover (docs/simulations.md)."""
+
 PORTRAITS_AT_ONCE: Final = 16
 """Whose images are looked at together."""
 
@@ -217,11 +220,13 @@ class _AverageFaces:
         value = angle_after - angle
         if np.isnan(value):
             return Estimate(nan, nan, nan, n, "too little skin in the average face")
-        if n == 1:
-            return Estimate(value, nan, nan, n, "one cluster has no spread")
-        ends = percentile_interval(draws_after - draws, freedom=n - 1)
-        missing = "" if np.isfinite(ends.low) else "too little skin in the average face of a resample"
-        return Estimate(value, float(ends.low), float(ends.high), n, missing)
+        if n < FEWEST_FACES:
+            few = f"no interval: an average face of fewer than {FEWEST_FACES} portraits"
+            return Estimate(value, nan, nan, n, "one cluster has no spread" if n == 1 else few)
+        changes = draws_after - draws
+        ends = percentile_interval(changes, freedom=n - 1, value=value)
+        lost = "too little skin in the average face of a resample" if np.isnan(changes).any() else BESIDE
+        return Estimate(value, float(ends.low), float(ends.high), n, "" if np.isfinite(ends.low) else lost)
 
     def _angles(self, faces: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the angle of the average of whole faces, and its replicates where there are two or more."""

@@ -20,6 +20,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
+from clinometer.stats.agreement import LIMITS
+from clinometer.stats.bootstrap import percentile_interval, why_no_interval
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
 from clinometer.stats.proportion import Estimate
@@ -430,13 +432,16 @@ def _order_row(
     elif min(map(len, by_group)) < 2:
         reason = "a group has one portrait: no interval"
     else:
-        # portraits resampled within groups; draws in which nothing can be ordered are left out
+        # portraits resampled within groups; where nothing can be ordered, any order is possible
         rng = np.random.default_rng([seed, 4])
         drawn = [mean_of_known(one[rng.integers(len(one), size=(n_resamples, len(one)))], axis=1) for one in by_group]
-        low, high = np.nanquantile(_spearman(np.stack(drawn, axis=1), truth), [0.025, 0.975])
+        draws = _spearman(np.stack(drawn, axis=1), truth)
+        ends = percentile_interval(draws, value=value, limits=LIMITS)
+        low, high = float(ends.low), float(ends.high)
+        reason = "" if isfinite(low) else why_no_interval(draws)
     return Score(
         metric=METRIC, component=PLANTED_ORDER, encoder=encoder, setting=setting, value=value,
-        low=float(low), high=float(high), n_target=sum(map(len, by_group)), reason=reason,
+        low=low, high=high, n_target=sum(map(len, by_group)), reason=reason,
     )  # fmt: skip
 
 

@@ -199,7 +199,7 @@ def _magnitude(
         (points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., is_measured].mean(axis=-1)
     )
     images, stimulus = difference("images"), difference("stimulus")
-    inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
+    inner, outer = (percentile_interval(draws, confidence, value=value) for draws in (images, stimulus))
     of_images, of_stimuli = excess("images"), excess("stimulus")
 
     layouts = [study.layout for study, _ in (measured[:1] if paired else measured)]

@@ -389,7 +389,8 @@ def estimate(replicates: Replicates, formula: Formula, confidence: float) -> Est
     """Apply a formula of the tensor, with percentile intervals."""
     value = np.asarray(formula(replicates.point))
     inner, outer = (
-        percentile_interval(formula(drawn), confidence) for drawn in (replicates.images, replicates.stimulus)
+        percentile_interval(formula(drawn), confidence, value=value)
+        for drawn in (replicates.images, replicates.stimulus)
     )
     return Estimate(value, inner.low, inner.high, outer.low, outer.high, np.full(value.shape, np.nan))
 

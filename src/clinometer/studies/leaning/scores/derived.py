@@ -344,8 +344,8 @@ def _statistic_estimate(
     )
     with np.errstate(invalid="ignore"):  # a draw with TT = 0 has an infinite α, and its spread is no number
         drawn = statistic.of(quantity.null[:, targets].astype(np.float64))
-    drawn = drawn[np.isfinite(drawn)]
-    return replace(numbers, null=np.asarray(quantity.null_centre(drawn) if len(drawn) else np.nan))
+        null = quantity.null_centre(np.where(np.isnan(drawn), np.inf, drawn))
+    return replace(numbers, null=np.where(np.isfinite(null), null, np.nan))
 
 
 def _mean_and_std(
