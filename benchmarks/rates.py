@@ -88,6 +88,9 @@ HEADS = {
     "ratings-bound": ("encoder never wrong", "held with slight errors"),
     "ratings-width": ("share corrected by people", "width of people alone, at most"),
     "ratings-planned": ("ratings named by the planner", "reach of ± 0.05, wanted"),
+    "interval-faces": ("interval", "nominal"),
+    "interval-agreement": ("interval", "nominal"),
+    "interval-texts": ("text part, the groups' pictures drawn again", "nominal"),
     "downstream-level": ("test", "p ≤"),
     "downstream-coverage": ("interval", "nominal"),
 }

@@ -5,8 +5,8 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture, open, protocol, split) runs what stands in that file alone; ``--write`` puts the tables and figures into
-docs/simulations.md.
+picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` puts the tables and figures
+into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from benchmarks import (
     downstream_simulations,
     gate_simulations,
     intersection_simulations,
+    interval_simulations,
     open_answers_simulations,
     picture_simulations,
     protocol_simulations,
@@ -445,6 +446,7 @@ MODULES = (
     picture_simulations,
     open_answers_simulations,
     protocol_simulations,
+    interval_simulations,
 )
 """Where further experiments stand."""
 
