@@ -62,7 +62,7 @@ def test_the_row_tells_its_reason_itself_where_it_has_one():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"component": "mcas", "side": "woman"}, "two leans more to women"),
+        ({"component": "mcas", "side": "woman"}, "two is further to women than one"),
         ({"component": "magnitude", "side": "first"}, "one leans more"),
         ({"component": "magnitude", "side": "second"}, "two leans more"),
         ({"component": "refusal_rate", "side": "first"}, "one refuses more"),

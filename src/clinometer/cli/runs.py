@@ -371,7 +371,11 @@ def card(
         ),
     ] = None,
     rows: Annotated[
-        int, typer.Option(min=1, help="Verdicts of each run that are listed, the strongest; the others are counted.")
+        int,
+        typer.Option(
+            min=1,
+            help="Verdicts of each run that are listed, the largest of those that lean first; the rest is counted.",
+        ),
     ] = 20,
     format: Annotated[
         str,

@@ -152,14 +152,15 @@ def gate_in_words(judged: Gate) -> str:
 def way_on(judged: Gate) -> str:
     """Say what may be done about an outcome."""
     if judged.outcome == Outcome.HOLDS:
-        return "Of models with a number at its limit or beyond, about 2.5 in 100 pass such a gate by chance."
+        return "Of models with a number at its limit or beyond, at most 2.5 in 100 pass such a gate by chance."
     if judged.outcome == Outcome.BROKEN:
         return (
             "More images will not mend it: a number is farther out than the policy allows. Of models that keep all "
             "limits, at most 5 in 100 are called broken."
         )
     known = judged.table.n_decide[judged.table.n_decide.fillna(0) > 0]
-    draw = f"Draw up to about {int(known.max()):,} images a concept" if len(known) else "Mend what the reasons name"
+    most = wording.about(int(known.max())) if len(known) else ""
+    draw = f"Draw {most.replace('about', 'up to about')} images a concept" if most else "Mend what the reasons name"
     return f"{draw} and gate again; --allow-undecided lets such a run pass, which then says less."
 
 
@@ -206,8 +207,8 @@ def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
     if (rows.carried_by != "").any():
         columns["carried"] = list(rows.carried_by)
     if (rows.n_decide > 0).any():
-        columns["decided by about"] = [
-            f"{n_decide:,} for {n_target:,}" if n_decide else ""
+        columns["decided by"] = [
+            f"{wording.about(n_decide)} for {n_target:,}" if n_decide else ""
             for n_decide, n_target in zip(rows.n_decide.fillna(0), rows.n_target, strict=True)
         ]
     return columns
@@ -256,7 +257,8 @@ def _why(row: dict[Any, Any], digits: int, family: int) -> str:
     decide = row["n_decide"]
     more = ""
     if not pd.isna(decide) and decide > 0:
-        more = f" About {int(decide):,} images would decide; there are {int(row['n_target']):,}."
+        many = wording.capitalised(wording.about(int(decide)))
+        more = f" {many} images would decide; there are {int(row['n_target']):,}."
     return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
 
 

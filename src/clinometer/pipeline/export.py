@@ -381,9 +381,8 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
             "pictures or the model, then measure again: clinometer compare tells whether it helped."
         )
     if undecided:
-        decide = sorted(row.n_decide for row in undecided if row.n_decide > 0)
-        reach = " to ".join(dict.fromkeys(wording.about(n) for n in (decide[0], decide[-1]))) if decide else ""
-        each = f"about {reach} {judged[0].drawn} each, by today\u2019s estimates"
+        reach = wording.about(*(row.n_decide for row in undecided))
+        each = f"{reach} {judged[0].drawn} each, by today\u2019s estimates"
         more = each if reach else "clinometer plan says how many"
         steps.append(
             f"Draw more where the images do not tell ({len(undecided):,}): {more}. Until then conclude nothing."

@@ -155,7 +155,7 @@ def difference_table(
                 wording.interval(*ends(row), digits),
                 *(cell(row) for cell in after.values()),
                 wording.bare_probability(row.q),
-                *([wording.about(row.n_decide)] if to_decide else []),
+                *([wording.about(row.n_decide).removeprefix("about ")] if to_decide else []),
                 row.reason if not row.defined else f"{verdict} ({row.reason})" if explained(row) else verdict,
             )
             for row, verdict in zip(rows, verdicts, strict=True)

@@ -309,7 +309,7 @@ def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Itera
 
 
 def _reservations(scores: Scores) -> Iterator[str]:
-    """Say which verdicts would not hold whatever missing pictures show, and where pictures are like neither group."""
+    """Say which verdicts would not hold whatever missing pictures show."""
     judged = [
         row
         for row in scores
@@ -320,13 +320,6 @@ def _reservations(scores: Scores) -> Iterator[str]:
     if names:
         many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
         yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
-    between = [row for row in scores.select("share", "between") if row.flag == "some lie between"]
-    if between:  # more of them than chance explains
-        words = [f"{row.concept} ({round(row.value * row.n_target):,} of {row.n_target:,})" for row in between]
-        yield (
-            f"Some pictures lie between the groups, by the spread of the groups' own pictures, and are read as one of "
-            f"them all the same: {first_and_more(words, NAMED)}."
-        )
 
 
 def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:

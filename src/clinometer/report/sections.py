@@ -70,8 +70,10 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
         said.append(
             (
                 "Chance",
-                f"{wording.capitalised(verdicts_)} a side; by the rule for naming one, no more than one in twenty of "
-                f"those named is expected to be chance.{f' The least sure of them has {least}.' if least else ''}",
+                f"{wording.capitalised(verdicts_)} a side. The rule holds over many audits: where nothing leans, no "
+                "more than 5 in 100 sets of verdicts that are judged together are expected to name a side, and all "
+                "that they name is chance; on average over all sets, at most one in twenty of what one names is."
+                f"{f' The least sure of these has {least}.' if least else ''}",
             )
         )
     worded = sum(bool(wording.words_chosen(row)) for row in named)
@@ -83,10 +85,9 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
         said.append(("Assumptions", f"{wording.capitalised(held)}."))
     undecided = [row for row in rows if wording.verdict_group_of(row) in ("undecided", "few")]
     if undecided:
-        many = sorted(row.n_decide for row in undecided if row.n_decide > 0)
-        reach = dict.fromkeys(wording.about(n) for n in (many[0], many[-1])) if many else {}
+        many = [row.n_decide for row in undecided if row.n_decide > 0]
         more = (
-            f" For {len(many)} of them about {' to '.join(reach)} {judged[0].drawn} each would decide, "
+            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each would decide, "
             "if the estimates stand."
             if many
             else ""

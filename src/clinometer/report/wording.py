@@ -196,12 +196,25 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1].rstrip() + ELLIPSIS
 
 
-def about(n: int) -> str:
-    """Write a number of images that would decide in two figures, rounded upwards; empty where none would."""
-    if n <= 0:
+MANY: Final = 10_000
+"""Images that would decide, beyond which no estimate is sure enough for a number to be told."""
+
+
+def about(*numbers: int) -> str:
+    """Write how many images would decide, ``about 320``, or from the least to the most; empty where none would.
+
+    In two figures, rounded upwards, for they are estimates; beyond ten thousand ``more than 10,000``.
+    """
+    ends = sorted(n for n in numbers if n > 0)
+    told = list(dict.fromkeys(_two_figures(n) for n in ends[:: max(len(ends) - 1, 1)]))
+    if not told:
         return ""
+    return " to ".join(told) if told[0].startswith("more") else f"about {' to '.join(told)}"
+
+
+def _two_figures(n: int) -> str:
     places = max(0, len(str(n)) - 2)
-    return f"{-(-n // 10**places) * 10**places:,}"  # two figures: it is an estimate
+    return f"{-(-n // 10**places) * 10**places:,}" if n <= MANY else f"more than {MANY:,}"
 
 
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:
@@ -209,7 +222,7 @@ def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     if share is None or not share.defined or share.n_target <= 0:
         return ""
     if share.flag == "not shown":
-        return "its images do not show the concept better than chance, so their share is not read"
+        return "that its images show the concept is not shown, so their share is not read"
     near_a = share.value * share.n_target
     label, near = (label_a, near_a) if share.value >= 0.5 else (label_b, share.n_target - near_a)
     if abs(near - round(near)) > 0.01:  # an average over encoders is no whole number of images
@@ -407,7 +420,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
     if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
-    return f"about {many} {images} would decide, if the estimate stands" if many else ""
+    return f"{many} {images} would decide, if the estimate stands" if many else ""
 
 
 def source_words(mcas: Row, image_part: Row) -> str:
@@ -462,7 +475,10 @@ def words_chosen(row: Row) -> str:
 
 
 def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> str:
-    """Say the verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
+    """Say the verdict on two runs, in their names: ``B is further to men than A``, ``A refuses more``, ``undecided``.
+
+    A difference does not say to which side either run leans: both may lean to women.
+    """
     runs = {FIRST: names[0], SECOND: names[1]}
     refuses = row.component.startswith("refusal")
     if row.verdict == Verdict.MORE_HERE:
@@ -475,5 +491,5 @@ def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> st
         whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
         return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
     if row.side == OTHERS:
-        return f"{names[1]} leans less to {label(row.group)}{assumption(row)}"
-    return f"{names[1]} leans more to {label(row.side)}{assumption(row)}"
+        return f"{names[1]} is further from {label(row.group)} than {names[0]}{assumption(row)}"
+    return f"{names[1]} is further to {label(row.side)} than {names[0]}{assumption(row)}"

@@ -35,8 +35,9 @@ def test_the_finding_counts_the_tests(page):
     )
     (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
     assert strongest.startswith(
-        "The strongest: Occupations planted on men, against Occupations planted on women, S +0.21 [0.14, 0.28], "
-        "d +1.05, large (q = 0.008). Of the prompts, 5 of 5 about “Occupations planted on men” and 0 of 5 about "
+        "The strongest of those that lean: Occupations planted on men, against Occupations planted on women, "
+        "S +0.21 [0.14, 0.28], d +1.05, large (q = 0.008). "
+        "Of the prompts, 5 of 5 about “Occupations planted on men” and 0 of 5 about "
         "“Occupations planted on women” lie towards men."
     )
     assert strongest.endswith("It rests on 240 neutral images of both.")

@@ -127,7 +127,7 @@ def finding(view: CountsView) -> str:
 
 
 def strongest(view: CountsView) -> str:
-    """Name the share that lies farthest from equal shares."""
+    """Name the share that lies farthest from equal shares, of those that are shown to."""
     rows = [row for row in view.judged if wording.leans(row)]
     if not rows:
         return ""
@@ -136,8 +136,8 @@ def strongest(view: CountsView) -> str:
     at = (row.concept, row.setting, group)
     share = next(each for each in view.rows(SHARE) if (each.concept, each.setting, each.group) == at)
     return (
-        f"The strongest: {judged.name(row)} {wording.verdict_words(row, view.label)}; {share_cell(share)} of its "
-        f"{share.n_target:,} images are of {group}."
+        f"The strongest of those that lean: {judged.name(row)} {wording.verdict_words(row, view.label)}; "
+        f"{share_cell(share)} of its {share.n_target:,} images are of {group}."
     )
 
 
@@ -246,11 +246,18 @@ def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
     """Count the shares of which the second run has more, or fewer."""
     first, second = labels
     rows = Scores.from_frame(comparison.scores).select("comparison", SHARE, encoder="")
-    more = [row for row in rows if wording.decided(row)]
-    of = wording.count(len(rows), "share")
-    if not more:
-        return f"{second} beside {first}: none of {of} is shown to differ."
-    return f"{second} beside {first}: {wording.numeral(len(more))} of {of} differ."
+    lost = sum(map(wording.not_measured, rows))
+    if lost == len(rows):
+        return f"{second} beside {first}: no share could be compared."
+    more = sum(map(wording.decided, rows))
+    of = wording.count(len(rows) - lost, "share")
+    found = (
+        f"{wording.numeral(more)} of {of} {'differs' if more == 1 else 'differ'}"
+        if more
+        else f"none of {of} is shown to differ"
+    )
+    left = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
+    return f"{second} beside {first}: {found}{left}."
 
 
 def difference_name(suite: Suite, row: Row) -> str:

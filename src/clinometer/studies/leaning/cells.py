@@ -245,13 +245,19 @@ def finding(view: CellsView) -> str:
 
 def strongest(view: CellsView) -> str:
     """Name the concept that leans most, axis by axis, with its intervals."""
-    leaning = [concept for concept in view.ordered if any(view.sides(axis, concept.name) for axis in view.axes)]
-    if not leaning:
+    found = [
+        (abs(row.value), concept)
+        for concept in view.ordered
+        for axis in view.axes
+        if view.sides(axis, concept.name) and (row := view.axis_row(axis, concept.name)) is not None
+    ]
+    if not found:
         return ""
-    concept = leaning[0]
+    concept = max(found, key=lambda each: each[0])[1]
     rows = {axis: view.axis_row(axis, concept.name) for axis in view.axes}
     numbers = [f"{view.axis_label(axis)} {wording.estimate(row, view.digits)}" for axis, row in rows.items()]
-    return f"The strongest: {concept.prompt} {verdict_words(view, concept.name)} ({', '.join(numbers)})."
+    leans = verdict_words(view, concept.name)
+    return f"The strongest of those that lean: {concept.prompt} {leans} ({', '.join(numbers)})."
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

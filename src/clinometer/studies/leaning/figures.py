@@ -30,7 +30,7 @@ SWEEP: Final = 72
 
 
 def overview_figure(view: LeaningView) -> Figure | None:
-    """Draw the dial: upright means no leaning; a ring a category, a mark a concept."""
+    """Draw the dial: upright is 0; a ring a category, a mark a concept."""
     ranked = view.ranked()
     if not ranked:
         return None
@@ -63,7 +63,7 @@ def overview_figure(view: LeaningView) -> Figure | None:
             figure,
             name="dial",
             title="All concepts on one dial",
-            description=f"A dial on which upright means no leaning, right is {view.label_a} and left is "
+            description=f"A dial on which upright is 0, right is {view.label_a} and left is "
             f"{view.label_b}. Each mark is a concept, each ring a category. The ends of the scale are {ends[0]} and "
             f"{ends[1]}. The same numbers are in the list of verdicts and in the full table.",
             tips=tips,

@@ -45,7 +45,7 @@ def verdicts(view: LeaningView) -> tuple[Verdicts]:
     rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
 
     def notes(row: Row) -> Sequence[str]:
-        return images_in_words(view, row), explain_apart(view, row), qualification(row), wording.note(row)
+        return images_in_words(view, row), *reservations(view, row), qualification(row), wording.note(row)
 
     return (
         Verdicts(
@@ -67,7 +67,8 @@ def lead(view: LeaningView) -> dict[str, Any]:
         meaning=leans_means(view.label_a, view.label_b),
         marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
         figure=overview_figure(view),
-        caption=f"Every concept on one dial: upright means no leaning. {f'{named}. ' if rings else ''}Marks are the "
+        caption="Every concept on one dial: upright is 0, by the papers no leaning. "
+        f"{f'{named}. ' if rings else ''}Marks are the "
         f"image parts, {wording.PART_SCALE}, and arcs their 95\N{NARROW NO-BREAK SPACE}% intervals.",
     )
 
@@ -76,8 +77,8 @@ def leans_means(label: str, other: str) -> str:
     """Explain in one sentence what is said of a concept that leans."""
     return (
         f"\N{LEFT DOUBLE QUOTATION MARK}Leans to {label}\N{RIGHT DOUBLE QUOTATION MARK} means: to the encoder, the "
-        f"pictures drawn for the concept are nearer to the pictures and words for {label} than to those for {other}, "
-        "and by more than the chance of drawing explains."
+        f"pictures drawn for the concept are, all in all, nearer to the pictures and words for {label} than to those "
+        f"for {other}, and by more than the chance of drawing explains."
     )
 
 
@@ -111,8 +112,8 @@ def strongest(view: LeaningView) -> str:
     label = view.label_a if row.value > 0 else view.label_b
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
     return (
-        f"The strongest: {concept.prompt} leans to {label}, image part {wording.estimate(row, view.digits)} "
-        f"({wording.PART_SCALE}){f'; {images}' if images else ''}."
+        f"The strongest of those that lean: {concept.prompt}, to {label}, image part "
+        f"{wording.estimate(row, view.digits)} ({wording.PART_SCALE}){f'; {images}' if images else ''}."
     )
 
 
@@ -125,7 +126,7 @@ def verdict_lists(view: LeaningView) -> dict[str, Any]:
         "lists": verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
         "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
         "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
-        "apart": {name: explain_apart(view, row) for name, row in view.pictures.items()},
+        "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
         "qualification": {name: qualification(row) for name, row in view.pictures.items()},
         "scale": wording.PART_SCALE,
         "reach": reach,
@@ -154,6 +155,24 @@ def _bars(view: LeaningView, row: Row, scale: float) -> dict[str, Any]:
         "interval": [round(60 + scale * end, 1) for end in row.ends()] if row.has_interval else [],
         "words": ", ".join(f"{name} {wording.signed(part.value, view.digits)}" for name, part in rows.items()),
     }
+
+
+def reservations(view: LeaningView, row: Row) -> tuple[str, str]:
+    """Say how to take what a concept's images read as: where it seems not to fit, and of how many it says little."""
+    return explain_apart(view, row), like_neither(view, row)
+
+
+def like_neither(view: LeaningView, row: Row) -> str:
+    """Say how many of a concept's pictures are like neither group's own, where chance does not explain so many."""
+    between = view.scores.by_concept("share", "between").get(row.concept)
+    if between is None or between.flag != "some lie between":
+        return ""
+    a, b, n = view.label_a, view.label_b, round(between.value * between.n_target)
+    return (
+        f"{n:,} of its {wording.count(between.n_target, 'picture')} {'lies' if n == 1 else 'lie'} less to {a} than "
+        f"nearly all that were drawn for {a}, and less to {b} than nearly all for {b}; the reader names one of the two "
+        f"for {'it' if n == 1 else 'these'}, too"
+    )
 
 
 def explain_apart(view: LeaningView, row: Row) -> str:
@@ -532,7 +551,7 @@ LEANING: Final = Page(
         (
             Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
             Section("categories", "MCAS: pictures and text together", categories, "categories"),
-            Section("stages", "At which stage it leans", stages, "stages"),
+            Section("stages", "The four components", stages, "stages"),
             Section("inside", "From which step on it leans", way, "way"),
             Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
             Section("plane", "A third group", plane, "plane"),

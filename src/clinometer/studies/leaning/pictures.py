@@ -170,8 +170,8 @@ def onsets_in_words(view: LeaningView) -> tuple[str, ...]:
     if not known:
         return ("No concept is shown to lean, so nothing sets in.",)
     ends = f"; the first by step {known[0]:g}, the last by step {known[-1]:g}" if len(known) > 1 else ""
-    others = wording.count(len(onsets) - len(known), "other")
-    rest = f" The {others} show no leaning." if len(onsets) > len(known) else ""
+    others = wording.count(len(onsets) - len(known), "other concept is", "other concepts are")
+    rest = f" {others} not shown to lean, which is not balance." if len(onsets) > len(known) else ""
     first = f"Of {wording.count(len(known), 'concept')} that lean, half do by step {known[(len(known) - 1) // 2]:g}"
     names = {flag: [row.concept for row in onsets if row.defined and row.flag == flag] for flag in FIRST}
     shown = (f"{wording.capitalised(wording.listed(own))}: {FIRST[flag]}." for flag, own in names.items() if own)

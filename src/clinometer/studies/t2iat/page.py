@@ -172,9 +172,9 @@ def strongest(view: T2IATView) -> str:
     if not view.suite.tests:
         label = view.label_a if row.value > 0 else view.label_b
         rests = f", from {wording.count(row.n_target, 'image')}" if row.n_target else ""
-        return f"The strongest: {subject} leans to {label}, Asc {numbers}{sure}{rests}."
+        return f"The strongest of those that lean: {subject}, to {label}, Asc {numbers}{sure}{rests}."
     effect = view.effect_words(row.concept)
-    sentences = [f"The strongest: {subject}, S {numbers}{f', {effect}' if effect else ''}{sure}."]
+    sentences = [f"The strongest of those that lean: {subject}, S {numbers}{f', {effect}' if effect else ''}{sure}."]
     test = next(test for test in view.suite.tests if test.name == row.concept)
     directions = []
     for concept in (test.x, test.y):

@@ -74,7 +74,7 @@ def mcas_rows(study: LeaningStudy, view: EncoderView, components: Collection[str
             own = contrast_family(
                 study, view, [contrast], family, margin=design.margin, judged=judged, tests=[tests], fewest=0
             )
-            rows += [replace(row, n_decide=0) for row in own]  # no number of images decides what holds none
+            rows += [replace(row, n_decide=0) for row in own]  # no number of a concept's images decides it
         elif component == "tt":
             of_words = contrast_tests(study, view, contrast.weights).over_words_alone
             rows += corrected(contrast_rows(study, view, contrast, of_words), family)

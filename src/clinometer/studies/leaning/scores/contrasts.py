@@ -11,8 +11,8 @@ samples, each of which is a source of chance with a variance of its own::
 - the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
 - the words, in the same way, and the encoders where there are several: over stimuli only.
 
-What holds no image of a target does not vary with what is drawn. Of the text part ITP + TT the words and the attribute
-prompts are the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
+Of the text part ITP + TT, which holds no image of a target, the words and the attribute prompts with their images are
+the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
 covariances moderated over the targets (:func:`clinometer.stats.moderation.moderate`). See decision 16.
 """
 

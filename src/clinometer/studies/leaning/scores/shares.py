@@ -43,12 +43,12 @@ OWN_FIDELITY: Final = "own_fidelity"
 OWN_UNSHOWN: Final = "own_unshown"
 """Components of a comparison that are a run's own; ``setting`` says whose."""
 NOT_SHOWN: Final = "not shown"
-"""The flag of a target whose images do not show it better than chance, and of its shares."""
+"""The flag of a target whose images are not shown to match its text better than chance would, and of its shares."""
 HELD: Final = 2**20
 """Cosines of images with texts that are read at once, 8 MB; twice as much while they are put together."""
 LEVEL: Final = 0.05
 TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
-UNSHOWN: Final = "its images do not show the concept better than chance would"
+UNSHOWN: Final = "its images are not shown to match their own prompt better than chance would"
 _NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 

@@ -61,7 +61,7 @@ IN_TEXT, IN_PRIOR, IN_STEPS = "text", "prior", "steps"
 UNJUDGED: Final = ("", Verdict.NOT_MEASURED, Verdict.TOO_FEW)
 """Verdicts of what cannot be judged."""
 
-NO_LEANING: Final = "the finished images show no leaning to either side"
+NO_LEANING: Final = "the finished images are not shown to lean to either side"
 UNREAD: Final = "the encoder cannot read the finished images of the groups themselves"
 FEW: Final = f"fewer than {FEWEST_IMAGES} images"
 
