@@ -172,7 +172,7 @@ def test_an_onset_is_so_many_steps_later_within_the_ends_of_both(sketches):
     assert (known.value == 2).any()
     assert ((known.low <= known.value) & (known.value <= known.high)).all()
     unknown = later[later.value.isna()]
-    assert unknown.reason.str.contains("run: the finished images show no leaning").all()
+    assert unknown.reason.str.contains("run: the finished images are not shown to lean").all()
     tables = {table.title: table for table in comparison_tables(found, ("early", "late"))}
     (table,) = (own for title, own in tables.items() if title == "On the way to the images: late against early")
     assert len(table.rows) == 4

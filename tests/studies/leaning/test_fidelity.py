@@ -65,7 +65,7 @@ def test_noise_shows_nothing_and_its_shares_are_marked():
             for component in ("share", "parity_gap", "corrected_share"):
                 row = one(rows, "share", component, concept=f"target {t}")
                 assert (row.flag == "not shown") is not shown[t]
-                assert shown[t] or row.reason.startswith("its images do not show the concept")
+                assert shown[t] or row.reason.startswith("its images are not shown to match their own prompt")
     assert passed <= 4  # q ≤ 0.05 in one run of twenty, on average
 
 
