@@ -90,7 +90,7 @@ def test_swapping_the_groups_turns_the_sides_and_leaves_the_steps():
 def test_where_nothing_leans_nothing_sets_in():
     _, rows = traced((0.0, 1.0, 2.0, 2.0), 0.0)
     onset = [r for r in rows if r.component in ("onset", "half_way") and r.concept]
-    assert any(np.isnan(r.value) and "no leaning" in r.reason for r in onset)
+    assert any(np.isnan(r.value) and "not shown to lean" in r.reason for r in onset)
     _, rows = traced((0.0, 1.0, 2.0, 2.0), 0.9, n=6)
     assert {r.reason for r in rows if r.component == "onset" and r.concept} == {"fewer than 10 images"}
 
