@@ -188,7 +188,7 @@ def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: S
     if left <= x <= right:
         axes.plot([x], [y], marker="+", markersize=15, markeredgewidth=2.4, color=Ink.ACCENT, zorder=5)
         axes.annotate(
-            "no leaning",
+            "(⅓, 0)",
             (x, y),
             (0, -20),  # below: groups that lean to neither A nor B have their labels on the line itself
             textcoords="offset points",
@@ -213,7 +213,7 @@ def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: 
     ]
     return (
         f"Similarity to {view.label_third} across, MCAS up. {wording.count(concepts, 'concept')}; "
-        "the point of no leaning is at similarity 0.33, MCAS 0. "
+        "the paper's point of no leaning is at similarity 0.33, MCAS 0. "
         + ("The groups' own places: " + "; ".join(phrases) + "." if phrases else "")
     )
 

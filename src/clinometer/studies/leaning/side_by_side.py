@@ -118,11 +118,11 @@ def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[s
     if not over_all.has_interval or over_all.low <= 0 <= over_all.high:
         return "", numbers
     worse = int(over_all.value < 0)
-    n = round(unshown[worse].value * unshown[worse].n_target)
+    n, other = (round(unshown[run].value * unshown[run].n_target) for run in (worse, 1 - worse))
     lost = (
-        f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} no longer shown "
-        "better than chance would."
-        if n > round(unshown[1 - worse].value * unshown[1 - worse].n_target)
+        f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} not shown to be "
+        f"drawn better than chance would, and {other} in {labels[1 - worse]}."
+        if n > other
         else ""
     )
     return (
@@ -225,7 +225,7 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
         ("concept", "similarity before", "after", "change", "95 %", "distance before", "after", "change", "95 %", "q",
          "verdict"),
         tuple(table), (),
-        "Similarity is to the third group, distance from the unbiased point (1/3, 0); by the groups of "
+        "Similarity is to the third group, distance from (1/3, 0), the paper's unbiased point; by the groups of "
         f"{labels[0]}. Better: nearer to it. Harmed: further. No change: kept within the suite's margin.",
     )] if table else []  # fmt: skip
 
