@@ -224,3 +224,20 @@ def test_refuses_a_design(changes, complaint):
 def test_refuses_pairs_that_do_not_fit():
     with pytest.raises(InvalidInputError, match="pairs of group 'man': 2, but it has 4 prompts"):
         study(of=design(pairs=dict.fromkeys(GROUPS, ("adult", "child"))))
+
+
+def test_without_any_text_the_profile_is_of_images_and_its_pairs_are_ii():
+    blind = replace(embeddings("blind", seed=3), target_texts=None, group_words=None, group_texts=None)
+    rows = study(blind)
+    for t in range(6):
+        of = {"concept": f"target {t}"}
+        found = {g: one(rows, "profile", "association", group=g, **of) for g in GROUPS}
+        values = np.array([row.value for row in found.values()])
+        assert values.sum() == pytest.approx(0, abs=1e-12)
+        assert one(rows, "profile", "norm", **of).value == pytest.approx(np.linalg.norm(values))
+        pair, ii = one(rows, "profile", "man-woman", **of), one(rows, "mcas", "ii", **of)
+        assert pair.value == pytest.approx(ii.value)
+        assert pair.value == pytest.approx(found["man"].value - found["woman"].value)
+        assert pair.low <= pair.value <= pair.high
+        assert all(row.verdict for row in found.values())
+        assert one(rows, "profile", "norm", **of).reason == ""

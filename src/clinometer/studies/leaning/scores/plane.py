@@ -222,9 +222,10 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
 
     Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
-    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther.
+    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther. Of encoders that
+    read no text c is of images alone, and a pair's number is its II.
     """
-    of_groups, of_pairs = profile_contrasts(study)
+    of_groups, of_pairs = profile_contrasts(study, view)
     families = []
     for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", study.design.margin)):
         name = f"profile: {kind} over {len(contrasts) * len(study.target_numbers)} tests"
@@ -232,14 +233,14 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     return [*families[0], *families[1], *_norm_rows(study, view, families[1], len(of_pairs))]
 
 
-def profile_contrasts(study: LeaningStudy) -> tuple[list[Contrast], list[Contrast]]:
+def profile_contrasts(study: LeaningStudy, view: EncoderView) -> tuple[list[Contrast], list[Contrast]]:
     """List the questions of every group against the mean of all, and of every pair."""
     groups, pairs = study.design.groups, list(combinations(study.everyone, 2))
-    deviations = np.eye(len(groups)) - 1 / len(groups)
+    deviations, modalities = np.eye(len(groups)) - 1 / len(groups), MODALITIES if view.reads_text else ("ii",)
     of_groups = [
         Contrast(
-            contrast_weights(MODALITIES, deviations[g] / len(MODALITIES)),
-            Basis(MODALITIES, study.everyone),
+            contrast_weights(modalities, deviations[g] / len(modalities)),
+            Basis(modalities, study.everyone),
             {"metric": "profile", "component": "association", "group": name},
             (name, OTHERS),
         )
@@ -247,8 +248,8 @@ def profile_contrasts(study: LeaningStudy) -> tuple[list[Contrast], list[Contras
     ]
     of_pairs = [
         Contrast(
-            pair_weights(study, MODALITIES, g, h),
-            Basis(MODALITIES, (g, h)),
+            pair_weights(study, modalities, g, h),
+            Basis(modalities, (g, h)),
             {"metric": "profile", "component": f"{groups[g]}-{groups[h]}"},
             (groups[g], groups[h]),
         )
@@ -259,7 +260,7 @@ def profile_contrasts(study: LeaningStudy) -> tuple[list[Contrast], list[Contras
 
 def profile_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Report where equal parts of the groups' own images lie: of all groups in the profile, of two between them."""
-    of_groups, of_pairs = profile_contrasts(study)
+    of_groups, of_pairs = profile_contrasts(study, view)
     return middle_rows(study, view, [*of_groups, *of_pairs])
 
 
@@ -274,17 +275,20 @@ def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n
     def norm(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.norm(x, axis=-1))
 
-    def of(part: Replicates) -> Estimate:
-        numbers = estimate_norm(part, profile, norm, study.settings.confidence)
-        return replace(numbers, null=norm(profile(part.null)).astype(np.float64).mean(axis=0))
+    def own_profile(tensor: np.ndarray) -> np.ndarray:
+        return profile(tensor if view.reads_text else np.repeat(tensor[..., :1, :], len(MODALITIES), axis=-2))
 
-    numbers = each_target(view.targets, of)
+    def of(part: Replicates) -> Estimate:
+        numbers = estimate_norm(part, own_profile, norm, study.settings.confidence)
+        return replace(numbers, null=norm(own_profile(part.null)).astype(np.float64).mean(axis=0))
+
+    numbers, basis = each_target(view.targets, of), Basis(MODALITIES if view.reads_text else ("ii",), study.everyone)
     p_zero = [row.p_zero if isfinite(row.middle) else row.p for row in pairs]
     least = np.reshape(p_zero, (n_pairs, -1)).min(axis=0)
     fields = {"p": np.minimum(1.0, n_pairs * least), "test": f"the smallest p of its {n_pairs} pairs, Bonferroni"}
     rows = [
         target_row(
-            study, view, t, Basis(MODALITIES, study.everyone), numbers, metric="profile", component="norm",
+            study, view, t, basis, numbers, metric="profile", component="norm",
             **at_target(fields, t),
         )
         for t in study.target_numbers
