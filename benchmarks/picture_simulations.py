@@ -49,7 +49,7 @@ def a_filter(n: int, refused: float, concepts: int, images: int) -> list[Found]:
         rng = np.random.default_rng([41, images, concepts, study])
         shown_a = rng.random((concepts, images)) < 0.5
         there = ~(shown_a & (rng.random((concepts, images)) < refused))
-        drawn = _drawn(population, rng, [kinds[own] for kinds, own in zip(shown_a, there, strict=True)])
+        drawn = drawn_pictures(population, rng, [kinds[own] for kinds, own in zip(shown_a, there, strict=True)])
         design = design_of(concepts)
         lost = [replace(t, missing=int((~own).sum())) for t, own in zip(design.targets, there, strict=True)]
         rows = picture_rows(drawn, replace(design, targets=tuple(lost)))
@@ -123,7 +123,7 @@ def _repeated(n, setting, share, concepts, known, order) -> list[Found]:
             rng.random(known[0]) < share if known[1] is None else np.arange(sum(known)) < known[0]
             for _ in range(concepts)
         ]
-        pictures = _drawn(population, rng, kinds)
+        pictures = drawn_pictures(population, rng, kinds)
         drawn = replace(pictures, target_images=tuple(x[order(rng)] for x in pictures.target_images))
         once = picture_rows(counted_once([drawn], design)[0], design)
         held.append([leans(picture_rows(drawn, design)).any(), leans(once).any(), leans(once, unqualified=True).any()])
@@ -152,7 +152,7 @@ def third_kind(n: int, between: float, population: int, images: int, concepts: i
     return _found(("a concept is said to hold some between", "any of 12 is"), setting, np.array(held, float))
 
 
-def _drawn(population: Population, rng: np.random.Generator, kinds: list[np.ndarray]) -> EncoderEmbeddings:
+def drawn_pictures(population: Population, rng: np.random.Generator, kinds: list[np.ndarray]) -> EncoderEmbeddings:
     """A study whose pictures are of these groups, (n,) of each concept."""
     study = population.draw(rng, np.full(len(kinds), 1.0), 1)
     both = {share: population.draw(rng, np.full(len(kinds), share), max(map(len, kinds))) for share in (1.0, 0.0)}

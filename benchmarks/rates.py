@@ -91,6 +91,9 @@ HEADS = {
     "interval-faces": ("interval", "nominal"),
     "interval-agreement": ("interval", "nominal"),
     "interval-texts": ("text part, the groups' pictures drawn again", "nominal"),
+    "dependence-level": ("concepts at parity", "wanted, at most"),
+    "dependence-power": ("concepts that lean, independent pictures", "–"),
+    "dependence-joined": ("a model that draws alike pictures", "wanted"),
     "downstream-level": ("test", "p ≤"),
     "downstream-coverage": ("interval", "nominal"),
 }

@@ -4,9 +4,9 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` puts the tables and figures
-into docs/simulations.md.
+draws a twentieth of the studies; ``--only verdict`` (or small, comparison, dependence, intersection, reader,
+downstream, ratings, picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` puts the
+tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from scipy import stats
 
 from benchmarks import (
     comparison_simulations,
+    dependence_simulations,
     downstream_simulations,
     gate_simulations,
     intersection_simulations,
@@ -436,6 +437,7 @@ MODULES = (
     verdict_simulations,
     small_suites_simulations,
     comparison_simulations,
+    dependence_simulations,
     sweep_simulations,
     split_simulations,
     gate_simulations,

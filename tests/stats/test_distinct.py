@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clinometer.stats.batches import order_p_value
 from clinometer.stats.blocks import Blocks, chosen
-from clinometer.stats.splits import drawn_once, first_of_each, order_p_value, signatures
+from clinometer.stats.repeats import drawn_once, first_of_each, sketches
 
 
 def vectors(n, dim=64, seed=0):
@@ -18,7 +19,7 @@ def vectors(n, dim=64, seed=0):
 def test_the_first_of_each_is_what_a_dictionary_says(drawn, seed):
     firsts = {}
     expected = [firsts.setdefault(picture, place) for place, picture in enumerate(drawn)]
-    assert first_of_each([signatures(vectors(10, seed=seed)[drawn])]).tolist() == expected
+    assert first_of_each([sketches(vectors(10, seed=seed)[drawn])]).tolist() == expected
 
 
 @pytest.mark.parametrize("copies", [2, 40, 3000])
@@ -26,23 +27,52 @@ def test_neither_length_nor_the_last_digits_make_another_picture(copies):
     rng, pictures = np.random.default_rng(1), vectors(20).astype(np.float32)
     drawn = rng.integers(20, size=copies)
     again = pictures[drawn] * rng.uniform(0.5, 2, size=(copies, 1)) + 1e-7 * rng.normal(size=(copies, 64))
-    assert first_of_each([signatures(np.concatenate([pictures, again]))])[20:].tolist() == drawn.tolist()
+    assert first_of_each([sketches(np.concatenate([pictures, again]))])[20:].tolist() == drawn.tolist()
 
 
-def test_pictures_that_differ_a_little_differ():
-    pictures = vectors(2000)
-    near = pictures + 1e-3 * np.random.default_rng(2).normal(size=pictures.shape)
-    assert len(drawn_once([signatures(np.concatenate([pictures, near]))])[0]) == 4000
+@pytest.mark.parametrize("n", [20, 300, 2500])
+def test_pictures_that_were_saved_again_are_one_and_others_are_not(n):
+    pictures = vectors(n)
+    again = pictures + 1e-3 * np.random.default_rng(2).normal(size=pictures.shape)
+    positions, counts = drawn_once([sketches(np.concatenate([pictures, again]))])
+    assert (positions.tolist(), set(counts.tolist())) == (list(range(n)), {2})
+
+
+@pytest.mark.parametrize(("cosine", "dim"), [(0.99, 16), (0.999, 16), (0.999, 64), (0.999, 512)])
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_pictures_of_a_model_that_draws_alike_are_not_joined(cosine, dim, kinds):
+    rng = np.random.default_rng(dim)
+    base, towards = np.linalg.qr(rng.normal(size=(dim, 2)))[0].T
+    x = base + np.sqrt((1 / cosine - 1) / dim) * rng.normal(size=(200, dim))
+    x += np.where(rng.random(200) < 0.5, 0.3, -0.3)[:, None] * towards * (kinds - 1)
+    assert len(drawn_once([sketches(x)])[0]) >= 199
+
+
+def test_pictures_that_vary_in_two_ways_are_not_chained_together():
+    """Of a thousand pictures on a plane each has a neighbour nearer than a picture that was saved again."""
+    x = np.concatenate([np.ones((1000, 1)), 0.1 * np.random.default_rng(0).normal(size=(1000, 2))], axis=1)
+    assert len(drawn_once([sketches(x)])[0]) >= 995
+
+
+def test_how_far_saving_again_moves_a_vector_is_what_was_measured():
+    rng, pictures = np.random.default_rng(3), vectors(30)
+    seen = sketches(np.concatenate([pictures, pictures + 0.02 * np.linalg.norm(pictures[0]) * unit(rng, 30)]))
+    assert [len(drawn_once([seen], within=[limit])[0]) for limit in (1e-4, 0.01, 0.05)] == [60, 60, 30]
+
+
+def unit(rng, n, dim=64):
+    x = rng.normal(size=(n, dim))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def test_what_one_encoder_alone_takes_for_one_is_two():
     one, other = vectors(1)[[0, 0]], vectors(2)
-    positions, counts = drawn_once([signatures(one), signatures(other)])
+    positions, counts = drawn_once([sketches(one), sketches(other)])
     assert (positions.tolist(), counts.tolist()) == ([0, 1], [1, 1])
 
 
 def test_counts_add_up_over_what_was_counted_before():
-    positions, counts = drawn_once([signatures(vectors(3)[[0, 1, 0, 2]])], np.array([2, 1, 5, 1]))
+    positions, counts = drawn_once([sketches(vectors(3)[[0, 1, 0, 2]])], np.array([2, 1, 5, 1]))
     assert (positions.tolist(), counts.tolist()) == ([0, 1, 3], [7, 1, 1])
 
 

@@ -36,6 +36,7 @@ from clinometer.metrics.verdict import (
     judge_rows,
     judged_as,
     p_can_tell,
+    units_of,
     with_bounds,
 )
 from clinometer.stats.bootstrap import magnitude_excess
@@ -77,7 +78,7 @@ def judge_differences(
 
 
 def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str, *, fewest: int) -> Judgement:
-    if row.n_target < fewest and isfinite(row.value):
+    if units_of(row) < fewest and isfinite(row.value):
         return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
     if q_alike <= LEVEL and p_can_tell(row) and all(map(isfinite, (row.q, *ends))):
         return Judgement(Verdict.ALIKE)

@@ -81,6 +81,7 @@ class Score:
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets, each different picture once.
     n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
+    n_batches : batches that the images of the target came in, where these are the units of chance; 0 where images are.
     n_missing : images of the target that were asked for and are not there: refused, failed, of one colour, or
         left out by an encoder.
     n_missing_attributes : images of the attribute groups that the number rests on and that are not there either.
@@ -138,6 +139,7 @@ class Score:
     n_a: int = 0
     n_b: int = 0
     n_repeated: int = 0
+    n_batches: int = 0
     n_missing: int = 0
     n_missing_attributes: int = 0
     bound_low: float = nan

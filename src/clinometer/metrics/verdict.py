@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from math import inf, isfinite, isnan, nan
+from math import ceil, inf, isfinite, isnan, nan
 from typing import Final
 
 import numpy as np
@@ -352,7 +352,7 @@ def judge_family(
         held = [Held(row.value, *interval, row.q, q_inside), *(next(of_zeros) if isfinite(row.middle) else ())]
         if isfinite(row.value) and not p_can_tell(row):
             return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
-        enough = row.n_target >= fewest
+        enough = units_of(row) >= fewest
         together = verdict(**asdict(held[0]), a=of_a, b=of_b, margin=margin, enough=enough)
         if len(held) == 1:
             return together
@@ -402,10 +402,16 @@ def _withhold_by_shares(row: Score, leaning: Sequence[tuple[str, Score]], a: str
     return row
 
 
+def units_of(row: Score) -> int:
+    """Count the units of chance: images, or the batches that they came in."""
+    return row.n_batches or row.n_target
+
+
 def at_least(row: Score, fewest: int) -> Score:
     """``n_decide`` of too few images is the fewest that are judged, however little these promise."""
     if row.n_decide or row.reason_code == ReasonCode.TOO_FEW_IMAGES:
-        return replace(row, n_decide=max(row.n_decide, fewest))
+        images = ceil(fewest * row.n_target / units_of(row)) if row.n_batches else fewest
+        return replace(row, n_decide=max(row.n_decide, images))
     return replace(row, n_decide=0)
 
 

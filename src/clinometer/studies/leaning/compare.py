@@ -149,6 +149,7 @@ def _level(
         return replace(
             run,
             target_images=shorter(run.target_images, other.target_images),
+            target_batches=run.target_batches and shorter(run.target_batches, other.target_images),
             group_images={g: shorter(images, other.group_images[g]) for g, images in run.group_images.items()},
         )
 

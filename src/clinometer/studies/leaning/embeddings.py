@@ -311,7 +311,14 @@ def traced_embeddings(
             vectors = {key: vector for key, vector in read(name).items() if key in ids}
             targets, groups = stacked_images(run.plan, suite, vectors)
             embeddings.append(
-                replace(own, target_images=targets, group_images=groups, target_copies=None, all_differ=True)
+                replace(
+                    own,
+                    target_images=targets,
+                    group_images=groups,
+                    target_copies=None,
+                    target_batches=None,
+                    all_differ=True,
+                )
             )
         return embeddings
 

@@ -52,6 +52,7 @@ from clinometer.studies.leaning.scores.reader import (
 )
 from clinometer.studies.leaning.scores.rows import as_encoder
 from clinometer.studies.leaning.scores.shares import (
+    batch_rows,
     between_rows,
     fidelity_rows,
     mark_unshown,
@@ -119,6 +120,7 @@ def mcas_study(
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
     ``middle``                 of ii, ita, image_part, mcas; of the profile's rows; with a   each and mean,
                                third group, ``setting`` ``plane``: the place on the plane    then mean
+    ``pictures``               batches                                                       none
     ========================== ============================================================= =================
 
     ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
@@ -134,8 +136,11 @@ def mcas_study(
     Where the groups are cells of axes, the rows are those of :func:`crossed_study` instead: there is no pair of
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
-    A picture that is there more than once counts once (:mod:`~clinometer.studies.leaning.scores.measuring`):
-    ``n_target`` counts different ones, ``n_repeated`` the others.
+    A picture that is there more than once, or nearly, counts once
+    (:mod:`~clinometer.studies.leaning.scores.measuring`): ``n_target`` counts different ones, ``n_repeated`` the
+    others. Batches are units of chance, those that are known
+    (``target_batches``) and those that the order of the rows shows; ``n_batches`` counts them, and from ten of them on
+    there are verdicts. A row ``pictures``, ``batches`` says so.
 
     ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
     target is read here, but there must be as many, of embeddings that count each once.
@@ -168,6 +173,7 @@ def mcas_study(
     rows += other_audit_rows(study, mean, gathered.blanks)
     summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
     rows += [row for make in summaries for row in make(study, mean)]
+    rows += batch_rows(study, mean, encoders[0].order)
     checks = reader_checks(encoders, design, confidence=confidence)
     fidelity = fidelity_rows(study, encoders, gathered.views)
     corrected = corrected_rows(study, [row for row in rows if row.metric == "share"], checks)
@@ -239,6 +245,6 @@ def crossed_study(
         measured = measure_by_threads(Measurer(encoders, layout, own_texts=False), layout, None)
     views = gather(encoders, study, None, measured).views
     checks = axis_checks(encoders, design, confidence=confidence)
-    rows = withheld_from_axes(axis_rows(study, views), checks)
+    rows = [*withheld_from_axes(axis_rows(study, views), checks), *batch_rows(study, views[0], encoders[0].order)]
     middles = [row for view in views for row in axis_middle_rows(study, view)]
     return [*rows, *axis_reader_rows(checks, confidence), *confusion_rows(study, views), *middles]

@@ -210,7 +210,7 @@ def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readi
     def scores(images: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [(x[:, 0] + (x[:, 1] if view.reads_text else 0.0)) @ weights.T for x in images]
 
-    own, calibration = scores(view.image_cosines), scores(prompts)
+    own, calibration = scores(view.each_image), scores(prompts)
     by_cell: list[list[np.ndarray]] = [[] for _ in design.groups]
     for g, of_prompt in zip(layout.prompt_groups, calibration, strict=True):
         by_cell[g].append(of_prompt[np.isfinite(of_prompt).all(axis=1)])
@@ -242,7 +242,7 @@ def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> 
     by_chance = np.array(np.nan)
     if alike:
         by_chance = np.average([x.mean(axis=0) for x in alike], axis=0, weights=[len(x) - 1 for x in alike])
-    products = [x - by_chance for x in own.products(effect.axes)]
+    products = [layout.units(t, x - by_chance) for t, x in enumerate(own.products(effect.axes))]
     # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
     more = _calibration_variance(effect, design, layout, own, calibration)
     freedom = float(sum(max(len(x) - 1, 0) for x in calibration.centred[effect.axes[0]]))
@@ -389,7 +389,13 @@ def _counts(study: LeaningStudy, weights: np.ndarray) -> list[dict[str, Any]]:
     counts, layout = np.array(study.layout.image_counts), study.layout
     sides = {"n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum())}
     return [
-        {"n_target": layout.target_sizes[t], "n_repeated": layout.repeated(t), "n_missing": target.missing, **sides}
+        {
+            "n_target": layout.target_sizes[t],
+            "n_repeated": layout.repeated(t),
+            "n_batches": layout.batch_count(t),
+            "n_missing": target.missing,
+            **sides,
+        }
         for t, target in enumerate(study.design.targets)
     ]
 

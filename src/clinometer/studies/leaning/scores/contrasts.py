@@ -203,7 +203,8 @@ def filled_tests(
     on the distance from the groups' middle, where that is tested.
     """
     images, stimulus, apart = tests.images, tests.stimulus, tests.from_middle
-    missing, of_groups = [target.missing for target in study.design.targets], study.design.missing_attributes
+    missing = [study.layout.in_units(t, target.missing) for t, target in enumerate(study.design.targets)]
+    of_groups = study.design.missing_attributes
     shifts, fillings = attribute_shifts(study, view, weights, of_groups), {}
     apart_shifts = shifts if apart is None else attribute_shifts(study, view, weights, of_groups, influences)
     if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
@@ -221,7 +222,7 @@ def filled_tests(
             for side, (shift, apart_shift) in enumerate(zip(shifts, apart_shifts, strict=True))
         ]
     if any(map(study.layout.repeated, study.target_numbers)):
-        scores = [image_scores(cosines, weights) for cosines in view.image_cosines]
+        scores = [image_scores(cosines, weights) for cosines in view.each_image]
         shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
         fillings[REPEATS] = [
             replace(

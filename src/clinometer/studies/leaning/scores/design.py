@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.batches import DrawOrder, by_batch
 from clinometer.stats.blocks import ArrayStore, InMemory, sizes_of
+from clinometer.stats.repeats import SAVED_AGAIN
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,13 @@ class EncoderEmbeddings:
     target_copies : per target, how often each of its pictures was drawn (n_t,); None where each was drawn once.
     all_differ : whether somebody has looked that no picture is there twice, see
         :mod:`clinometer.studies.leaning.scores.measuring`.
+    target_batches : per target, which request, session or cache each of its pictures came from, any labels (n_t,):
+        batches are then the units of chance. Labels that all differ say that pictures are independent. None where
+        nobody knows: then rows are taken to stand in the order in which they were drawn, and that is looked at
+        (:mod:`clinometer.stats.batches`).
+    saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
+        (:mod:`clinometer.stats.repeats`).
+    order : what the order of the pictures said, where somebody has looked.
     """
 
     encoder: str
@@ -112,6 +121,9 @@ class EncoderEmbeddings:
     unfit: Mapping[str, str] = field(default_factory=dict)
     target_copies: tuple[np.ndarray, ...] | None = None
     all_differ: bool = False
+    target_batches: tuple[np.ndarray, ...] | None = None
+    saved_again: float = SAVED_AGAIN
+    order: DrawOrder | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -124,7 +136,7 @@ class Layout:
     """How many items there are of what, which all encoders of a study share.
 
     Attribute images stand in one long row, group by group and prompt by prompt, and so do the words. ``target_copies``
-    are those of the embeddings; empty where nobody has looked.
+    and ``target_batches`` are those of the embeddings; empty where nobody has looked, and where no batch has two.
     """
 
     groups: tuple[str, ...]
@@ -133,6 +145,7 @@ class Layout:
     prompt_sizes: tuple[tuple[int, ...], ...]
     word_counts: tuple[int, ...]
     target_copies: tuple[np.ndarray, ...] = field(default=(), compare=False)
+    target_batches: tuple[np.ndarray, ...] = field(default=(), compare=False)
 
     def drawn_shift(self, t: int, scores: np.ndarray) -> float:
         """Measure how far the mean over a target's images lies from that over different ones: 0 without repeats."""
@@ -143,6 +156,23 @@ class Layout:
     def repeated(self, t: int) -> int:
         """Count the pictures of a target that are another one again, and were not counted."""
         return int(self.target_copies[t].sum()) - self.target_sizes[t] if self.target_copies else 0
+
+    def batches(self, t: int) -> np.ndarray | None:
+        """Return the batch of each image of a target; None where images are the units of chance."""
+        return self.target_batches[t] if self.target_batches else None
+
+    def batch_count(self, t: int) -> int:
+        """Count the batches of a target's images; 0 where images are the units of chance."""
+        return len(np.unique(self.target_batches[t])) if self.target_batches else 0
+
+    def in_units(self, t: int, images: int) -> int:
+        """Count what further images of a target would be in units of chance, if they came in batches as the others."""
+        batches = self.batch_count(t)
+        return ceil(images * batches / self.target_sizes[t]) if batches else images
+
+    def units(self, t: int, values: np.ndarray) -> np.ndarray:
+        """Return what is sampled of values of a target's images, (n × …): theirs, or of each batch one."""
+        return by_batch(values, self.batches(t))
 
     @property
     def image_counts(self) -> tuple[int, ...]:
@@ -225,7 +255,22 @@ def _check_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) 
         prompt_sizes=tuple(tuple(map(len, embeddings.group_images[group])) for group in design.groups),
         word_counts=tuple(0 if words is None else len(words[group]) for group in design.groups),
         target_copies=embeddings.target_copies or (),
+        target_batches=_check_batches(embeddings, design, where),
     )
+
+
+def _check_batches(embeddings: EncoderEmbeddings, design: Design, where: str) -> tuple[np.ndarray, ...]:
+    """Return the batches of all targets; nothing where none has two images."""
+    batches = embeddings.target_batches or ()
+    if batches and len(batches) != len(design.targets):
+        raise InvalidInputError(f"{where}: batches of {len(batches)} targets, expected {len(design.targets)}")
+    for target, labels, size in zip(design.targets, batches, sizes_of(embeddings.target_images), strict=False):
+        if np.shape(labels) != (size,):
+            raise InvalidInputError(
+                f"{where}, target {target.name!r}: batches of shape {np.shape(labels)}, expected one of each of its "
+                f"{size} images"
+            )
+    return tuple(batches) if any(len(np.unique(labels)) < len(labels) for labels in batches) else ()
 
 
 def check_target(embeddings: EncoderEmbeddings, design: Design, t: int, images: np.ndarray, first: int = 0) -> None:

@@ -110,7 +110,7 @@ class MissingPictures:
         """Put the pictures without partners in place of the others of a run's targets."""
         assert self.alone is not None
         return [
-            replace(encoder, target_images=other.target_images, target_copies=None)
+            replace(encoder, target_images=other.target_images, target_copies=None, target_batches=None)
             for encoder, other in zip(run, self.alone[which], strict=True)
         ]
 
@@ -153,7 +153,7 @@ class Absent:
     def drawn_shift(self, which: int, run: Run, encoder: str, weights: np.ndarray) -> np.ndarray:
         """Measure how far the mean over all of a run's pictures, as drawn, lies from that over different ones: (T,)."""
         study, views = run
-        scores = [image_scores(cosines, weights) for cosines in views[encoder].image_cosines]
+        scores = [image_scores(cosines, weights) for cosines in views[encoder].each_image]
         if not weights[[II, ITA]].any():
             return np.zeros(len(scores))
         if not self.drawn:
@@ -219,7 +219,10 @@ def absent_pictures(
 
     alone = [] if missing.alone is None else seen([missing.alone_in(run, which) for which, run in enumerate(runs)])
     drawn = seen([
-        [replace(once, target_images=all_.target_images, target_copies=None) for once, all_ in zip(*both, strict=True)]
+        [
+            replace(once, target_images=all_.target_images, target_copies=None, target_batches=None)
+            for once, all_ in zip(*both, strict=True)
+        ]
         for both in zip(runs, pairs, strict=True)
     ]) if repeated and pairs is not None else []  # fmt: skip
     return Absent(missing, alone, drawn)
@@ -311,6 +314,7 @@ def contrast_differences(
     ways = min(map(len, fillings))
     layouts = [study.layout] if paired else [study.layout, other.layout]  # of pairs both tell of the pairs
     repeated = [sum(layout.repeated(t) for layout in layouts) for t in study.target_numbers]
+    batched = [_fewest_batches((study.layout, other.layout), t) for t in study.target_numbers]
     of_groups = absent.pictures.of_groups if absent and ways else Counter[str]()
 
     def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ()), shift: ArrayLike = 0.0) -> list[Score]:
@@ -323,17 +327,19 @@ def contrast_differences(
         missing = absent.pictures.of_targets if absent and ways and imaged else [0] * len(sizes)
         groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
         n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
-        again = repeated if imaged else [0] * len(sizes)
+        again, batches = (counts if imaged else [0] * len(sizes) for counts in (repeated, batched))
         columns = zip(
-            study.design.targets, sizes, missing, again, _row_fields(study, tests, margin, paired, shift), strict=True
-        )
+            study.design.targets, sizes, missing, again, batches,
+            _row_fields(study, tests, margin, paired, shift), strict=True,
+        )  # fmt: skip
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
-                n_target=n, n_repeated=n_repeated, n_missing=n_missing, n_missing_attributes=n_attributes, **fields,
+                n_target=n, n_repeated=n_repeated, n_batches=n_batches, n_missing=n_missing,
+                n_missing_attributes=n_attributes, **fields,
                 reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=paired),
             )
-            for target, n, n_missing, n_repeated, fields in columns
+            for target, n, n_missing, n_repeated, n_batches, fields in columns
         ]  # fmt: skip
 
     def as_drawn(contrast: Contrast) -> list[Score]:
@@ -352,6 +358,13 @@ def contrast_differences(
         ],
         as_drawn=[row for contrast in contrasts for row in as_drawn(contrast)] if any(repeated) else (),
     )  # fmt: skip
+
+
+def _fewest_batches(layouts: tuple[Layout, Layout], t: int) -> int:
+    """Count the batches of a target's images in the run that has fewer units of chance; 0 where no run has any."""
+    counts = [layout.batch_count(t) for layout in layouts]
+    sizes = [layout.target_sizes[t] for layout in layouts]
+    return min(count or size for count, size in zip(counts, sizes, strict=True)) if any(counts) else 0
 
 
 def difference_family(

@@ -1,8 +1,9 @@
 """What the images of one target say: all that a study needs of their vectors, measured one target at a time.
 
-Pictures that are there more than once, as a fixed seed or a cache gives them, each count once. What is one picture is
-decided by the vectors of all encoders together (:mod:`clinometer.stats.splits`), within a target and within an
-attribute prompt. Twenty pictures of which four differ are a sample of four.
+Pictures that are there more than once, as a fixed seed or a cache gives them, or nearly, as where they were saved
+again, each count once. What is one picture is decided by the vectors of all encoders together
+(:mod:`clinometer.stats.repeats`), within a target and within an attribute prompt. Twenty pictures of which four differ
+are a sample of four. Pictures that come in batches are a sample of batches (:mod:`clinometer.stats.batches`).
 
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
@@ -22,8 +23,9 @@ import numpy as np
 
 from clinometer._cores import available_cores, mapped_by_threads
 from clinometer.stats.association import matmul, unit_vectors
+from clinometer.stats.batches import DrawOrder, draw_order, linked
 from clinometer.stats.blocks import chosen, pieces_of, sizes_of
-from clinometer.stats.splits import drawn_once, signatures
+from clinometer.stats.repeats import drawn_once, sketches
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     averaged_embeddings,
@@ -52,14 +54,29 @@ PART = 2**22
 AHEAD = 2**25
 """Weights that threads draw side by side, if each draws no more than one target's: 134 MB."""
 
+MOST_REPEATED = 1.1
+"""How often a target's pictures may have been drawn, on average, for their order to be looked at."""
+
 IMAGED = (0, 2)
 """The modalities that target images enter: ii and ita."""
 
-Kept = tuple[np.ndarray | None, ...]
-"""Of each target, the positions of the pictures that count; None for all."""
 
-Found = tuple[Kept, tuple[np.ndarray, ...]]
-"""Which pictures of each target count, and how often each of them was drawn."""
+@dataclass(frozen=True)
+class Found:
+    """Which pictures of each target are evidence.
+
+    Attributes
+    ----------
+    kept : their positions; None for all.
+    copies : how often each of them was drawn.
+    batches : the batch of each; None where each is one by itself.
+    order : what their order said, where it was asked.
+    """
+
+    kept: tuple[np.ndarray | None, ...]
+    copies: tuple[np.ndarray, ...]
+    batches: tuple[np.ndarray, ...] | None = None
+    order: DrawOrder | None = None
 
 
 @dataclass(frozen=True)
@@ -301,7 +318,7 @@ class _View:
 def counted_once(
     encoders: Sequence[EncoderEmbeddings], design: Design, found: Found | None = None
 ) -> list[EncoderEmbeddings]:
-    """Leave each picture in once, and note in ``target_copies`` how often it was drawn.
+    """Leave each picture in once, note in ``target_copies`` how often it was drawn, and find its batch.
 
     All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
     ``found`` : what :func:`pictures_that_count` says; then no image of a target is read.
@@ -314,12 +331,9 @@ def counted_once(
     if all(encoder.all_differ for encoder in encoders):
         return list(encoders)
     layout_of(encoders, design, targets=False)
-    kept, copies = found or pictures_that_count(encoders, design)
-    groups = {group: range(len(prompts)) for group, prompts in encoders[0].group_images.items()}
-    positions = {
-        g: [drawn_once([signatures(e.group_images[g][p]) for e in encoders])[0] for p in groups[g]] for g in groups
-    }
-    return [_keep(encoder, kept, copies, positions) for encoder in encoders]
+    found = found or pictures_that_count(encoders, design)
+    positions = _different_of_groups(encoders)
+    return [_keep(encoder, found, positions) for encoder in encoders]
 
 
 def pairs_counted_once(
@@ -328,11 +342,12 @@ def pairs_counted_once(
     """Leave each pair in once, of two runs whose i-th pictures are partners, where either is new in its own run.
 
     Twenty different pictures less twenty times the same one are no twenty differences: what the one picture is off by
-    is in all of them.
+    is in all of them. Pairs are of one batch where either of their pictures are, and where another pair links them.
     """
 
     def both(images: Sequence[Sequence[Sequence[np.ndarray]]], at: int) -> np.ndarray:
-        return reduce(np.intersect1d, (drawn_once([signatures(x[at]) for x in of_run])[0] for of_run in images))
+        seen = zip(images, (first, second), strict=True)
+        return reduce(np.intersect1d, (_different([x[at] for x in of_run], run) for of_run, run in seen))
 
     targets = range(len(first[0].target_images))
     images = [[encoder.target_images for encoder in run] for run in (first, second)]
@@ -347,39 +362,86 @@ def pairs_counted_once(
         ]
         for group, prompts in first[0].group_images.items()
     }
-    one, other = ([_keep(encoder, kept, copies, groups) for encoder in run] for run in (first, second))
+    labels = [run[0].target_batches for run in (first, second) if run[0].target_batches]
+    batches = tuple(linked([own[t] for own in labels])[at] for t, at in enumerate(kept)) if labels else None
+    found = Found(kept, copies, batches)
+    one, other = ([_keep(encoder, found, groups) for encoder in run] for run in (first, second))
     return one, other
 
 
 def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
-    """Find which pictures of each target count, and how often each was drawn; every vector is checked on the way."""
-    kept, copies = list[np.ndarray | None](), list[np.ndarray]()
+    """Find which pictures of each target count, how often each was drawn, and the batches that they came in.
+
+    Every vector is checked on the way. Where nobody knows of batches, the order of the pictures is asked.
+    """
+    kept, copies, shown = list[np.ndarray | None](), list[np.ndarray](), list[np.ndarray]()
+    asks_order = encoders[0].target_batches is None
+    readers = [encoders[i] for i in pooled_encoders(encoders)] if asks_order else []
+    of_groups = _different_of_groups(encoders) if asks_order else {}
+    means = [_group_means(encoder, design, of_groups) for encoder in readers]
     for t in range(len(design.targets)):
-        places = []
+        places, cosines = [], list[np.ndarray]()
         for encoder in encoders:
-            marks = []
+            marks, own = list[np.ndarray](), list[np.ndarray]()
+            towards = next((mean for reader, mean in zip(readers, means, strict=True) if reader is encoder), None)
             for first, vectors in zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False):
                 check_target(encoder, design, t, vectors, first)
-                marks.append(signatures(vectors))
+                marks.append(sketches(vectors))
+                if towards is not None:
+                    own.append(unit_rows(vectors) @ towards)
             places.append(np.concatenate(marks))
+            cosines += [np.concatenate(own)] if own else []
         drawn = encoders[0].target_copies
-        positions, counts = drawn_once(places, None if drawn is None else drawn[t])
+        limits = [encoder.saved_again for encoder in encoders]
+        positions, counts = drawn_once(places, None if drawn is None else drawn[t], limits)
         kept.append(None if len(positions) == len(places[0]) else positions)
         copies.append(counts)
-    return tuple(kept), tuple(copies)
+        if asks_order:
+            shown.append(np.mean(cosines, axis=0)[positions])
+    batches, order = encoders[0].target_batches, None
+    if asks_order:
+        at = [np.arange(len(x)) if own is None else own for own, x in zip(kept, shown, strict=True)]
+        # Of pictures that repeat, those that are rare are new early on: the order of the first ones is not of chance
+        asked = [t for t, counts in enumerate(copies) if counts.sum() <= MOST_REPEATED * len(counts)]
+        order = draw_order([shown[t] for t in asked], [at[t] for t in asked])
+        batches = tuple(map(order.labels, at)) if order.in_batches else None
+    elif batches is not None:
+        batches = tuple(x if own is None else x[own] for x, own in zip(batches, kept, strict=True))
+    return Found(tuple(kept), tuple(copies), batches, order)
 
 
-def _keep(
-    encoder: EncoderEmbeddings,
-    kept: Kept,
-    copies: tuple[np.ndarray, ...],
-    groups: Mapping[str, Sequence[np.ndarray]],
-) -> EncoderEmbeddings:
+def _different(images: Sequence[np.ndarray], encoders: Sequence[EncoderEmbeddings]) -> np.ndarray:
+    """Find the positions of different pictures among those that some encoders have seen."""
+    return drawn_once(list(map(sketches, images)), within=[encoder.saved_again for encoder in encoders])[0]
+
+
+def _different_of_groups(encoders: Sequence[EncoderEmbeddings]) -> dict[str, list[np.ndarray]]:
+    """Find the positions of different pictures of each attribute prompt, by group."""
+    prompts = {group: range(len(of_group)) for group, of_group in encoders[0].group_images.items()}
+    return {g: [_different([e.group_images[g][p] for e in encoders], encoders) for p in prompts[g]] for g in prompts}
+
+
+def _group_means(encoder: EncoderEmbeddings, design: Design, kept: Mapping[str, Sequence[np.ndarray]]) -> np.ndarray:
+    """Return what tells the groups apart: the mean of each one's images and words less that of all, (dim × groups)."""
+    towards = list[np.ndarray]()
+    for group in design.groups:
+        images = [unit_rows(x[own]) for x, own in zip(encoder.group_images[group], kept[group], strict=True) if len(x)]
+        words = [] if encoder.group_words is None else [unit_rows(encoder.group_words[group])]
+        parts = [np.concatenate(some).mean(axis=0) for some in (images, words) if sum(map(len, some))]
+        towards.append(np.sum(parts, axis=0) if parts else np.array(0.0))
+    width = next((x.shape for x in towards if x.ndim), (1,))
+    of_groups = np.stack([np.broadcast_to(x, width) for x in towards])
+    return np.asarray((of_groups - of_groups.mean(axis=0)).T)
+
+
+def _keep(encoder: EncoderEmbeddings, found: Found, groups: Mapping[str, Sequence[np.ndarray]]) -> EncoderEmbeddings:
     """Keep some pictures of the targets, and of each group's prompts."""
     return replace(
         encoder,
-        target_images=chosen(encoder.target_images, kept),
-        target_copies=copies,
+        target_images=chosen(encoder.target_images, found.kept),
+        target_copies=found.copies,
+        target_batches=found.batches,
+        order=found.order,
         all_differ=True,
         group_images={
             g: tuple(x[own] for x, own in zip(encoder.group_images[g], positions, strict=True))

@@ -438,6 +438,11 @@ def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score
     share = corrected_share(count, row.n_target, reading, study.settings.confidence)
     if share.reason:
         return replace(blank, reason=f"attribute images: {share.reason}")
+    if row.n_batches:  # as much wider as the share itself is
+        alone = wilson_interval(count, row.n_target, study.settings.confidence)
+        wider = max((row.high - row.low) / (alone.high - alone.low), 1.0)
+        low, high = (share.value + wider * (end - share.value) for end in (share.low, share.high))
+        share = replace(share, low=max(low, 0.0), high=min(high, 1.0))
     clipped = share.estimate != share.value
     clipping = f"the estimate, {share.estimate:.2f}, is clipped to {share.value:.0f}; " if clipped else ""
     corrected = replace(blank, value=share.value, low=share.low, high=share.high, reason=clipping + FIXED)

@@ -214,6 +214,7 @@ def target_row(
         **({} if numbers is None else _at(numbers, t)),
         "n_target": study.layout.target_sizes[t] if imaged else int(view.reads_text),
         "n_repeated": study.layout.repeated(t) if imaged else 0,
+        "n_batches": study.layout.batch_count(t) if imaged else 0,
         "n_missing": target.missing if imaged else 0,
     }
     if _OF_ATTRIBUTE_IMAGES & set(basis.modalities):
@@ -302,8 +303,11 @@ def interval_reason(layout: Layout, target: int | None, basis: Basis) -> str:
         of_words = stimulus_reason(layout, basis)
         if of_words or modalities == {"tt"}:
             return of_words or TEXT_ONLY
-    if target is not None and layout.target_sizes[target] == 1 and _OF_TARGET_IMAGES & modalities:
-        return "no interval from one image of the target"
+    if target is not None and _OF_TARGET_IMAGES & modalities:
+        if layout.target_sizes[target] == 1:
+            return "no interval from one image of the target"
+        if layout.batch_count(target) == 1:
+            return "no interval: all images of the target came in one batch"
     for g in basis.groups:
         if 1 in layout.prompt_sizes[g] and _OF_ATTRIBUTE_IMAGES & modalities:
             return f"no interval: a prompt of group {layout.groups[g]!r} has one image"

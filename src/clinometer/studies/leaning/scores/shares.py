@@ -21,9 +21,11 @@ from clinometer.metrics.distribution import (
 )
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, with_share_bounds
+from clinometer.stats.association import nearest_group
+from clinometer.stats.batches import DrawOrder, batch_correlation, independent_answers
 from clinometer.stats.clusters import cluster_mean, contrast, share_difference
 from clinometer.stats.permutation import rank_sum_p
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.proportion import wilson_at, wilson_interval
 from clinometer.studies.leaning.scores.cosines import Estimate, by_view
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, LeaningStudy
 from clinometer.studies.leaning.scores.measuring import texts_of
@@ -34,6 +36,17 @@ BETWEEN = "some lie between"
 BETWEEN_BY_CHANCE = 0.05
 BETWEEN_LEVEL = 0.01
 BETWEEN_TEST = "binomial, against one of 20 images of a group beyond its own spread, one-sided"
+ROUNDING = 1e-9
+PICTURES: Final = "pictures"
+KNOWN: Final = "batches are known"
+"""The flag where pictures say which batch they came in, and batches are the units of chance."""
+BY_ORDER: Final = "neighbours are alike"
+"""The flag where nobody knows of batches, and neighbours are so much alike that runs of them count as batches."""
+LISTED: Final = "sorted by what is shown"
+"""The flag where the order has one change and none besides: that of a list, in which each picture counts by itself."""
+ORDER_TEST: Final = "order of each target's pictures permuted: neighbours more alike than others"
+UNTOLD: Final = "too few pictures whose order could tell, or all alike, or there more than once"
+NO_INTERVAL: Final = "no interval: it says whether order matters"
 NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
 Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Of each image of a target, the cosine with its target's text and with the blank prompt."""
@@ -61,10 +74,18 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
     """
     confidence = study.settings.confidence
-    read = [count_nearest(cosines, study.pair).tolist() for cosines in view.image_cosines]
+    read = [count_nearest(cosines, study.pair).tolist() for cosines in view.each_image]
     counts = [(of_a, of_a + of_b) for of_a, of_b in read]
     shares = [wilson_interval(*count, confidence) for count in counts]
     gaps = [gender_gap(*count, confidence=confidence) for count in counts]
+    for t, (share, cosines) in enumerate(zip(shares, view.each_image, strict=True)):
+        if study.layout.batch_count(t) and isfinite(share.value):
+            is_a = nearest_group(cosines[:, 1, list(study.pair)]) == 0
+            effective = independent_answers(is_a, study.layout.batches(t))
+            low, high = wilson_at(share.value, effective, confidence)
+            shares[t] = replace(share, low=low, high=high)
+            gap = gender_gap(round(share.value * effective), round(effective), confidence=confidence)
+            gaps[t] = replace(gap, value=gaps[t].value, low=min(gap.low, gaps[t].low), high=max(gap.high, gaps[t].high))
     rows = []
     for component, numbers, group in (
         ("share", _columns(shares, "value", "low", "high"), study.design.a),
@@ -75,6 +96,35 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
             row = with_reason(target_row(study, view, t, Basis(("ita",), study.pair), numbers, **names), FIXED)
             rows.append(with_share_bounds(row, near, n, confidence) if component == "share" else row)
     return rows
+
+
+def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) -> list[Score]:
+    """Report how alike pictures of one batch are, where batches are known, or what the order of pictures says of them.
+
+    One row over all targets: metric ``pictures``, component ``batches``. ``value`` is the correlation of two pictures
+    of a batch, in what the verdicts are about; ``setting`` the size of batches that the order shows, with its p.
+    ``flag`` says what came of it: see :data:`KNOWN`, :data:`BY_ORDER` and :data:`LISTED`. No row where every picture is
+    known to be a batch of its own.
+    """
+    layout, total = study.layout, sum(study.layout.target_sizes)
+    about = Score(
+        metric=PICTURES, component="batches", category="all", encoder="", n_target=total,
+        n_batches=sum(map(layout.batch_count, study.target_numbers)),
+    )  # fmt: skip
+    if order is None:
+        if not layout.target_batches:
+            return []
+        shown = [np.nan_to_num(x).sum(axis=1) for x in view.each_image]
+        value = batch_correlation([x - x.mean(axis=1)[:, None] for x in shown], layout.target_batches)
+        return [replace(about, value=value, flag=KNOWN, reason="batches are known: nothing is tested")]
+    if not isfinite(order.p):
+        return [replace(about, reason=UNTOLD)]
+    flag = BY_ORDER if order.in_batches else LISTED if order.is_listed else ""
+    tested = replace(
+        about, value=order.correlation, setting=f"batches of {order.size}", p=order.p, test=ORDER_TEST, p_error=0.0,
+        flag=flag, reason=NO_INTERVAL,
+    )  # fmt: skip
+    return corrected([tested], f"{PICTURES}: a test by itself")
 
 
 def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -97,7 +147,7 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 
     limit_a, limit_b = _limit(scores(view.own[a]), -1), _limit(scores(view.own[b]), 1)
     has_gap = bool(limit_b < limit_a)
-    of_targets = [scores(cosines) for cosines in view.image_cosines]
+    of_targets = [scores(cosines) for cosines in view.each_image]
     inside = [int(((limit_b < y) & (y < limit_a)).sum()) for y in of_targets]
     shares = [
         wilson_interval(k, len(y) if has_gap else 0, study.settings.confidence)
@@ -112,7 +162,11 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         if not isfinite(row.value):
             rows.append(with_reason(row, NO_GAP))
             continue
-        p = float(scipy.stats.binom.sf(inside[t] - 1, row.n_target, BETWEEN_BY_CHANCE))
+        is_between = (limit_b < of_targets[t]) & (of_targets[t] < limit_a)
+        n = independent_answers(is_between, study.layout.batches(t))
+        p = float(
+            scipy.stats.binom.sf(np.ceil(row.value * n - ROUNDING) - 1, np.floor(n + ROUNDING), BETWEEN_BY_CHANCE)
+        )
         rows.append(with_reason(replace(row, p=p, test=BETWEEN_TEST), FIXED))
     rows = corrected(rows, f"share: between over {len(rows)} targets")
     return [replace(row, flag=BETWEEN) if row.q <= BETWEEN_LEVEL else row for row in rows]
@@ -139,7 +193,7 @@ def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Ma
     """
     confidence, rows = study.settings.confidence, []
     for t in study.target_numbers:
-        pair, everyone = (count_nearest(view.image_cosines[t], groups) for groups in (study.pair, study.everyone))
+        pair, everyone = (count_nearest(view.each_image[t], groups) for groups in (study.pair, study.everyone))
         scores = {
             "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
             "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),

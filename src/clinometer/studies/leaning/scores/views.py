@@ -15,6 +15,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import matmul, nearest_group
+from clinometer.stats.batches import by_picture
 from clinometer.stats.blocks import ArrayStore, Kept
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
 from clinometer.studies.leaning.scores.cosines import (
@@ -66,7 +67,8 @@ class EncoderView:
     Attributes
     ----------
     image_cosines : of each target, the mean cosines of every image to the images and to the words of every group,
-        (n_t × 2 × groups).
+        (n_t × 2 × groups); where images came in batches, of every batch, as :meth:`Layout.units` makes them.
+    each_image : those of every image, whatever batch it came in.
     items : mean cosines of every attribute item to every target.
     targets : the tensor of mean cosines, and its replicates where some are drawn.
     matches : None where the view reads no text, or a single one, and where nobody asks.
@@ -87,6 +89,7 @@ class EncoderView:
     own: tuple[np.ndarray, ...]
     own_words: np.ndarray
     encoder_poles: np.ndarray
+    each_image: tuple[np.ndarray, ...]
     groups: Replicates | None = None
 
     @cached_property
@@ -142,7 +145,9 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
 
     def of_target(t: int, rows: int) -> Iterator[np.ndarray]:
         """Draw those of a target, so many rows at a time; the same ones whenever they are asked for."""
-        return rao_wu_chunks([layout.target_sizes[t]], n, image_rng("images of target", layout.targets[t]), rows)
+        size, batches = layout.batch_count(t) or layout.target_sizes[t], layout.batches(t)
+        drawn = rao_wu_chunks([size], n, image_rng("images of target", layout.targets[t]), rows)
+        return (by_picture(weights, batches) for weights in drawn)
 
     return Draws(
         targets=of_target,
@@ -331,7 +336,7 @@ class _Collector:
         return EncoderView(
             encoder=encoder,
             reads_text=reads_text,
-            image_cosines=tuple(target.image_cosines for target in seen),
+            image_cosines=tuple(self._layout.units(t, target.image_cosines) for t, target in enumerate(seen)),
             items=ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
             targets=TargetReplicates(self._point, [self._drawn[t] for t in sorted(self._drawn)]),
             matches=TextMatches(ranks, tuple(self._gains[t] for t in sorted(self._gains))) if ranks else None,
@@ -339,6 +344,7 @@ class _Collector:
             own=own,
             own_words=own_words,
             encoder_poles=mean_scores(own)[None],
+            each_image=tuple(target.image_cosines for target in seen),
             groups=groups,
         )
 

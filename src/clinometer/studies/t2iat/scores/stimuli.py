@@ -29,7 +29,7 @@ from clinometer.metrics.t2iat.draws import (
 )
 from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, prompt_set
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.splits import drawn_once, signatures
+from clinometer.stats.repeats import SAVED_AGAIN, drawn_once, sketches
 
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 DENSITY_POINTS = 61
@@ -317,6 +317,8 @@ class T2iatEmbeddings:
     neutral_texts : (dim,) by stimulus; empty where the encoder reads no text.
     attribute_texts : (words × dim) by (stimulus, attribute); empty where the encoder reads no text.
     repeats : by stimulus, neutral images that are another one again and are left out already.
+    saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
+        (:mod:`clinometer.stats.repeats`).
     """
 
     encoder: str
@@ -325,6 +327,7 @@ class T2iatEmbeddings:
     neutral_texts: Mapping[str, np.ndarray]
     attribute_texts: Mapping[tuple[str, str], np.ndarray]
     repeats: Mapping[str, int] = field(default_factory=dict)
+    saved_again: float = SAVED_AGAIN
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -356,8 +359,11 @@ def counted_once(
     """
 
     def kept(arrays: Callable[[T2iatEmbeddings], np.ndarray]) -> np.ndarray | None:
-        images = [[signatures(arrays(encoder)) for encoder in run] for run in runs]
-        own = reduce(np.intersect1d, (drawn_once(of_run)[0] for of_run in images))
+        images = [[sketches(arrays(encoder)) for encoder in run] for run in runs]
+        limits = [[encoder.saved_again for encoder in run] for run in runs]
+        own = reduce(
+            np.intersect1d, (drawn_once(seen, within=limit)[0] for seen, limit in zip(images, limits, strict=True))
+        )
         return None if len(own) == len(images[0][0]) else own
 
     neutral = {name: kept(lambda e, name=name: e.neutral[name]) for name in stimuli}  # type: ignore[misc]

@@ -1,0 +1,114 @@
+"""What do pictures that were saved again, or came in batches, do to verdicts? For benchmarks/simulations.py.
+
+The populations are those of verdict_simulations.py, from embeddings to the verdict. *Saved again*: each of a few
+pictures is there several times, its vector moved a little each time. *Batches*: runs of pictures are of one kind, or a
+share of them is. The rows stand in the order in which they were drawn. Each study is judged three times: with every
+picture by itself, as nobody knows of batches, and with the batches known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.picture_simulations import drawn_pictures, leans, picture_rows
+from benchmarks.rates import Experiment, Found
+from benchmarks.verdict_simulations import POPULATIONS, design_of, rate_over_studies
+from clinometer.stats.repeats import drawn_once, sketches
+from clinometer.studies.leaning import EncoderEmbeddings, counted_once
+
+LEVEL, MOST = "dependence-level", 0.07
+POWER, JOINED = "dependence-power", "dependence-joined"
+
+
+def judged(drawn: EncoderEmbeddings, concepts: int, batches: np.ndarray | None) -> np.ndarray:
+    """Which concepts are called leaning; ``batches`` : of each picture, None where nobody knows."""
+    design = design_of(concepts)
+    labels = None if batches is None else (batches,) * concepts
+    return leans(picture_rows(counted_once([replace(drawn, target_batches=labels)], design)[0], design))
+
+
+def saved_again(n: int, different: int, images: int, moved: float, concepts: int = 1) -> list[Found]:
+    """Concepts at parity whose pictures are a few, each saved again and again."""
+    held, order = [], np.arange(images) % different
+    for study in range(n):
+        rng = np.random.default_rng([61, images, different, concepts, round(1e5 * moved), study])
+        pictures = drawn_pictures(POPULATIONS[0], rng, list(rng.random((concepts, different)) < 0.5))
+        again = [x[order] for x in pictures.target_images]
+        length = moved / np.sqrt(2 * again[0].shape[1])
+        again = [x + np.linalg.norm(x, axis=1, keepdims=True) * length * rng.normal(size=x.shape) for x in again]
+        drawn, apart = replace(pictures, target_images=tuple(again)), np.arange(images)
+        ignored = replace(drawn, saved_again=1e-9)
+        held.append([judged(ignored, concepts, apart).any(), judged(drawn, concepts, None).any()])
+    setting = f"{different} different of {images}, copies {moved:g} apart, {concepts} concepts"
+    return _found(("any leans, every picture counted", "any leans, each counted once"), setting, held)
+
+
+def in_batches(
+    n: int, size: int, images: int, concepts: int = 1, together: float = 1.0, population: int = 0
+) -> list[Found]:
+    """Concepts at parity whose pictures come in batches; ``together`` : the share of a batch that is of one kind."""
+    held, batches = [], np.arange(images) // size
+    for study in range(n):
+        rng = np.random.default_rng([62, images, size, concepts, round(100 * together), population, study])
+        kinds = rng.random((concepts, batches[-1] + 1))[:, batches] < 0.5
+        alone = rng.random((concepts, images)) >= together
+        kinds = np.where(alone, rng.random((concepts, images)) < 0.5, kinds)
+        drawn = drawn_pictures(POPULATIONS[population], rng, list(kinds))
+        held.append([judged(drawn, concepts, own).any() for own in (np.arange(images), None, batches)])
+    blurred = "" if not population else f", {POPULATIONS[population].name}"
+    of_kind = "" if together == 1 else f", {together:.0%} of one kind"
+    setting = f"batches of {size}{of_kind}, {concepts} concepts of {images}{blurred}"
+    return _found(("any leans, by pictures", "any leans, nobody knows", "any leans, batches known"), setting, held)
+
+
+def independent(n: int, images: int, share: float, concepts: int = 1, *, listed: bool = False) -> list[Found]:
+    """Concepts whose pictures are independent: leanings found, by pictures, as nobody knows, and in labelled pairs."""
+    held = []
+    for study in range(n):
+        rng = np.random.default_rng([63, images, concepts, round(100 * share), study])
+        kinds = rng.random((concepts, images)) < share
+        drawn = drawn_pictures(POPULATIONS[0], rng, list(np.sort(kinds, axis=1) if listed else kinds))
+        labels = (np.arange(images), None, np.arange(images) // 2)
+        held.append([judged(drawn, concepts, own).mean() for own in labels])
+    setting = f"{share:.0%}, {concepts} concepts of {images}{', sorted by what they show' if listed else ''}"
+    whats = ("leanings found, by pictures", "leanings found, nobody knows", "leanings found, called pairs")
+    return _found(whats, setting, held, POWER, 0.0)
+
+
+def alike(n: int, cosine: float, images: int, dim: int, kinds: int = 1) -> list[Found]:
+    """Pictures of a model that draws alike ones, in one or two kinds: the share that is taken for another again."""
+    held = []
+    for study in range(n):
+        rng = np.random.default_rng([64, round(1e5 * cosine), images, dim, kinds, study])
+        base, towards = np.linalg.qr(rng.normal(size=(dim, 2)))[0].T
+        x = base + np.sqrt((1 / cosine - 1) / dim) * rng.normal(size=(images, dim))
+        x += np.where(rng.random(images) < 0.5, 0.3, -0.3)[:, None] * towards * (kinds - 1)
+        held.append([1 - len(drawn_once([sketches(x)])[0]) / images])
+    setting = f"mean cosine {cosine:g} in {dim} dimensions, {kinds} kind{'s' * (kinds - 1)}, {images} pictures"
+    return _found(("different pictures taken for one again",), setting, held, JOINED, 0.0)
+
+
+def _found(
+    whats: tuple[str, ...], setting: str, held: list[list[float]], kind: str = LEVEL, nominal: float = MOST
+) -> list[Found]:
+    columns = np.array(held, float).T
+    return [rate_over_studies(kind, what, setting, nominal, own) for what, own in zip(whats, columns, strict=True)]
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *((saved_again, 240 // c, {"different": k, "images": n, "moved": m, "concepts": c})
+          for c in (1, 12) for k, n, m in ((4, 20, 1e-3), (4, 20, 0.02), (8, 60, 0.02))),
+        *((in_batches, 300 if c < 12 else 60, {"size": b, "images": n, "concepts": c})
+          for c in (1, 3, 12) for n in (20, 60) for b in (1, 2, 4)),
+        *((in_batches, 240, {"size": b, "images": n, "together": 0.7}) for n in (20, 60) for b in (2, 4)),
+        *((in_batches, 240, {"size": b, "images": n, "population": 2}) for n in (20, 60) for b in (2, 4)),
+        *((independent, 240 // c, {"images": n, "share": s, "concepts": c})
+          for c in (1, 4) for n in (20, 40, 60) for s in (0.75, 0.85)),
+        *((independent, 120, {"images": n, "share": 0.85, "listed": True}) for n in (20, 40, 60)),
+        *((alike, 50, {"cosine": c, "images": n, "dim": d, "kinds": k})
+          for c in (0.9, 0.99, 0.999, 0.9999) for n, d in ((20, 512), (200, 16)) for k in (1, 2)),
+    ]  # fmt: skip

@@ -1,0 +1,211 @@
+"""Pictures that come in batches: a request for several, a session, a cache. The batch is then the unit of chance.
+
+Pictures of one batch may be of one kind. Their mean is one draw, so what is sampled is ::
+
+    z_j = ȳ + w_j (ȳ_j − ȳ),     w_j = n_j m / n         of m batches of n_j pictures, n in all
+
+whose mean is that of all pictures, whatever the sizes, and whose spread is that of the batches' sums. Where every
+picture is a batch of its own, z is y.
+
+Where nobody knows of batches, the order in which pictures were drawn may tell: are neighbours more alike than others?
+Orders are permuted within each prompt. What is counted is how alike the pictures of runs of 2 to 10 are, of runs of 2
+to 4 wherever they begin, and neighbours as such; p is that of the most surprising of these among those of permuted
+orders (Westfall & Young 1993). All prompts of a study are asked together: it is the source that draws in batches.
+See decision 67.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Final
+
+import numpy as np
+import scipy
+
+LEVEL: Final = 0.05
+"""Largest p at which neighbours count as batches."""
+
+RUNS: Final = (*((size, phase) for size in (2, 3, 4) for phase in range(size)), (5, 0), (6, 0), (8, 0), (10, 0))
+"""Sizes of batches that are looked for, and how many pictures of the first one are missing."""
+
+_ORDERS: Final = 999
+_LISTED: Final = 40
+_LOOKED_AT: Final = 20_000
+
+
+def by_batch(values: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Return z of the module for values (n × …), one a picture: (m × …); without labels, the values themselves."""
+    if labels is None or not len(values):
+        return values
+    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    mean = values.mean(axis=0)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, which, values - mean)
+    return np.asarray(mean + sums * (len(counts) / len(values)))
+
+
+def linked(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Number the batches of pictures that are of one batch by any of several labels, or by a chain of them: (n,)."""
+    n = len(labels[0])
+    rows = [np.unique(own, return_index=True, return_inverse=True)[1:] for own in labels]
+    first, second = np.tile(np.arange(n), len(labels)), np.concatenate([at[which.ravel()] for at, which in rows])
+    links = scipy.sparse.coo_array((np.ones(len(first), bool), (first, second)), shape=(n, n))
+    return np.asarray(scipy.sparse.csgraph.connected_components(links, directed=False)[1])
+
+
+def by_picture(weights: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Return weights of pictures, (R × n), that make of them what weights of their batches, (R × m), make of z."""
+    if labels is None:
+        return weights
+    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    share = weights @ (counts * (len(counts) / len(labels))).astype(weights.dtype)
+    spread = weights[:, which] * weights.dtype.type(len(counts) / len(labels))
+    return np.asarray(spread + (1 - share)[:, None] / weights.dtype.type(len(labels)))
+
+
+def independent_answers(answers: np.ndarray, labels: np.ndarray | None) -> float:
+    """Count how many independent yes-or-no answers would be as sure as these, (n,), of batches.
+
+    ::
+
+        n_eff = p (1 − p) / (s² / m)       s² of z, within [m, n]; where all answer alike, m   (Korn & Graubard 1998)
+    """
+    if labels is None or not len(answers):
+        return float(len(answers))
+    z, share = by_batch(answers.astype(float), labels), float(answers.mean())
+    if len(z) < 2 or share in (0.0, 1.0):
+        return float(len(z))
+    error = float(z.var(ddof=1)) / len(z)
+    return float(np.clip(share * (1 - share) / error if error > 0 else np.inf, len(z), len(answers)))
+
+
+def batch_correlation(values: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> float:
+    """Estimate the correlation of two pictures of one batch in what they show, (n × k) of each prompt; NaN of none.
+
+    ::
+
+        Σ_{i≠j in a batch} (x_i − x̄)·(x_j − x̄) / (pairs · s²) + 1 / (n − 1)       the last: what centring takes away
+    """
+    products, expected, pairs = 0.0, 0.0, 0.0
+    for x, own in zip(values, labels, strict=True):
+        _, which, counts = np.unique(own, return_inverse=True, return_counts=True)
+        centred = x - x.mean(axis=0) if len(x) else x
+        sums = np.zeros((len(counts), x.shape[1]))
+        np.add.at(sums, which, centred)
+        square, n_pairs = float(np.square(centred).sum()), float((counts * (counts - 1)).sum())
+        if n_pairs and len(x) > 1:
+            products += float(np.square(sums).sum()) - square + n_pairs * square / len(x) / (len(x) - 1)
+            expected, pairs = expected + n_pairs * square / (len(x) - 1), pairs + n_pairs
+    return float(np.clip(products / expected, -1.0, 1.0)) if pairs and expected > 0 else nan
+
+
+@dataclass(frozen=True)
+class DrawOrder:
+    """What the order of pictures says.
+
+    Attributes
+    ----------
+    p : that neighbours are as alike as others; NaN where there are too few pictures to tell, or all are alike.
+    size, phase : of the batches whose pictures are most alike, and how many are missing of the first.
+    correlation : of two pictures of such a batch.
+    is_listed : whether the order is that of a list sorted by what is shown: it has one change and none besides. Then
+        it says nothing of how the pictures were drawn.
+    """
+
+    p: float = nan
+    size: int = 1
+    phase: int = 0
+    correlation: float = nan
+    is_listed: bool = False
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether runs of this size are to count as batches."""
+        return self.p <= LEVEL and not self.is_listed
+
+    def labels(self, positions: np.ndarray) -> np.ndarray:
+        """Number the batch of each picture by its position among all that were drawn."""
+        return np.asarray((positions + self.phase) // self.size)
+
+
+def draw_order(sequences: Sequence[np.ndarray], positions: Sequence[np.ndarray]) -> DrawOrder:
+    """Ask whether the order in which pictures were drawn matters.
+
+    Parameters
+    ----------
+    sequences : for each prompt what its pictures show, (n × k), in the order they were drawn.
+    positions : of each, its position among all that were drawn: (n,), rising.
+    """
+    most = max(_LOOKED_AT // max(len(sequences), 1), 64)
+    known = [(x[:most], at[:most]) for x, at in zip(sequences, positions, strict=True) if len(x) > 3]
+    centred = [(x - x.mean(axis=0), at) for x, at in known if np.isfinite(x).all() and np.ptp(x, axis=0).max() > 1e-9]
+    if not centred:
+        return DrawOrder()
+    p, best, correlation = _most_surprising(centred)
+    if p > LEVEL or min(len(x) for x, _ in centred) < _LISTED:
+        return DrawOrder(p, *RUNS[best], correlation)
+    rest = [(_without_change(x), at) for x, at in centred]
+    return DrawOrder(p, *RUNS[best], correlation, is_listed=_most_surprising(rest)[0] > LEVEL)
+
+
+def _most_surprising(centred: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, int, float]:
+    """Find p over all kinds of runs, the kind that stands out most, and its pictures' correlation."""
+    totals, spread, pairs = np.zeros((_ORDERS + 1, len(RUNS) + 1)), 0.0, np.zeros(len(RUNS))
+    for number, (x, at) in enumerate(centred):
+        rng = np.random.default_rng([67, number])
+        orders = rng.permuted(np.tile(np.arange(len(x)), (_ORDERS + 1, 1)), axis=1)
+        orders[0] = np.arange(len(x))
+        mixed = x[orders]
+        own = float(np.square(x).sum())
+        for kind, (size, phase) in enumerate(RUNS):
+            starts = np.flatnonzero(np.diff((at + phase) // size, prepend=-1))
+            totals[:, kind] += (np.square(np.add.reduceat(mixed, starts, axis=1)).sum(axis=(1, 2)) - own) / 2
+            lengths = np.diff(starts, append=len(x))
+            pairs[kind] += float((lengths * (lengths - 1)).sum()) / 2 * own / (len(x) - 1)
+        totals[:, -1] += np.einsum("rnk,rnk->r", mixed[:, 1:], mixed[:, :-1])
+        spread += own
+    totals = np.round(totals / max(spread, 1e-300), 9)  # ties stay ties
+    tails = np.stack([np.searchsorted(np.sort(-column), -column, side="right") for column in totals.T]) / len(totals)
+    least = tails.min(axis=0)
+    deviation = totals[:, :-1].std(axis=0)
+    standing = np.divide(
+        totals[0, :-1] - totals[:, :-1].mean(axis=0), deviation, out=np.full(len(RUNS), -np.inf), where=deviation > 0
+    )
+    best = int(np.argmax(standing))
+    excess = (totals[0, best] - totals[:, best].mean()) * spread
+    correlation = float(np.clip(excess / pairs[best], -1.0, 1.0)) if pairs[best] > 0 else nan
+    return float(np.mean(least <= least[0] + 1e-12)), best, correlation
+
+
+def _without_change(x: np.ndarray) -> np.ndarray:
+    """Take out the one change, after some picture, that explains most of what differs."""
+    n = len(x)
+    after = np.arange(1, n)
+    sums = np.cumsum(x, axis=0)[:-1]
+    gain = np.square(sums).sum(axis=1) * (1 / after + 1 / (n - after))  # x is centred: the other part sums to −sums
+    at = int(np.argmax(gain)) + 1
+    return np.concatenate([part - part.mean(axis=0) for part in (x[:at], x[at:])])
+
+
+def order_p_value(sequences: Sequence[np.ndarray], *, draws: int = 4_999) -> float:
+    """Find p that pictures came in an order of chance, two-sided; NaN where no order differs from another.
+
+    ``sequences`` : for each prompt what was drawn, one number a picture (n,), in the order it was drawn. What is
+    counted are neighbours that are one picture; the order is permuted within each prompt. Of pictures that are drawn
+    independently of each other, from however few and however unevenly, any order is as likely as any other. A cache
+    that answers again for a while gives too many neighbours, one that deals its pictures out in turn too few.
+    """
+    mixed = [np.asarray(x) for x in sequences if 1 < len(np.unique(x)) < len(x)]
+    if not mixed:
+        return float("nan")
+    rng = np.random.default_rng(0)
+
+    def neighbours(x: np.ndarray) -> np.ndarray:
+        return np.asarray((x[..., 1:] == x[..., :-1]).sum(axis=-1))
+
+    seen = sum(int(neighbours(x)) for x in mixed)
+    drawn = sum(neighbours(rng.permuted(np.tile(x, (draws, 1)), axis=1)) for x in mixed)
+    tails = [1 + int(np.sum(drawn >= seen)), 1 + int(np.sum(drawn <= seen))]
+    return min(1.0, 2 * min(tails) / (1 + draws))
