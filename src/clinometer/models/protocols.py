@@ -136,7 +136,8 @@ class GenerationResult:
 
     ``content`` is the image's own file, of an image that was finished before: it is stored as it is. ``flagged`` says
     that a safety checker took offence at an image that is kept all the same: people see it blurred. ``trace`` is what
-    the image was taken for on the way, of a generator that was asked to watch.
+    the image was taken for on the way, of a generator that was asked to watch. ``batch`` names what the image came from
+    beside others, such as the request of a server; an image that its seed alone decides needs none.
     """
 
     id: str
@@ -147,6 +148,7 @@ class GenerationResult:
     content: bytes | None = None
     flagged: bool = False
     trace: tuple[Estimate, ...] = ()
+    batch: str | None = None
 
 
 class Generator(Protocol):

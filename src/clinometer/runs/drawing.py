@@ -174,6 +174,8 @@ def _require_result(result: Any, name: str) -> None:
             f"generator {name}, {result.id}: found reason {quoted(result.reason)} and seconds "
             f"{quoted(result.seconds)}, expected text or None, and a number"
         )
+    if not (result.batch is None or isinstance(result.batch, str)):
+        raise ModelError(f"generator {name}, {result.id}: found batch {quoted(result.batch)}, expected text or None")
     if not isinstance(result.flagged, bool):
         raise ModelError(
             f"generator {name}, {result.id}: found flagged {quoted(result.flagged)}, expected True or False"
@@ -241,6 +243,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
         "sha256": sha256(content) if content else None,
         "seconds": result.seconds,
         "flagged": result.flagged,
+        "batch": None if result.batch is None else in_one_line(result.batch, LONGEST_REASON),
     }
 
 

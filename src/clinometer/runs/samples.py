@@ -40,6 +40,7 @@ SAMPLE_FIELDS = {
     "sha256": pa.string(),
     "seconds": pa.float32(),
     "flagged": pa.bool_(),
+    "batch": pa.string(),
 }
 WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
 REPORTED = [name for name in WITHOUT_PIXELS if name != "sha256"]
@@ -53,8 +54,8 @@ SAMPLE_SCHEMA = pa.schema(
     # `datasets` reads this and shows the column as images
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
 )
-SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds", "flagged"))
-ADDED = pa.schema([SAMPLE_SCHEMA.field("flagged")], metadata={})
+SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds", "flagged", "batch"))
+ADDED = pa.schema([SAMPLE_SCHEMA.field("flagged"), SAMPLE_SCHEMA.field("batch")], metadata={})
 """Columns that earlier versions did not write: of their runs these are empty."""
 
 _ASKED_FOR = ("id", "concept", "group", "prompt", "strength")

@@ -8,6 +8,7 @@ A manifest is a CSV file with a header, or JSON lines, one image a row:
     role     "target" without a group, "attribute" with one; may be left out
     prompt   the prompt, where it is known; may be left out beside a concept or a group, and says both where it stands
              alone and the suite asks it
+    batch    what the image came with from one request, session or cache, any name; may be left out
     flagged  true where a safety checker took offence at the picture: people see it blurred; may be left out
 
 Other columns are ignored, and listed in `Manifest.ignored`.
@@ -46,7 +47,7 @@ MOST_ROWS = 1_000_000
 LONGEST = 4_000
 """Characters of a value."""
 
-COLUMNS = ("file", "concept", "group", "role", "prompt", "flagged")
+COLUMNS = ("file", "concept", "group", "role", "prompt", "batch", "flagged")
 _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 _OTHER_NAMES: Final = {"file_name": "file", "filename": "file"}
 SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
@@ -68,6 +69,7 @@ class ManifestRow:
     prompt : what it was drawn from, if that is known.
     line : the line of the manifest that says so, counted from 1.
     flagged : whether a safety checker took offence at it.
+    batch : what it came with; empty where nobody says.
     """
 
     file: str
@@ -77,6 +79,7 @@ class ManifestRow:
     prompt: str | None
     line: int
     flagged: bool = False
+    batch: str = ""
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,8 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
     values: dict[str, str | None] = {}
     for key in COLUMNS[:-1]:
         value = record.get(key)
+        if key == "batch" and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
         if value is not None and not isinstance(value, str):
             raise ImportManifestError(f"{name}, line {line}, {key}: found {quoted(value)}, expected text")
         if value is not None and len(value) > LONGEST:
@@ -293,7 +298,7 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
     flagged = _read_flag(f"{name}, line {line}", record.get("flagged"))
     texts = (values["concept"], values["group"], values["prompt"])
     concept, group, prompt = (text and sys.intern(text) for text in texts)  # many rows have the same
-    return ManifestRow(file, concept, group, role, prompt, line, flagged)
+    return ManifestRow(file, concept, group, role, prompt, line, flagged, sys.intern(values["batch"] or ""))
 
 
 def _is_whole(text: str) -> bool:

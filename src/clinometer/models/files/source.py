@@ -2,8 +2,9 @@
 
 They lie in a folder, or in a table: Parquet with an Image column, or a directory that ``datasets`` saved. Beside the
 column ``image`` (the Hugging Face struct of bytes and path, or the files' bytes) a table has the columns of a manifest:
-``concept``, ``group``, ``role``, ``prompt``, ``flagged``, as text or as class labels of ``datasets``. A row's name is
-its file's and its number, such as ``train.parquet#7``. Portraits are read with the model that edits or classifies them.
+``concept``, ``group``, ``role``, ``prompt``, ``batch``, ``flagged``, as text or as class labels of ``datasets``. A
+row's name is its file's and its number, such as ``train.parquet#7``. Portraits are read with the model that edits or
+classifies them.
 """
 
 from __future__ import annotations
@@ -93,13 +94,14 @@ class FolderSource:
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
         self._flagged = {row.file for row in rows if row.flagged}
+        self._batches = {row.file: row.batch for row in rows if row.batch}
         self._decoded: dict[str, int] = {}  # by file, as far as anybody asked
         self.card = Card(
             kind="generator",
             name=name or self._directory.resolve().name,
             family="folder",
             weights_sha256=hash_of_hashes(self._hashes()),
-            settings={"max_pixels": max_pixels} | flags_of(rows),
+            settings={"max_pixels": max_pixels} | flags_of(rows) | batches_of(rows),
             notes={"images": len(self._files)},
         )
 
@@ -162,7 +164,10 @@ class FolderSource:
         with _COUNTING:
             self.conversions.update(decoding.conversions)
         seconds, flagged = perf_counter() - started, file in self._flagged
-        return GenerationResult(request.id, decoding.status, decoding.image, decoding.reason, seconds, content, flagged)
+        return GenerationResult(
+            request.id, decoding.status, decoding.image, decoding.reason, seconds, content, flagged,
+            batch=self._batches.get(file),
+        )  # fmt: skip
 
 
 def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
@@ -170,6 +175,12 @@ def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
     flagged = sorted(row.file for row in rows if row.flagged)
     content = json.dumps(flagged).encode("utf-8", "surrogatepass")
     return {"flagged": hashlib.sha256(content).hexdigest()[:16]} if flagged else {}
+
+
+def batches_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
+    """Return what a card's settings say of batches: a hash of who came with whom; nothing where nobody says."""
+    content = json.dumps(sorted((row.file, row.batch) for row in rows if row.batch)).encode("utf-8", "surrogatepass")
+    return {"batches": hashlib.sha256(content).hexdigest()[:16]} if content != b"[]" else {}
 
 
 Item = TypeVar("Item")
@@ -255,12 +266,13 @@ class ImageDataset:
             raise ImportManifestError(f"{place}: its tables hold no rows; expected one an image")
         self._rows = {row.file: row.file for row in self.rows}
         self._flagged = {row.file for row in self.rows if row.flagged}
+        self._batches = {row.file: row.batch for row in self.rows if row.batch}
         self.card = Card(
             kind="generator",
             name=name or (place.stem if place.is_file() else place.resolve().name),
             family="dataset",
             weights_sha256=hash_files(files, self._root),
-            settings={"max_pixels": max_pixels} | flags_of(self.rows),
+            settings={"max_pixels": max_pixels} | flags_of(self.rows) | batches_of(self.rows),
             notes={"images": len(self.rows)},
         )
         self._open: tuple[str, Iterator[tuple[int, Any]]] = _NOTHING_OPEN
@@ -289,8 +301,9 @@ class ImageDataset:
             seconds = perf_counter() - started
             flagged = row in self._flagged
             yield GenerationResult(
-                request.id, decoding.status, decoding.image, decoding.reason, seconds, original, flagged
-            )
+                request.id, decoding.status, decoding.image, decoding.reason, seconds, original, flagged,
+                batch=self._batches.get(row),
+            )  # fmt: skip
 
     def decoded_bytes(self, row: str) -> int:
         """Return what an image takes in memory once it is decoded."""

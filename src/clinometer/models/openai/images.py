@@ -274,7 +274,10 @@ class OpenAIImages:
             return None
         try:
             prompt = self._rewritten(self._rewriter, request.prompt) if self._rewriter else request.prompt
-            result = self._receive(replace(request, prompt=prompt), ask(replace(request, prompt=prompt)))
+            answer = ask(replace(request, prompt=prompt))
+            result = replace(
+                self._receive(replace(request, prompt=prompt), answer), batch=request_id(answer) or request.id
+            )
             if prompt != request.prompt:
                 said = [f"rewritten to: {in_one_line(prompt, 2000)}", result.reason]
                 reason = "; ".join(filter(None, said if result.image is not None else said[::-1]))
@@ -292,7 +295,9 @@ class OpenAIImages:
             result = GenerationResult(request.id, "failed", None, in_one_line(str(error), 300))
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, error_line(error))
-        return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
+        return GenerationResult(
+            request.id, result.status, result.image, result.reason, perf_counter() - started, batch=result.batch
+        )
 
     def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
         """Return what became of a request that the server answers with a status of its own: a refusal, or a failure.
@@ -456,6 +461,13 @@ def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[Genera
             yield result
     if ended is not None:
         raise ended
+
+
+def request_id(answer: Any) -> str | None:
+    """Return how a server names the request that it answers: images of one request are one batch."""
+    fields = answer if isinstance(answer, dict) else {}
+    named = getattr(answer, "_request_id", None) or fields.get("id") or fields.get("responseId")
+    return named if isinstance(named, str) and named else None
 
 
 def _show(request: Any) -> str:

@@ -123,7 +123,11 @@ def encoder_embeddings(
         if of_targets:
             targets.add([row.concept for row in of_targets], np.stack([vectors[row.id] for row in of_targets]))
     embeddings = _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
-    return replace(embeddings, target_copies=drawn_counts(run, suite, repeats))
+    return replace(
+        embeddings,
+        target_copies=drawn_counts(run, suite, repeats),
+        target_batches=drawn_batches(run, suite, repeats, keep),
+    )
 
 
 def lazy_embeddings(
@@ -142,6 +146,7 @@ def lazy_embeddings(
         if concept in target_parts:
             target_parts[concept][part] = None
     parts, copies = {name: tuple(of) for name, of in target_parts.items()}, drawn_counts(run, suite, repeats)
+    batches = drawn_batches(run, suite, repeats)
 
     def embeddings(encoder: str) -> EncoderEmbeddings:
         def targets(width: int) -> Sequence[np.ndarray]:
@@ -150,7 +155,8 @@ def lazy_embeddings(
         groups = dict[tuple[str, str], list[np.ndarray]]()
         for _, rows, vectors in _read_parts(run, encoder, tuple(group_parts), left_out=left_out):
             _add_groups(groups, rows, vectors)
-        return replace(_embeddings(run, suite, encoder, groups, 0, targets), target_copies=copies)
+        embeddings = _embeddings(run, suite, encoder, groups, 0, targets)
+        return replace(embeddings, target_copies=copies, target_batches=batches)
 
     return [embeddings(encoder) for encoder in encoders]
 
@@ -210,6 +216,28 @@ def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> t
         if concept in counts and status == "ok" and key not in without:
             counts[concept].append(1 + extra[key])
     return tuple(np.array(of_target, int) for of_target in counts.values())
+
+
+def drawn_batches(
+    run: Run, suite: LeaningSuite, repeats: Collection[str], keep: Collection[int] | None = None
+) -> tuple[np.ndarray, ...] | None:
+    """Number what each image of each target came from, in the plan's order; None where nobody knows.
+
+    That is known where samples have a batch, and two of a target have the same; of these an image without one came by
+    itself. What a model draws from seeds has none, and is independent. Finished images without batches may be anything,
+    and so may what a server draws: one request each does not say what goes on behind it.
+    """
+    labels: dict[str, list[str]] = {target.name: [] for target in suite.targets}
+    for key, concept, seed, status, batch in run.drawn.each(["id", "concept", "seed", "status", "batch"]):
+        if concept in labels and status == "ok" and key not in repeats and (keep is None or seed in keep):
+            labels[concept].append(batch or "")
+    named = [[label for label in of_target if label] for of_target in labels.values()]
+    if any(len(set(own)) < len(own) for own in named):
+        alone = [[label or f"\0{i}" for i, label in enumerate(of_target)] for of_target in labels.values()]
+        return tuple(np.unique(own, return_inverse=True)[1] if own else np.zeros(0, int) for own in alone)
+    if run.record["origin"] == "generated" and not any(named):
+        return tuple(np.arange(len(of_target)) for of_target in labels.values())
+    return None
 
 
 class _Row(NamedTuple):
