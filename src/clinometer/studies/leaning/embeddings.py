@@ -227,9 +227,10 @@ def drawn_batches(
     itself. What a model draws from seeds has none, and is independent. Finished images without batches may be anything,
     and so may what a server draws: one request each does not say what goes on behind it.
     """
+    without = {*repeats, *run.left_out()}
     labels: dict[str, list[str]] = {target.name: [] for target in suite.targets}
     for key, concept, seed, status, batch in run.drawn.each(["id", "concept", "seed", "status", "batch"]):
-        if concept in labels and status == "ok" and key not in repeats and (keep is None or seed in keep):
+        if concept in labels and status == "ok" and key not in without and (keep is None or seed in keep):
             labels[concept].append(batch or "")
     named = [[label for label in of_target if label] for of_target in labels.values()]
     if any(len(set(own)) < len(own) for own in named):
