@@ -100,15 +100,13 @@ def _found(
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((saved_again, 240 // c, {"different": k, "images": n, "moved": m, "concepts": c})
-          for c in (1, 12) for k, n, m in ((4, 20, 1e-3), (4, 20, 0.02), (8, 60, 0.02))),
-        *((in_batches, 300 if c < 12 else 60, {"size": b, "images": n, "concepts": c})
-          for c in (1, 3, 12) for n in (20, 60) for b in (1, 2, 4)),
-        *((in_batches, 240, {"size": b, "images": n, "together": 0.7}) for n in (20, 60) for b in (2, 4)),
-        *((in_batches, 240, {"size": b, "images": n, "population": 2}) for n in (20, 60) for b in (2, 4)),
-        *((independent, 240 // c, {"images": n, "share": s, "concepts": c})
-          for c in (1, 4) for n in (20, 40, 60) for s in (0.75, 0.85)),
-        *((independent, 120, {"images": n, "share": 0.85, "listed": True}) for n in (20, 40, 60)),
-        *((alike, 50, {"cosine": c, "images": n, "dim": d, "kinds": k})
+        *((alike, 20, {"cosine": c, "images": n, "dim": d, "kinds": k})
           for c in (0.9, 0.99, 0.999, 0.9999) for n, d in ((20, 512), (200, 16)) for k in (1, 2)),
+        *((saved_again, 60, {"different": 4, "images": 20, "moved": m}) for m in (1e-3, 0.02)),
+        *((in_batches, 100, {"size": b, "images": n}) for n in (20, 60) for b in (1, 2, 4)),
+        *((independent, 60, {"images": n, "share": s}) for n, s in ((20, 0.85), (40, 0.85), (60, 0.75))),
+        *((in_batches, 20, {"size": b, "images": n, "concepts": 12}) for n in (20, 60) for b in (2, 4)),
+        *((in_batches, 60, {"size": b, "images": 20, "together": 0.7}) for b in (2, 4)),
+        (independent, 30, {"images": 40, "share": 0.85, "listed": True}),
+        (saved_again, 20, {"different": 4, "images": 20, "moved": 0.02, "concepts": 12}),
     ]  # fmt: skip

@@ -502,9 +502,8 @@ def test_pictures_that_repeat_are_named_beside_a_difference(tmp_path):
     (found,) = cm.compare(*runs, out=tmp_path / "out")
     said = pairing_in_words(found)
     assert " cached: " in said
-    assert "pictures are another one again, and each counts once" in said
+    assert "duplicate pictures, counted once" in said
     assert said.endswith("A pair counts where both its pictures are new in their runs.")
-    assert " fresh: " not in said
     assert said in unescape((tmp_path / "out/comparison.html").read_text())
     rows = found.scores[(found.scores.component == "image_part") & (found.scores.encoder == "mean")]
     assert "repeats as drawn" in comparison_tables(found)[0].columns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 from clinometer._messages import first_and_more, shortened
 from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
-from clinometer.models.files import Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest
 from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
 from clinometer.pipeline.audits import Workers, audited, default_out, finish
@@ -241,6 +241,8 @@ def _list_finished_images(
     """Find images: in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
+        for said in odd_batches(folder.name, dataset.rows):
+            progress.note(said)
         return dataset.rows, dataset
     if manifest is None and not has_manifest(folder) and (named := rows_named_by_prompts(folder, suite)):
         if others := sum(path.suffix == ".png" for path in folder.iterdir()) - len(named):
@@ -250,4 +252,6 @@ def _list_finished_images(
     if rows.ignored:
         ignored = first_and_more([shortened(str(column)) for column in rows.ignored], 20)
         progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
+    for said in odd_batches(rows.path.name, rows):
+        progress.note(said)
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)

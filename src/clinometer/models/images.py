@@ -281,6 +281,20 @@ def image_sha256(image: Image.Image) -> str:
     return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
 
 
+def saved_again(image: Image.Image) -> dict[str, Image.Image]:
+    """Return an image as others may have saved it: what was done, and what became of it, in the size that it had."""
+    stream, (width, height) = io.BytesIO(), image.size
+    image.save(stream, "JPEG", quality=75)
+    half = image.resize((max(width // 2, 1), max(height // 2, 1)), Image.Resampling.LANCZOS)
+    x, y = max(width // 100, 1), max(height // 100, 1)
+    cut = image.crop((x, y, width - x, height - y)) if min(width, height) > 4 else image
+    return {
+        "JPEG, quality 75": Image.open(io.BytesIO(stream.getvalue())).convert("RGB"),
+        "half its size and back": half.resize(image.size, Image.Resampling.LANCZOS),
+        "cropped by 2 %": cut.resize(image.size, Image.Resampling.BICUBIC),
+    }
+
+
 def sha256(data: bytes) -> str:
     """Hash bytes: 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()

@@ -94,6 +94,8 @@ class Parallel:
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
         work = self._begin_encoding(run, encoder, progress)
         with forgotten(run, name):
+            if not run.vectors.has_saved_again(name):  # where images were embedded in passing, they were not all there
+                self._make(run, work, [TEXTS], Silently(progress), "texts")
             self._make(run, work, self._units(missing), progress, f"encoding with {name}")
         run.encoders.finish(encoder.card)
 

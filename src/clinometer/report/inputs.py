@@ -279,6 +279,7 @@ def pictures_in_words(run: Run, scores: Scores | None = None) -> list[str]:
         *_without_pictures(run.suite, present),
         *_reservations(scores),
         *repeats_in_words(run, scores),
+        *batches_in_words(scores),
     ]
 
 
@@ -325,6 +326,7 @@ def _reservations(scores: Scores) -> Iterator[str]:
 def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
     """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
     scores = scores or _scores(run)
+    copies = scores.select("pictures", "copies", encoder="")
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)
     found: dict[tuple[str, str], Row] = dict(by_bytes)
@@ -340,17 +342,49 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
         name = ", ".join(filter(None, (concept, run.suite.label_of(group) if group else "")))
         drawn = row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
         words.append(f"{name} ({drawn - row.n_repeated} different of {drawn})")
-    count = wording.count(sum(row.n_repeated for row in found.values()), "picture is", "pictures are")
+    again = sum(row.n_repeated for row in found.values())
     cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
     identical = ""
     if over_all is not None:  # some of them by their ids
-        by_first: dict[str, list[str]] = {}
-        for again, first in run.drawn.repeats().items():
-            by_first.setdefault(first, [first]).append(again)
+        files, by_first = dict(run.plan.rows("id", "file")), dict[str, list[str]]()
+        for other, first in run.drawn.repeats().items():
+            by_first.setdefault(first, [files[first] or first]).append(files[other] or other)
         more = [wording.ELLIPSIS]
-        shown = [" = ".join(ids[:NAMED] + (more if len(ids) > NAMED else [])) for ids in by_first.values()]
+        shown = [" = ".join(names[:NAMED] + (more if len(names) > NAMED else [])) for names in by_first.values()]
         identical = f" Identical: {first_and_more(shown, NAMED)}."
-    yield f"{count} another one again, and each counts once: {first_and_more(words, NAMED)}.{cause}{identical}"
+    if copies:  # by their vectors: they were saved again
+        shown = [name for row in copies for name in row.setting.split(", ")]
+        least = max(row.value for row in copies)
+        identical += (
+            f" Nearly identical, their vectors closer than {wording.number(least)}, as where a picture is saved again: "
+            f"{first_and_more(shown, NAMED)}."
+        )
+    what = "file" if run.record["origin"] == "imported" else "picture"
+    counted = wording.count(again, f"duplicate {what}", f"duplicate {what}s")
+    yield f"{counted}, counted once: {first_and_more(words, NAMED)}.{cause}{identical}"
+
+
+def batches_in_words(scores: Scores) -> Iterator[str]:
+    """Say which pictures count as one draw because they came together, and what the order of the others tells."""
+    for row in scores.select("pictures", "batches", encoder=""):
+        if row.flag == "batches are known":
+            yield (
+                f"{wording.count(row.n_target, 'picture', 'pictures')} came in "
+                f"{wording.count(row.n_batches, 'batch', 'batches')}, which count as one draw each (two pictures of a "
+                f"batch correlate by {wording.number(row.value)}). A verdict takes ten batches."
+            )
+        elif row.flag == "neighbours are alike":
+            yield (
+                f"Pictures that come one after the other are more alike than others ({wording.probability(row.p)}), as "
+                f"in {row.setting}: such runs count as one draw each, {row.n_batches:,} of {row.n_target:,} pictures, and "
+                "a verdict takes ten. If they are independent, or not in the order of drawing, say so in a column "
+                "batch."
+            )
+        elif row.flag == "sorted by what is shown":
+            yield (
+                "Pictures are listed by what they show, so their order does not tell how they were drawn; each counts "
+                "as a draw of its own. A column batch would say which came together."
+            )
 
 
 _OF_IMAGES: Final = ("mcas", "intersections", "association")

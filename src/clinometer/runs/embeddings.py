@@ -19,6 +19,7 @@ from clinometer.runs.ledger import (
     embeddings_name,
     folder_name,
     part_name,
+    saved_again_name,
     trace_name,
     vectors_name,
 )
@@ -27,6 +28,7 @@ from clinometer.runs.record import card_record, difference_between
 from clinometer.runs.samples import Samples
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.storage import REDO
+from clinometer.stats.repeats import TOLERANCE
 
 STRIP_IMAGES: Final = 2
 """Images of each concept whose way is kept as pictures."""
@@ -307,6 +309,27 @@ class Vectors:
         if vectors and lost:
             raise RunCorruptError(f"{self.directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
         return vectors
+
+    def has_saved_again(self, encoder: str) -> bool:
+        """Tell whether somebody has measured how far saving a picture again moves its vector."""
+        return self.directory.exists(saved_again_name(encoder))
+
+    def write_saved_again(self, encoder: str, rows: Sequence[tuple[str, str, float]]) -> None:
+        """Write the distances: image, what was done to it, and how far its unit vector moved."""
+        ids, changes, distances = zip(*rows, strict=True) if rows else ((), (), ())
+        columns = {"id": pa.array(ids, pa.string()), "change": pa.array(changes, pa.string())}
+        self._ledger.write_table(
+            saved_again_name(encoder), pa.table(columns | {"distance": pa.array(distances, pa.float64())})
+        )
+
+    def saved_again(self, encoder: str) -> float | None:
+        """Return the 95 % quantile of these distances; None where nobody has measured them, or no picture was there."""
+        if not self.has_saved_again(encoder):
+            return None
+        distances = self._ledger.read_table(saved_again_name(encoder), ["distance"])["distance"].to_numpy()
+        if not len(distances) or not np.isfinite(distances).all():
+            return None
+        return max(float(np.quantile(distances, 0.95)), TOLERANCE)
 
     def _read(self, name: str, key: str) -> dict[str, np.ndarray]:
         table = self._ledger.read_table(name, [key, "vector"])

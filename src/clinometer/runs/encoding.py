@@ -17,6 +17,7 @@ from clinometer._cores import WORKERS, one_behind, one_thread, unbroken
 from clinometer._memory import give_back
 from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.images import saved_again
 from clinometer.models.protocols import (
     BeginsPrepared,
     Card,
@@ -66,6 +67,8 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         hands = PartEncoder(run, encoder, write, lambda part: progress.advance(len(parts[part])))
         ahead = deque(reader.submit(prepared_images, run, part, hands.prepare, decoders) for part in missing[:1])
         hands.read_texts()
+        if run.is_whole or not parts:
+            hands.measure_saving()
         for index, part in enumerate(missing):
             with named("encoder", name):
                 ids, images = ahead.popleft().result()
@@ -176,6 +179,32 @@ class PartEncoder:
                 self._run.vectors.write_texts(self.name, texts, vectors)
         self._width = next((len(vector) for vector in self._run.texts(self.name).values()), None)
 
+    def measure_saving(self) -> None:
+        """Measure how far saving a picture again moves its vector, of some pictures spread over the plan; once.
+
+        Two pictures that are closer may be one (:mod:`clinometer.stats.repeats`). It is left out while these pictures
+        are still to be drawn.
+        """
+        plan, vectors = self._run.plan, self._run.vectors
+        some = sorted({int(at) for at in np.linspace(0, len(plan) - 1, MEASURED)}) if len(plan) else []
+        ids = [plan[at].id for at in some]
+        if vectors.has_saved_again(self.name) or not all(map(self._run.drawn.has, set(plan.parts_of(ids)))):
+            return
+        rows = list[tuple[str, str, float]]()
+        with named("encoder", self.name):
+            for key, content in self._run.drawn.images(ids):
+                if content is None:
+                    continue
+                image = self._run.drawn.decode(key, content).convert("RGB")
+                changed = saved_again(image)
+                seen = self._embed(self.prepare([image, *changed.values()]))()
+                seen = self._checked(seen, [key] * (1 + len(changed)), self._width).astype(float)
+                units = seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), np.finfo(float).tiny)
+                apart = np.round(np.linalg.norm(units[1:] - units[0], axis=1), 4)
+                moved = zip(changed, apart.tolist(), strict=True)
+                rows += [(key, change, distance) for change, distance in moved if np.isfinite(distance)]
+        vectors.write_saved_again(self.name, rows)
+
     def embed(self, part: int, ids: Sequence[str], prepared: list[Any], *, probe: bool) -> None:
         """Begin with a part, and hand on what is no longer awaited.
 
@@ -237,6 +266,9 @@ def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
 NO_VECTORS: Final = np.zeros((0, 1), np.float32)
 """Parquet has no vectors of no length."""
 
+
+MEASURED: Final = 16
+"""Pictures that are saved again, to see how far their vectors move."""
 
 PROBED: Final = 4
 """Images, and texts, that are embedded a second time."""

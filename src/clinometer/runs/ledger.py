@@ -389,6 +389,11 @@ def folder_name(model: str) -> str:
     return place if place.strip(".") else "-" * len(place) or "-"  # ".." is another folder
 
 
+def saved_again_name(encoder: str) -> str:
+    """Say where it lies how far saving a picture again moves an encoder's vectors."""
+    return f"{embeddings_name(encoder)}/saved-again.parquet"
+
+
 def vectors_name(encoder: str, part: int) -> str:
     """Say where an encoder's embeddings of a part's images lie."""
     return part_name(embeddings_name(encoder), part)

@@ -8,9 +8,10 @@ whose mean is that of all pictures, whatever the sizes, and whose spread is that
 picture is a batch of its own, z is y.
 
 Where nobody knows of batches, the order in which pictures were drawn may tell: are neighbours more alike than others?
-Orders are permuted within each prompt. What is counted is how alike the pictures of runs of 2 to 10 are, of runs of 2
-to 4 wherever they begin, and neighbours as such; p is that of the most surprising of these among those of permuted
-orders (Westfall & Young 1993). All prompts of a study are asked together: it is the source that draws in batches.
+Orders are permuted within each prompt. What is counted is how alike the pictures of runs of 2 to 10 are, and neighbours
+as such; p is that of the most surprising of these among those of permuted orders (Westfall & Young 1993). Runs of 2 to
+4 may begin anywhere: of these the size and the place are chosen that stand out most. All prompts of a study are asked
+together: it is the source that draws in batches.
 See decision 67.
 """
 
@@ -167,7 +168,10 @@ def _most_surprising(centred: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[
         totals[:, -1] += np.einsum("rnk,rnk->r", mixed[:, 1:], mixed[:, :-1])
         spread += own
     totals = np.round(totals / max(spread, 1e-300), 9)  # ties stay ties
-    tails = np.stack([np.searchsorted(np.sort(-column), -column, side="right") for column in totals.T]) / len(totals)
+    asked = [kind for kind, (_, phase) in enumerate(RUNS) if not phase] + [len(RUNS)]
+    tails = np.stack([np.searchsorted(np.sort(-totals[:, k]), -totals[:, k], side="right") for k in asked]) / len(
+        totals
+    )
     least = tails.min(axis=0)
     deviation = totals[:, :-1].std(axis=0)
     standing = np.divide(

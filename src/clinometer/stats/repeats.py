@@ -68,6 +68,8 @@ def first_of_each(places: Sequence[np.ndarray], within: Sequence[float] = ()) ->
     >>> first_of_each([sketches(vectors)])
     array([0, 1, 0, 3])
     """
+    if len(places[0]) < 2:
+        return np.arange(len(places[0]))
     owner = _joined(places, [TOLERANCE] * len(places), moat=False)
     heads = np.unique(owner)
     if len(heads) < 2:
@@ -86,12 +88,14 @@ def drawn_once(
     ``places``, ``within`` : as of :func:`first_of_each`. ``drawn`` : how often each row is there already, (n,); once by
     default.
     """
-    n = len(places[0])
-    times = np.ones(n, int) if drawn is None else drawn
-    if n < 2:
-        return np.arange(n), times
-    positions, place = np.unique(first_of_each(places, within), return_inverse=True)
-    return positions, np.bincount(place, weights=times).astype(int)
+    return different(first_of_each(places, within), drawn)
+
+
+def different(owners: np.ndarray, drawn: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same of what :func:`first_of_each` found."""
+    times = np.ones(len(owners), int) if drawn is None else drawn
+    positions, place = np.unique(owners, return_inverse=True)
+    return positions, np.bincount(place, weights=times, minlength=len(positions)).astype(int)
 
 
 def _threshold(places: np.ndarray, saved_again: float) -> float:

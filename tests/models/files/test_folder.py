@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files import ManifestRow, read_manifest
+from clinometer.models.files import ManifestRow, manifest_row, odd_batches, read_manifest
 from clinometer.models.files.source import FolderSource
 from clinometer.models.images import at_hand
 from clinometer.models.protocols import GenerationRequest
@@ -292,3 +292,35 @@ def test_only_small_regular_files_are_read_at_once(tmp_path, monkeypatch):
     assert at_hand(tmp_path) == tmp_path
     monkeypatch.setattr("clinometer.models.images.READ_WHOLE", 4)
     assert at_hand(tmp_path / "a.png") == tmp_path / "a.png"
+
+
+def test_a_batch_is_a_name_or_a_number_and_what_is_odd_about_it_is_said(tmp_path):
+    rows = [manifest_row("m.csv", i + 2, {"file": f"{i}.png", "concept": "nurse", "batch": batch})
+            for i, batch in enumerate(["r1", " r1 ", 7, ""])]  # fmt: skip
+    assert [row.batch for row in rows] == ["r1", "r1", "7", ""]
+    (said,) = odd_batches("m.csv", rows)
+    assert said.startswith("m.csv, batch: empty in 1 of 4 rows (line 5)")
+    spread = [
+        replace(rows[0], concept=concept, file=f"{concept}{i}.png") for concept in ("pilot", "nurse") for i in "ab"
+    ]
+    across, one = odd_batches("m.csv", spread)
+    assert "'r1' in several concepts or groups" in across
+    assert "came in one batch" in one
+    assert "pilot" in one
+    assert list(odd_batches("m.csv", [replace(row, batch="") for row in rows])) == []
+    with pytest.raises(ImportManifestError, match="batch: found"):
+        manifest_row("m.csv", 2, {"file": "a.png", "concept": "nurse", "batch": [1]})
+
+
+def test_a_folder_gives_each_image_its_batch(tmp_path):
+    for name in "ab":
+        Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / f"{name}.png")
+    (tmp_path / "manifest.csv").write_text("file,concept,batch\na.png,nurse,r1\nb.png,nurse,\n")
+    rows = read_manifest(tmp_path)
+    assert rows.ignored == ()
+    source = FolderSource(tmp_path, rows)
+    found = source.generate(GenerationRequest(row.file, "", 0) for row in rows)
+    assert [result.batch for result in found] == ["r1", None]
+    plain = FolderSource(tmp_path, [replace(row, batch="") for row in rows])
+    assert source.card.fingerprint != plain.card.fingerprint
+    assert "batches" not in plain.card.settings

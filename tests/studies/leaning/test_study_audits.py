@@ -41,7 +41,7 @@ def test_counts_are_those_of_the_nearest_groups():
 def test_a_miss_is_an_image_nearer_to_the_blank_prompt():
     encoder = embeddings(blank_text=BLANK)
     lost = unit(encoder.target_images[0])
-    lost[:3] = BLANK + 0.01 * np.random.default_rng(1).normal(size=(3, len(BLANK)))  # three pictures, not one thrice
+    lost[:3] = BLANK + 0.1 * np.random.default_rng(1).normal(size=(3, len(BLANK)))  # three pictures, not one thrice
     encoder = embeddings(blank_text=BLANK, target_images=(lost, *encoder.target_images[1:]))
     row = one(study(encoder), "other_audits", "miss_rate", concept="target 0")
     own = unit(lost) @ unit(encoder.target_texts[0])

@@ -150,6 +150,34 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     )
 
 
+def odd_batches(name: str, rows: Sequence[ManifestRow]) -> Iterator[str]:
+    """Say what is odd about the batches of a manifest, a line each, and what is made of it; nothing without batches."""
+    known = [row for row in rows if row.batch]
+    empty = [row for row in rows if not row.batch]
+    if known and empty:
+        lines = first_and_more([str(row.line) for row in empty], 3)
+        yield (
+            f"{name}, batch: empty in {len(empty):,} of {len(rows):,} rows (line {lines}); each of these counts as a "
+            "batch of its own: fill them in if they came with others"
+        )
+    owners, batches = dict[str, set[tuple[str | None, ...]]](), dict[tuple[str | None, ...], list[str]]()
+    for row in rows:
+        owner = (row.concept, row.group, None if row.concept or row.group else row.prompt)
+        batches.setdefault(owner, []).append(row.batch)
+        if row.batch:
+            owners.setdefault(row.batch, set()).add(owner)
+    across = [quoted(batch) for batch, own in owners.items() if len(own) > 1]
+    if across:
+        yield f"{name}, batch: {first_and_more(across, 3)} in several concepts or groups; it is one batch in each of them"
+    alone = [(own, {*of}) for own, of in batches.items() if len(of) > 1 and of[0]]
+    single = [quoted(own[0] or own[1] or str(own[2])) for own, of in alone if len(of) == 1]
+    if single:
+        yield (
+            f"{name}, batch: all images of {first_and_more(single, 3)} came in one batch; that is one draw, of which "
+            "no interval and no verdict can be given"
+        )
+
+
 def has_manifest(folder: Path) -> bool:
     """Tell whether a folder holds a manifest under one of its names."""
     return any((folder / name).is_file() for name in NAMES)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.metrics.records import Score
 from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.encoding import require_vectors
@@ -24,6 +25,7 @@ from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
+from clinometer.stats.repeats import SAVED_AGAIN
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.differences import MissingPictures
@@ -218,6 +220,34 @@ def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> t
     return tuple(np.array(of_target, int) for of_target in counts.values())
 
 
+def names_of_copies(run: Run, suite: LeaningSuite, embeddings: EncoderEmbeddings) -> list[Score]:
+    """Name the pictures of each target that are one by their vectors: rows ``copies`` of metric ``pictures``.
+
+    ``value`` is how far saving a picture again moves its vector, which they are closer than, and ``setting`` has their
+    files, or their ids: ``a.png = b.png``, one after the other. Files that are the same byte for byte are not among
+    them: what counts once for its bytes has no vector here.
+    """
+    if not any(embeddings.joined):
+        return []
+    without, names = {*run.drawn.repeats(), *run.left_out()}, {target.name: list[str]() for target in suite.targets}
+    files = dict(run.plan.rows("id", "file"))
+    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
+        if concept in names and status == "ok" and key not in without:
+            names[concept].append(files[key] or key)
+    rows = []
+    for (category, target), clusters in zip(suite.categorised_targets(), embeddings.joined, strict=True):
+        own = names[target.name]
+        words = [" = ".join(own[at] for at in cluster[:NAMED_AT_MOST]) for cluster in clusters[:NAMED_AT_MOST]]
+        again = sum(map(len, clusters)) - len(clusters)
+        if words:
+            rows.append(Score(
+                metric="pictures", component="copies", concept=target.name, category=category, encoder="",
+                value=embeddings.saved_again, n_target=len(own) - again, n_repeated=again, setting=", ".join(words),
+                reason="a threshold: nothing is estimated",
+            ))  # fmt: skip
+    return rows
+
+
 def drawn_batches(
     run: Run, suite: LeaningSuite, repeats: Collection[str], keep: Collection[int] | None = None
 ) -> tuple[np.ndarray, ...] | None:
@@ -239,6 +269,10 @@ def drawn_batches(
     if run.record["origin"] == "generated" and not any(named):
         return tuple(np.arange(len(of_target)) for of_target in labels.values())
     return None
+
+
+NAMED_AT_MOST: Final = 20
+"""Pictures that are one, and such groups of a target, that a row names."""
 
 
 class _Row(NamedTuple):
@@ -294,6 +328,7 @@ def _embeddings(
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
         blank_text=blank if blank is not None and blank.any() else None,  # no cosine takes a zero vector
         unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
+        saved_again=run.vectors.saved_again(encoder) or SAVED_AGAIN,
     )
 
 

@@ -45,6 +45,7 @@ from clinometer.studies.leaning.embeddings import (
     lacks_own_texts,
     lazy_embeddings,
     missing_pictures,
+    names_of_copies,
     own_embeddings,
     parts_without_prior,
     prior_embeddings,
@@ -94,8 +95,10 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         embeddings, measured = measured_by(pool, run, suite, resamples)
     if design.axes:
         scores = crossed_study(embeddings, design, measured=measured)
+        scores += names_of_copies(run, suite, embeddings[0])
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
+    scores += names_of_copies(run, suite, embeddings[0])
     scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:

@@ -109,6 +109,8 @@ class EncoderEmbeddings:
     saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
         (:mod:`clinometer.stats.repeats`).
     order : what the order of the pictures said, where somebody has looked.
+    joined : per target, the pictures that are one, by their positions before they were counted once; nothing where
+        nobody has looked.
     """
 
     encoder: str
@@ -124,6 +126,7 @@ class EncoderEmbeddings:
     target_batches: tuple[np.ndarray, ...] | None = None
     saved_again: float = SAVED_AGAIN
     order: DrawOrder | None = None
+    joined: tuple[tuple[np.ndarray, ...], ...] = ()
 
     @property
     def reads_text(self) -> bool:

@@ -25,7 +25,7 @@ from clinometer._cores import available_cores, mapped_by_threads
 from clinometer.stats.association import matmul, unit_vectors
 from clinometer.stats.batches import DrawOrder, draw_order, linked
 from clinometer.stats.blocks import chosen, pieces_of, sizes_of
-from clinometer.stats.repeats import drawn_once, sketches
+from clinometer.stats.repeats import different, drawn_once, first_of_each, sketches
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     averaged_embeddings,
@@ -71,12 +71,14 @@ class Found:
     copies : how often each of them was drawn.
     batches : the batch of each; None where each is one by itself.
     order : what their order said, where it was asked.
+    joined : the positions of pictures that are one.
     """
 
     kept: tuple[np.ndarray | None, ...]
     copies: tuple[np.ndarray, ...]
     batches: tuple[np.ndarray, ...] | None = None
     order: DrawOrder | None = None
+    joined: tuple[tuple[np.ndarray, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -375,6 +377,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
     Every vector is checked on the way. Where nobody knows of batches, the order of the pictures is asked.
     """
     kept, copies, shown = list[np.ndarray | None](), list[np.ndarray](), list[np.ndarray]()
+    joined = list[tuple[np.ndarray, ...]]()
     asks_order = encoders[0].target_batches is None
     readers = [encoders[i] for i in pooled_encoders(encoders)] if asks_order else []
     of_groups = _different_of_groups(encoders) if asks_order else {}
@@ -393,7 +396,9 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
             cosines += [np.concatenate(own)] if own else []
         drawn = encoders[0].target_copies
         limits = [encoder.saved_again for encoder in encoders]
-        positions, counts = drawn_once(places, None if drawn is None else drawn[t], limits)
+        owners = first_of_each(places, limits)
+        positions, counts = different(owners, None if drawn is None else drawn[t])
+        joined.append(tuple(np.flatnonzero(owners == at) for at in positions[np.bincount(owners)[positions] > 1]))
         kept.append(None if len(positions) == len(places[0]) else positions)
         copies.append(counts)
         if asks_order:
@@ -407,7 +412,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
         batches = tuple(map(order.labels, at)) if order.in_batches else None
     elif batches is not None:
         batches = tuple(x if own is None else x[own] for x, own in zip(batches, kept, strict=True))
-    return Found(tuple(kept), tuple(copies), batches, order)
+    return Found(tuple(kept), tuple(copies), batches, order, tuple(joined))
 
 
 def _different(images: Sequence[np.ndarray], encoders: Sequence[EncoderEmbeddings]) -> np.ndarray:
@@ -442,6 +447,7 @@ def _keep(encoder: EncoderEmbeddings, found: Found, groups: Mapping[str, Sequenc
         target_copies=found.copies,
         target_batches=found.batches,
         order=found.order,
+        joined=found.joined,
         all_differ=True,
         group_images={
             g: tuple(x[own] for x, own in zip(encoder.group_images[g], positions, strict=True))

@@ -1,0 +1,18 @@
+"""How far saving a picture again moves its vector is measured once, on the run's own pictures."""
+
+import pandas as pd
+
+from tests import quick
+from tests.toys import Eye, Painter, toy_suite
+
+
+def test_a_run_keeps_how_far_saving_again_moves_a_vector(tmp_path):
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    name = next(iter(run.encoder_cards))
+    place = tmp_path / "run" / "embeddings" / name / "saved-again.parquet"
+    table = pd.read_parquet(place)
+    assert set(table.change) == {"JPEG, quality 75", "half its size and back", "cropped by 2 %"}
+    assert run.vectors.saved_again(name) == max(table.distance.quantile(0.95), 2e-5)
+    before = place.read_bytes()
+    quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    assert place.read_bytes() == before
