@@ -376,8 +376,8 @@ def batches_in_words(scores: Scores) -> Iterator[str]:
         elif row.flag == "neighbours are alike":
             yield (
                 f"Pictures that come one after the other are more alike than others ({wording.probability(row.p)}), as "
-                f"in {row.setting}: such runs count as one draw each, {row.n_batches:,} of {row.n_target:,} pictures, and "
-                "a verdict takes ten. If they are independent, or not in the order of drawing, say so in a column "
+                f"in {row.setting}: such runs count as one draw each, {row.n_batches:,} of {row.n_target:,} pictures, "
+                "and a verdict takes ten. If they are independent, or not in the order of drawing, say so in a column "
                 "batch."
             )
         elif row.flag == "sorted by what is shown":

@@ -168,7 +168,7 @@ def odd_batches(name: str, rows: Sequence[ManifestRow]) -> Iterator[str]:
             owners.setdefault(row.batch, set()).add(owner)
     across = [quoted(batch) for batch, own in owners.items() if len(own) > 1]
     if across:
-        yield f"{name}, batch: {first_and_more(across, 3)} in several concepts or groups; it is one batch in each of them"
+        yield f"{name}, batch: {first_and_more(across, 3)} in several concepts or groups; it is a batch in each of them"
     alone = [(own, {*of}) for own, of in batches.items() if len(of) > 1 and of[0]]
     single = [quoted(own[0] or own[1] or str(own[2])) for own, of in alone if len(of) == 1]
     if single:
