@@ -11,6 +11,10 @@ OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "
 """What every closed question about a picture offers beside its own answers, so that none is anybody's by force."""
 
 
+MISSING: Final = frozenset({"nan", "NaN", "NAN", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "null", "NULL"})
+"""How programs write that an entry is missing; ``none`` in small letters is an answer."""
+
+
 def first_and_more(names: Sequence[str], most: int = 1) -> str:
     """Return the first of many names, and how many more there are: ``a, b and 3 more``; every name where there are few.
 

@@ -118,6 +118,18 @@ def test_a_second_answer_is_a_repeat(run, tmp_path):
     assert (study.same, study.repeats) == (3, 4)
 
 
+@pytest.mark.parametrize("written", ["nan", "None", "N/A", "NaN", "<NA>"])
+def test_a_missing_answer_is_none_and_is_told(run, tmp_path, written):
+    rows = answered(run)
+    gaps = [[*row[:2], written] if number % 4 == 1 else row for number, row in enumerate(rows)]
+    without = [row for row in gaps if row[2] != written]
+    found = import_ratings(run, rated_of(run), write_csv(tmp_path / "gaps.csv", gaps))
+    assert (found.ratings, found.missing) == (len(without), len(rows) - len(without))
+    assert written not in found.answers
+    with pytest.raises(RatingsError, match="every answer is missing"):
+        import_ratings(run, rated_of(run), write_csv(tmp_path / "no.csv", [[*row[:2], written] for row in rows]))
+
+
 def test_mturk_and_label_studio_say_the_same(run, tmp_path):
     rows = answered(run)[:6]
     mturk = write_csv(

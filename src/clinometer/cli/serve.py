@@ -178,6 +178,8 @@ def import_(
             rescore(opened, rated_of(opened))
             write_report(opened)
     echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
+    if counts.missing:
+        echo(f"{counts.missing} answers are missing in the file (nan, None or N/A), and are none here.")
     if opened.is_scored:
         print_report_place(opened)
     else:

@@ -177,7 +177,8 @@ def kind_of(spec: str) -> Kind:
     path = user_path(spec)
     if spec and path.is_dir():
         return "generator" if (path / "model_index.json").is_file() else "encoder"
-    if path.suffix.lower() in VECTORS or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
+    are_vectors = path.name.lower().removesuffix(".gz").endswith(VECTORS)
+    if are_vectors or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
         return "encoder"
     if is_single_file(spec) or not HUB_ID.fullmatch(spec):
         return "generator"

@@ -217,6 +217,12 @@ def weight_files(
             raise ModelError(pickle_message(f"{name}/{folder.name}" if is_component else name))
         plain = [path for path in safe if "." not in path.stem]
         ours = [path for path in safe if variant is not None and f".{variant}" in path.stem]
+        if safe and not plain and variant is None and folder.name not in without:
+            others = sorted({path.stem.partition(".")[2].partition("-")[0] for path in safe})
+            raise ModelError(
+                f"{name}: no safetensors file without a variant in its name in {folder.name}; there are those of "
+                f"{' and '.join(others)}: give --variant {others[0]}"
+            )
         chosen += ours or plain
     if not chosen:
         description = f"of variant {variant}" if variant else "without a variant in its name"

@@ -191,6 +191,11 @@ def open_pipeline(
     except ModelError:
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
+        if "feature extractor" in str(error):
+            raise ModelError(
+                f"{checkpoint.name}: it has a safety checker and no feature extractor, which the checker sees by; give "
+                "--safety-checker off, or add the folder feature_extractor"
+            ) from error
         raise cannot_load(checkpoint.name, "diffusers", error) from error
     require_whole(pipeline, checkpoint.name, checkpoint.name, "download it anew")
     require_text_to_image(checkpoint.name, pipeline)

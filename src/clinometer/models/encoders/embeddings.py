@@ -3,7 +3,9 @@
 =================================== ==============================================================================
 ``.txt``, ``.vec``                  word2vec's text format, with or without its first line (GloVe has none): a word
                                     and its numbers a line. Read as a stream, so a large file needs little memory.
-``.csv``, ``.tsv``                  a label and its numbers a row; a header is known by its words
+``.csv``, ``.tsv``                  a label and its numbers a row; a header is known by its words, and row numbers
+                                    before the labels by the name that they lack
+these, and ``.gz``                  the same, compressed
 ``.parquet``                        a column of labels, and a column of lists or a column a number
 ``.npy``                            (n × dim), with its labels in a file of a label a line
 ``.npz``                            arrays ``labels`` and ``vectors``
@@ -15,10 +17,11 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import csv
+import gzip
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO, cast
 
 import numpy as np
 
@@ -96,7 +99,7 @@ class EmbeddingsFile:
 
     def _read(self, spellings: Collection[str]) -> Rows:
         try:
-            yield from READERS[self._path.suffix.lower()](self._path, self._labels, spellings)
+            yield from READERS[kind_of(self._path)](self._path, self._labels, spellings)
         except ModelError:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
@@ -119,7 +122,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     path = user_path(source)
     if not path.is_file():
         raise ModelNotFoundError(f"no file of embeddings at {source!r}")
-    if path.suffix.lower() not in READERS:
+    if kind_of(path) not in READERS:
         raise ModelError(
             f"{path.name}: embeddings are read from {', '.join(READERS)}; save them as one of these "
             "(a pickle, as of gensim, can run code when loaded: use save_word2vec_format there)"
@@ -132,14 +135,17 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
 
 def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
     """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line."""
-    with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        first = stream.readline().rstrip().split(" ")
+    with _opened(path) as stream:
+        first = stream.readline(LONGEST_LINE).rstrip().split(" ")
         counted = len(first) == 2 and all(part.isdigit() for part in first)
-        width = int(first[1]) if counted else len(first) - 1
+        early = list(islice(_lines(stream), EARLY))
+        # Without a first line that says it, the width is that of the line with the fewest numbers at its end.
+        each = (_trailing(line) for line in (first, *(line.rstrip().split(" ") for line in early)))
+        width = int(first[1]) if counted else min(filter(None, each), default=0)
         if width < 1:
             raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
         starts = {spelling.split(" ")[0] for spelling in spellings}
-        lines = iter(stream) if counted else chain([" ".join(first)], stream)
+        lines = chain([] if counted else [" ".join(first)], early, _lines(stream))
         for number, line in enumerate(lines, start=2 if counted else 1):
             if line.split(" ", 1)[0] in starts:
                 parts = line.rstrip().split(" ")
@@ -147,10 +153,36 @@ def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> 
                     yield " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
 
 
+def kind_of(path: Path) -> str:
+    """Return the suffix that says how a file is read: of text that is compressed by gzip, the one before."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    return suffixes[0] if suffixes[1:] == [".gz"] and suffixes[0] in TEXTS else "".join(suffixes[-1:])
+
+
+def _opened(path: Path, newline: str | None = None) -> TextIO:
+    if path.suffix.lower() == ".gz":
+        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline=newline))
+    return path.open(encoding="utf-8-sig", errors="replace", newline=newline)
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Yield lines, of which none fills the memory: a small archive may unfold to one of gigabytes."""
+    return iter(lambda: stream.readline(LONGEST_LINE), "")
+
+
+def _trailing(parts: Sequence[str]) -> int:
+    """Count the numbers at the end of a line, but for its first part, which is a label whatever it is."""
+    return sum(1 for _ in takewhile(_is_number, reversed(parts[1:])))
+
+
 def _read_csv(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        for number, row in enumerate(csv.reader(stream, delimiter=delimiter), start=1):
+    delimiter = "\t" if kind_of(path) == ".tsv" else ","
+    has_index = False
+    with _opened(path, "") as stream:
+        for number, entries in enumerate(csv.reader(_lines(stream), delimiter=delimiter), start=1):
+            if number == 1:  # row numbers before the labels, as pandas writes them
+                has_index = len(entries) > 1 and entries[0] in ("", "Unnamed: 0") and not _is_number(entries[1])
+            row = entries[has_index:]
             header = number == 1 and len(row) > 1 and not _is_number(row[1])
             column_names = header or (number == 1 and row and row[0].strip().lower() in LABEL_COLUMNS)
             if not column_names and row and row[0] in spellings:
@@ -233,6 +265,15 @@ def _is_number(text: str) -> bool:
         return False
     return True
 
+
+TEXTS: Final = (".txt", ".vec", ".csv", ".tsv")
+"""Kinds that are read compressed by gzip, too, as ``.vec.gz``."""
+
+LONGEST_LINE: Final = 2**20
+"""Characters of a line."""
+
+EARLY: Final = 64
+"""Lines by which the width is known of a file that does not say it."""
 
 READERS: Final[dict[str, Callable[[Path, Path | None, Collection[str]], Rows]]] = {
     ".txt": _read_text,

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, overload
 
-from clinometer._messages import first_and_more, named_in_a_line, quoted
+from clinometer._messages import MISSING, first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError, InvalidInputError
 
 MOST_BYTES = 300_000_000
@@ -225,10 +225,12 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
     line = 1
     try:
         reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
-        check_fields(path.name, fields)
+        index = fields[0] if fields and fields[0] in UNNAMED and fields.count(fields[0]) == 1 else None
+        check_fields(path.name, [field for field in fields if field != index])
         for record in reader:
             line = reader.line_num
             surplus: list[str] = record.pop(None, [])  # type: ignore[arg-type, assignment]
+            record.pop(index, None)  # type: ignore[arg-type]
             if not any(value and value.strip() for value in (*record.values(), *surplus)):
                 continue  # spreadsheets write rows of nothing but separators
             if surplus:
@@ -239,6 +241,10 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
             yield line, record
     except csv.Error as error:
         raise ImportManifestError(f"{path.name}, after line {line}: not valid CSV: {error}") from error
+
+
+UNNAMED: Final = ("", "Unnamed: 0")
+"""Names of the first column where a table was written with its row numbers."""
 
 
 def _check_fields(name: str, fields: Sequence[str]) -> None:
@@ -305,7 +311,7 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             raise ImportManifestError(
                 f"{name}, line {line}, {key}: found {quoted(value)}, half a character; expected text"
             )
-        values[key] = value.strip() or None if value is not None else None
+        values[key] = value.strip() or None if value is not None and value.strip() not in MISSING else None
     if values["file"] is None:
         raise ImportManifestError(
             f"{name}, line {line}, file: nothing found, expected a path within the folder{_renaming(record)}"
@@ -340,7 +346,8 @@ def _is_whole(text: str) -> bool:
 
 def _read_flag(where: str, value: Any) -> bool:
     """Return what a row says of its picture's flag: a truth value, or a word for one."""
-    flag = _FLAGS.get("" if value is None else str(value).strip().lower())
+    text = "" if value is None else str(value).strip()
+    flag = _FLAGS.get("" if text in MISSING else text.lower())
     if flag is None:
         raise ImportManifestError(f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing")
     return flag

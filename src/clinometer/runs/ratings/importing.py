@@ -15,7 +15,7 @@ from math import isfinite, nan
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from clinometer._messages import did_you_mean, first_and_more, named_in_a_line, quoted
+from clinometer._messages import MISSING, did_you_mean, first_and_more, named_in_a_line, quoted
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings.store import OF_CONCEPT, Rated, add_ratings
 from clinometer.runs.store import Run
@@ -23,12 +23,16 @@ from clinometer.runs.store import Run
 
 @dataclass(frozen=True)
 class Imported:
-    """What was taken in: how many ratings, of how many items, by how many raters, and with which answers."""
+    """What was taken in: how many ratings, of how many items, by how many raters, and with which answers.
+
+    ``missing`` : rows whose answer is missing (``nan``, ``None``, ``N/A``), which are none.
+    """
 
     ratings: int
     items: int
     raters: int
     answers: tuple[str, ...]
+    missing: int = 0
 
 
 def import_ratings(
@@ -43,8 +47,11 @@ def import_ratings(
     RatingsError
         The file is no such file, names an item that the run does not hold, or no answer that is a group.
     """
-    ratings = read_ratings(file, named)
-    items, answers = _Items(run, rated), rated.answers
+    every, answers = read_ratings(file, named), rated.answers
+    ratings = [each for each in every if each.answer not in MISSING or each.answer.lower() in answers]
+    if not ratings:
+        raise RatingsError(f"{file}: every answer is missing ({every[0].answer}); expected some")
+    items = _Items(run, rated)
     # A pseudonym is put in the place of each rater. Its key is thrown away: nothing leads back to a worker's number.
     key, times, rows = secrets.token_bytes(32), Counter[tuple[str, str]](), list[dict[str, Any]]()
     labels = [answers.get(rating.answer.lower(), rating.answer) for rating in ratings]
@@ -73,7 +80,8 @@ def import_ratings(
         )
     add_ratings(run, f"file sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}", rows)
     used = tuple(dict.fromkeys(row["answer"] for row in rows))
-    return Imported(len(rows), len({row["item"] for row in rows}), len({row["rater"] for row in rows}), used)
+    n_items, n_raters = (len({row[column] for row in rows}) for column in ("item", "rater"))
+    return Imported(len(rows), n_items, n_raters, used, len(every) - len(ratings))
 
 
 class _Items:

@@ -5,7 +5,7 @@
     concept,group,n[,setting]        a CSV file, a row for every concept, group and setting; n is a number of images
     RUN/counts.parquet               the same, checked
 
-Images that were drawn and are counted for no group are rows of the group ``discarded``.
+Images that were drawn and are counted for no group are rows of the group ``discarded``, or of a missing one (``nan``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from clinometer._messages import first_and_more, named_in_a_line, quoted
+from clinometer._messages import MISSING, first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError, RunCorruptError
 from clinometer.models.files import read_csv
 from clinometer.models.protocols import Card
@@ -58,8 +58,10 @@ def read_counts(file: Path) -> dict[Key, int]:
     lines: dict[Key, int] = {}
     for line, record in read_csv(file, _check_fields):
         concept, group, setting = (str(record.get(field) or "").strip() for field in ("concept", "group", "setting"))
+        group = DISCARDED if group in MISSING else group  # somebody looked, and could not tell
+        setting = "" if setting in MISSING else setting
         for field, text in (("concept", concept), ("group", group)):
-            if not text:
+            if not text or text in MISSING:
                 raise ImportManifestError(f"{file.name}, line {line}, {field}: it is empty; name it")
         key = (concept, setting, group)
         if key in lines:
@@ -89,8 +91,14 @@ def _check_fields(name: str, fields: Sequence[str]) -> None:
 
 def _whole(text: object, place: str) -> int:
     """Read a number of images."""
-    try:
-        number = int(str(text or "").strip())
+    written = str(text or "").strip()
+    if written in MISSING:
+        raise ImportManifestError(
+            f"{place}: {quoted(text)} says that the number is missing; where none was counted, say 0"
+        )
+    whole, point, rest = written.partition(".")
+    try:  # a column in which one entry is missing is written as 74.0
+        number = int(whole if point and rest and not rest.strip("0") else written)
     except ValueError:
         raise ImportManifestError(f"{place}: found {quoted(text)}, expected a whole number of images") from None
     if not 0 <= number <= MOST:
