@@ -1,6 +1,8 @@
 """What of a run goes into a paper: every figure, table, method and reference, and nothing that is not so."""
 
+import dataclasses
 import re
+import shutil
 import zlib
 
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, RunError
+from clinometer.pipeline import export
 from clinometer.pipeline.export import LONG, latex, metric_latex
 from clinometer.report.figures import Ink
 from tests import quick
@@ -113,6 +116,79 @@ def test_what_latex_reads_otherwise_is_written_so_that_it_does_not():
     for text in (r"a \& b", r"50 \% of \{x\_1\}", r"$-$0.3 $\leq$ $\alpha$", r"\caption{R\&D}", r"\toprule"):
         assert text in written
     assert r"\begin{longtable}" in latex(pd.DataFrame({"a": range(LONG + 1)}), caption="", label="tab:long")
+
+
+EVIL = (
+    r"x}\input{/etc/passwd}\label{y", "../../outside", "a\x00b", "=HYPERLINK(1)", "[0pt] *row", "<img src=x>[a](http://b)",
+    "@cmd|' /C calc'!A0", "# heading | cell\n\n- list", "__init__ **bold** `code` $x$ [@evil2020]",
+    "../../outside ",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory):
+    """A whole run whose names of metrics, concepts, components and encoders are somebody else's."""
+    place = tmp_path_factory.mktemp("forged") / "run"
+    shutil.copytree(quick.finished(*AUDITS["leaning"][:2], encoder=Eye()).url, place)
+    run = cm.open_run(place)
+    scores = run.scores
+    for at, text in enumerate(EVIL):
+        rows = scores.index[at * 7 : at * 7 + 7]
+        for column in ("metric", "component", "concept", "test", "reason"):
+            scores.loc[rows, column] = text
+    curves = run.curves
+    with run.directory.locked():
+        run.write_scores(scores, curves)
+    return cm.open_run(place)
+
+
+def test_names_of_a_forged_run_are_text_in_every_file(forged, tmp_path):
+    place = tmp_path / "a/b/paper"
+    place.parent.mkdir(parents=True)
+    names = cm.export(forged, place, board=None)
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and ".." not in name for name in names)
+    assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()) == sorted(
+        f"a/b/paper/{name}" for name in names
+    )
+    for file in place.rglob("*.tex"):
+        written = file.read_text("utf-8")
+        assert not re.search(r"(?<!\\textbackslash\{\})\\(input|write|include|def)\b", written)
+        assert not re.search(r"\\\\\s*[\[*]|rule\s*[\[*]", written)
+        assert "\0" not in written
+        assert all(re.fullmatch(r"[\w:-]+", label) for label in re.findall(r"\\label\{(.*)\}", written))
+    for file in place.rglob("*.csv"):
+        cells = pd.read_csv(file, dtype=str).to_numpy().ravel()
+        formulas = [cell for cell in cells if isinstance(cell, str) and re.match(r"[=+@]|-(?![\d.])", cell)]
+        assert formulas == []
+
+
+def test_methods_escape_what_a_run_names(forged, tmp_path, monkeypatch):
+    text = EVIL[5] + EVIL[7] + EVIL[8]
+    card = forged.model_card | {"name": text, "family": text, "settings": {text: text}}
+    given = export.report_input
+
+    def changed(run):
+        return dataclasses.replace(given(run), model_card=card)
+
+    monkeypatch.setattr(export, "report_input", changed)
+    cm.export(forged, tmp_path, board=None)
+    said = (tmp_path / "methods.md").read_text("utf-8")
+    assert "<img" not in said
+    assert "\n#" not in said
+    assert not re.search(r"(?<!\\)\]\(http", said)
+    assert "**bold**" not in said
+    assert "&lt;img src=x&gt;" in said
+    tex = (tmp_path / "methods.tex").read_text("utf-8")
+    assert "evil2020" not in "".join(re.findall(r"\\cite\{[^}]*\}", tex))
+    assert "[@evil2020]" in tex
+
+
+def test_a_row_cannot_begin_with_an_option_of_the_line_before():
+    written = latex(pd.DataFrame({"[1cm]": ["[2cm] x", "*"], "b": ["[0.1]", "y"]}), caption="a]\nb", label="tab:a}b")
+    assert not re.search(r"\\\\\s*[\[*]|rule\s*[\[*]", written)
+    assert r"\label{tab:a-b}" in written
+    assert latex(pd.DataFrame({"a\n": [1], "a": [2]}), caption="", label="x").count("&") == 2
 
 
 def test_one_table_by_its_metric(exported):

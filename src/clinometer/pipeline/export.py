@@ -29,9 +29,10 @@ from clinometer.errors import InvalidInputError
 from clinometer.report import wording
 from clinometer.report.figures import Figure, painted, pdf_file, svg_file
 from clinometer.report.gallery import Samples, by_owner, is_flagged, sample_tile
-from clinometer.report.html import asset, environment, light_inks, policy
+from clinometer.report.html import asset, environment, light_inks, policy, shown
 from clinometer.report.inputs import report_input
-from clinometer.report.model_card.content import limits_of
+from clinometer.report.model_card.content import escaped as markdown_text
+from clinometer.report.model_card.content import limits_of, one_line
 from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import HUMAN, flat, how_sure
@@ -49,7 +50,11 @@ LONG: Final = 40
 NAMES: Final = ("category", "concept", "group", "setting", "encoder")
 """The columns by which the rows of a metric differ."""
 
+_QUOTED_BRACKET: Final = "\ue000"
+"""Stands for an opening bracket of somebody else's text while ours is searched for citations; a private character."""
+
 _LATEX: Final = str.maketrans({
+    _QUOTED_BRACKET: "[",
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\^{}", "~": r"\~{}", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$", "±": r"$\pm$", "≤": r"$\leq$",
     "≥": r"$\geq$", "°": r"$^\circ$", "“": "``", "”": "''", "’": "'", "δ": r"$\delta$", "Δ": r"$\Delta$",
@@ -165,10 +170,13 @@ def _tables(view: View, page: Page) -> Iterator[tuple[str, str]]:
         caption = f"{verdicts.title}: {verdicts.meaning.rstrip('.')}. Intervals are 95 % over {verdicts.over}."
         yield f"tables/{name}.csv", csv_text(table)
         yield f"tables/{name}.tex", latex(table, caption=caption, label=f"tab:{name}")
-    scores = view.report.scores
+    scores, taken = view.report.scores, set[str]()
     for metric, rows in scores.groupby("metric", sort=False):
-        yield f"tables/{metric}.csv", csv_text(rows.dropna(axis=1, how="all"))
-        yield f"tables/{metric}.tex", metric_latex(scores, str(metric))
+        name = plain_name(str(metric))
+        name = name if name not in taken else f"{name}-{len(taken) + 1}"
+        taken.add(name)
+        yield f"tables/{name}.csv", csv_text(rows.dropna(axis=1, how="all"))
+        yield f"tables/{name}.tex", metric_latex(scores, str(metric))
 
 
 def verdict_table(verdicts: Verdicts) -> pd.DataFrame:
@@ -222,16 +230,43 @@ def metric_latex(scores: pd.DataFrame, metric: str) -> str:
     return latex(table.rename(columns=wording.COMPONENT_NAMES), caption=caption, label=f"tab:{metric}")
 
 
+def plain_name(name: str) -> str:
+    r"""Return a name of letters, digits and dashes alone: of a file in this folder, and of a label in LaTeX.
+
+    >>> plain_name("image_part"), plain_name(r"x}\input{/etc/passwd"), plain_name("../..")
+    ('image_part', 'x-input-etc-passwd', 'unnamed')
+    """
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:80] or "unnamed"
+
+
+def latex_text(text: object) -> str:
+    r"""Return text on one line as LaTeX prints it: no command, no comment, no mathematics of its own.
+
+    >>> latex_text("50 % of \\input{x}"), latex_text("a\nb\x00")
+    ('50 \\% of \\textbackslash{}input\\{x\\}', 'a b\ufffd')
+    """
+    return one_line(text).translate(_LATEX)
+
+
 def latex(table: pd.DataFrame, *, caption: str, label: str) -> str:
-    """Write a table of texts as LaTeX with the rules of booktabs; a long one goes over pages."""
+    """Write a table of texts as LaTeX with the rules of booktabs; a long one goes over pages.
+
+    A bracket or a star that begins a row would be read as an option of the line's end before it.
+    """
     needs = "booktabs, longtable" if len(table) > LONG else "booktabs"
-    written = table.map(lambda cell: str(cell).translate(_LATEX)).rename(
-        columns=lambda name: str(name).translate(_LATEX)
-    )
+
+    def first(text: str) -> str:
+        return f"{{}}{text}" if text.startswith(("[", "*")) else text
+
+    written = table.map(latex_text)
+    if len(table.columns):
+        written.isetitem(0, written.iloc[:, 0].map(first))
+    heads = [latex_text(name) for name in table.columns]
+    written.columns = pd.Index([*map(first, heads[:1]), *heads[1:]])
     body = written.style.hide(axis="index").to_latex(
         hrules=True,
-        caption=caption.translate(_LATEX),
-        label=label,
+        caption=latex_text(caption),
+        label=":".join(map(plain_name, label.split(":"))),
         position="htbp",
         environment="longtable" if len(table) > LONG else None,
         column_format="l" * len(table.columns),
@@ -245,25 +280,35 @@ def _methods(view: View, page: Page) -> Iterator[tuple[str, str]]:
         {row.test.partition(":")[0] for verdicts in page.verdicts(view) for row in verdicts.rows if row.test}
     )
     statuses = Counter(report.samples["status"])
-    text = (
-        environment(page.package)
-        .overlay(autoescape=False, trim_blocks=False, lstrip_blocks=False)
-        .get_template("methods.md")
-        .render(
-            view=view,
-            report=report,
-            settings={
-                name: value
-                for name, value in flat(report.model_card.get("settings") or {}).items()
-                if value != wording.MISSING
-            },
-            statuses=statuses,
-            tests=tests,
+    values = {
+        "view": view,
+        "report": report,
+        "settings": {
+            name: value
+            for name, value in flat(report.model_card.get("settings") or {}).items()
+            if value != wording.MISSING
+        },
+        "statuses": statuses,
+        "tests": tests,
+    }
+
+    def rendered(foreign: Callable[[str], str]) -> str:
+        """Fill in the template, with what is put into it written so; white space at its ends is ours."""
+
+        def finalize(value: Any) -> str:
+            text = str(shown(value))
+            ends = (" " if text[:1].isspace() else "", " " if text[-1:].isspace() else "")
+            return f"{ends[0]}{foreign(text)}{ends[1]}"
+
+        methods = environment(page.package).overlay(
+            autoescape=False, trim_blocks=False, lstrip_blocks=False, finalize=finalize
         )
-    )
-    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph.strip())
+        text = methods.get_template("methods.md").render(values).strip()
+        return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
+
+    text = rendered(markdown_text)
     yield "methods.md", f"{text}\n"
-    pieces = re.split(r"(\[@[\w;@ ]+\])", text)
+    pieces = re.split(r"(\[@[\w;@ ]+\])", rendered(lambda told: one_line(told).replace("[", _QUOTED_BRACKET)))
     cited = [
         f"\\cite{{{piece[2:-1].replace('; @', ',')}}}" if at % 2 else piece.translate(_LATEX)
         for at, piece in enumerate(pieces)

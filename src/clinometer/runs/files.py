@@ -64,6 +64,8 @@ class Files:
         self.url = recalled(os.fspath(url))
         self.shown = masked_address(self.url)
         """The URL as it may be printed and stored."""
+        if "\0" in self.url:
+            raise RunStorageError(f"{self.url!r}: a path holds no NUL; leave it out")
         try:
             # A path may hold "::", which fsspec takes for URLs in a chain.
             kind, is_url, _ = self.url.partition("://")
