@@ -96,6 +96,9 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
         ),
     ],
     "lora_scale": Annotated[float | None, _option(help="How strongly. [default: 1]")],
+    "lora_partly": Annotated[
+        bool | None, _option("--lora-partly", help="Merge a LoRA of which few weights find a place in the model.")
+    ],
     "safety_checker": Annotated[
         str | None, _option(help="keep, mark or off: the pipeline's own checker. [default: keep]")
     ],

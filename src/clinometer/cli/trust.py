@@ -38,7 +38,8 @@ GUARDED: Final = frozenset(
     """
     out log_file table junit_file summary cache database manifest counts truth portraits consent policy baseline pilot
     base_url reader_url trusted_host trust_remote_code engine host allowed_host behind_https password_file url
-    lora mitigation model_config trace_decoder decoder method reader verdict_reader writer rewriter rewriter_prompt
+    lora lora_partly mitigation model_config trace_decoder decoder method reader verdict_reader writer rewriter
+    rewriter_prompt
     system_prompt send_seed quality price answer_price budget retry_failed safety_checker max_pixels max_missing
     metric component within at_least at_most allow_undecided unchecked suite_option drop_encoder
     benchmark source by in_scope out_of_scope license public pull_request

@@ -243,6 +243,7 @@ def _drawing_words(run: Run) -> Iterator[str]:
         yield from ("--width", width, "--height", height)
     if settings.get("lora"):
         yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _spell(settings["lora"]["scale"]))
+        yield from ("--lora-partly",) if settings["lora"].get("placed") else ()
     if settings.get("mitigation"):
         yield from ("--mitigation", "DIRECTORY")
     if settings.get("portraits"):

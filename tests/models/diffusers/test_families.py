@@ -290,6 +290,41 @@ def test_a_lora_equals_the_weights_it_stands_for(families, lora):
     assert furthest(draw(merged), draw(opened(families, "sd-1", lora=str(lora), lora_scale=0.5))) <= 1
 
 
+def changed_lora(lora, path, change):
+    """The LoRA with other names or numbers: ``change`` maps the place of a layer, its name and numbers."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(next(lora.glob("*.safetensors")))
+    layers = list(dict.fromkeys(key.partition(".lora_")[0] for key in weights))
+    found = [change(layers.index(key.partition(".lora_")[0]), key, value) for key, value in weights.items()]
+    save_file(dict(found), path)
+    return path, len(layers)
+
+
+def test_the_weights_of_a_lora_that_find_a_place_are_counted(families, lora, tmp_path):
+    whole = opened(families, "sd-1", lora=str(lora)).card
+    n = int(whole.notes["lora"].split()[0])
+    assert whole.notes["lora"] == f"{n} of {n} weights found a place in the model"
+    assert "placed" not in whole.settings["lora"]
+    few, layers = changed_lora(
+        lora,
+        tmp_path / "few.safetensors",
+        lambda at, key, value: (key if at == 0 else key.replace("unet.", "text_encoder_2."), value),
+    )
+    assert n == 2 * layers
+    with pytest.raises(ModelError, match=rf"lora: 2 of the {n} weights of .* find a place .* give --lora-partly"):
+        opened(families, "sd-1", lora=str(few))
+    card = opened(families, "sd-1", lora=str(few), lora_partly=True).card
+    assert card.settings["lora"]["placed"] == f"2 of {n} weights"
+    assert card.notes["lora"] == f"2 of {n} weights found a place in the model"
+
+
+def test_a_lora_with_numbers_that_are_none_is_refused(families, lora, tmp_path):
+    path, _ = changed_lora(lora, tmp_path / "nan.safetensors", lambda at, key, value: (key, value / (at > 0)))
+    with pytest.raises(ModelError, match=r"lora: nan\.safetensors holds numbers that are not finite"):
+        opened(families, "sd-1", lora=str(path))
+
+
 def test_a_lora_that_does_not_fit(families, lora, tmp_path):
     with pytest.raises(ModelNotFoundError, match=r"lora: found none in .*, expected one safetensors file"):
         load(str(families("sd-1")), lora=str(tmp_path))

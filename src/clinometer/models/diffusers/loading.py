@@ -12,6 +12,7 @@ missing is made empty, and reads every text alike.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -23,7 +24,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import diffusers
 import transformers
@@ -370,9 +371,13 @@ def images_of(output: Any) -> Any:
     return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)
 
 
+LEAST_PLACED: Final = 0.9
+"""Share of a LoRA's weights that have to find a place in the model, unless the user says otherwise."""
+
+
 def apply_lora(
-    pipeline: Any, spec: str, scale: float, *, offline: bool = False, gated: bool = True
-) -> tuple[dict[str, Any], Mitigation | None]:
+    pipeline: Any, spec: str, scale: float, *, offline: bool = False, gated: bool = True, partly: bool = False
+) -> tuple[dict[str, Any], Mitigation | None, str]:
     """Merge a LoRA into a pipeline's weights, ``W + scale · B A``.
 
     Parameters
@@ -381,10 +386,12 @@ def apply_lora(
     scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
     gated : one that ``clinometer mitigate`` made and that has a gate is laid beside the weights instead, for
         `clinometer.models.diffusers.mitigated.Mitigator` to leave it out of some images.
+    partly : whether one of which few weights find a place in the model is merged all the same.
 
     Returns
     -------
-    What a card records of it, and the mitigation whose gate is still to be kept; None where it was merged.
+    What a card records of it; the mitigation whose gate is still to be kept, None where it was merged; and how many of
+    its weights found a place.
 
     Raises
     ------
@@ -406,6 +413,13 @@ def apply_lora(
                 raise ModelError(
                     f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
                 )
+            placed, weights = placed_weights(pipeline, file)
+            if placed < LEAST_PLACED * weights and not partly:
+                raise ModelError(
+                    f"{placed} of the {weights} weights of {spec} find a place in this model; name one made for it, or "
+                    "give --lora-partly to merge what fits",
+                    field="lora",
+                )
             if has_gate:
                 pipeline.set_adapters("lora", adapter_weights=scale)
             else:
@@ -423,9 +437,46 @@ def apply_lora(
         "weights_sha256": hash_files([file], file.parent),
         "scale": scale,
     }
+    told = f"{placed} of {weights} weights"
+    if placed < weights:
+        card["placed"] = told
     if mitigation is not None:
         card["mitigation"] = mitigation.settings | ({} if has_gate else {"gate": "none"})
-    return card, mitigation if has_gate else None
+    return card, mitigation if has_gate else None, told
+
+
+def placed_weights(pipeline: Any, file: Path) -> tuple[int, int]:
+    """Count how many of a LoRA's matrices the pipeline's layers hold, and how many it has.
+
+    By their values, as each format names layers in its own way and diffusers those of another: a matrix is there where
+    a layer holds one of its shape and numbers, in the layer's precision.
+
+    Raises
+    ------
+    ModelError
+        A number of it is not finite.
+    """
+    read = pipeline.lora_state_dict(file.parent, weight_name=file.name, local_files_only=True)
+    weights = [value for value in (read[0] if isinstance(read, tuple) else read).values() if value.ndim > 1]
+    if not all(bool(torch.isfinite(value.float()).all()) for value in weights):
+        raise ModelError(f"{file.name} holds numbers that are not finite; train or download it again", field="lora")
+    held = [
+        value.detach()
+        for part in pipeline.components.values()
+        if isinstance(part, torch.nn.Module)
+        for name, value in part.named_parameters()
+        if ".lora_" in name and value.ndim > 1
+    ]
+    kinds = {value.dtype for value in held}
+    there = {_content(value) for value in held}
+    placed = sum(any(_content(value.to(kind)) in there for kind in kinds) for value in weights)
+    return placed, len(weights)
+
+
+def _content(values: torch.Tensor) -> bytes:
+    """Return what tells a matrix from others, however its dimensions of 1 are written."""
+    numbers = values.float().cpu().contiguous().numpy()
+    return hashlib.sha256(repr(numbers.size).encode() + numbers.tobytes()).digest()
 
 
 def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:

@@ -79,6 +79,7 @@ def load(
     scheduler: str | None = None,
     lora: str | None = None,
     lora_scale: float | None = None,
+    lora_partly: bool = False,
     safety_checker: str = "keep",
     batch_size: int | None = None,
     device: str | None = None,
@@ -110,6 +111,7 @@ def load(
     lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id. One of ``clinometer mitigate``
         is left out of the images whose prompts its gate spares.
     lora_scale : how strongly; None is 1.
+    lora_partly : whether a LoRA is merged of which fewer than nine in ten weights find a place in the model.
     safety_checker : keep, mark or off: what the pipeline's own checker flags is refused, or kept with a mark.
     batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
         floating-point noise at most.
@@ -136,7 +138,7 @@ def load(
         raise ModelError(f"found {safety_checker!r}, expected {' or '.join(SAFETY_CHECKERS)}", field="safety_checker")
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
-    no_scale = {"lora_scale": None if lora is not None else lora_scale}
+    no_scale = {"lora_scale": lora_scale, "lora_partly": lora_partly or None} if lora is None else {}
     _require_absent(no_scale, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
@@ -185,7 +187,10 @@ def load(
     mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256, lora)
     if lora is not None:
         scale = 1.0 if lora_scale is None else lora_scale
-        further["lora"], gated = apply_lora(pipeline, lora, scale, offline=offline, gated=mitigation != "none")
+        further["lora"], gated, placed = apply_lora(
+            pipeline, lora, scale, offline=offline, gated=mitigation != "none", partly=lora_partly
+        )
+        origin = replace(origin, notes=origin.notes | {"lora": f"{placed} found a place in the model"})
         if gated is not None:
             if mitigator is not None:
                 raise ModelError(
