@@ -106,6 +106,56 @@ def test_a_run_that_changed_is_not_that_of_the_record(run, tmp_path):
         verify_run(run, evidence=record)
 
 
+def change(record, **changes):
+    """Write a record with other words in its first result."""
+    text = record.read_text("utf-8")
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new, 1)
+    record.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ('"state": "not-satisfied"', '"state": "satisfied"'),
+        ('"reason": "fail"', '"reason": "pass"'),
+        ('"name": "verdict",\n                "ns": "urn:clinometer:evidence:1",\n                "value": "', "X"),
+        ('"images"', '"pictures"'),
+        ('"title": "Bias audit of', '"title": "Clean audit of'),
+        ('"findings": [', '"risks": [], "findings": ['),
+    ],
+)
+def test_a_record_that_does_not_follow_from_its_run_is_refused(run, tmp_path, changed):
+    cm.export(run, tmp_path, evidence=True, policy=POLICY)
+    record = tmp_path / "assessment-results.json"
+    verify_run(run, evidence=record)
+    old, new = changed
+    change(record, at=(old, new if new != "X" else f"{old}not "))
+    with pytest.raises(RunCorruptError, match=r"and that is not what follows from"):
+        verify_run(run, evidence=record)
+
+
+def test_findings_without_their_policy_are_refused(run, tmp_path):
+    cm.export(run, tmp_path, evidence=True, policy=POLICY)
+    record = tmp_path / "assessment-results.json"
+    change(record, at=('"name": "policy"', '"name": "politics"'))
+    with pytest.raises(InvalidInputError, match="findings without the policy that they follow from"):
+        verify_run(run, evidence=record)
+
+
+def test_findings_of_differences_take_the_baseline(run, tmp_path):
+    other = quick.finished(Painter(), toy_suite(target=12), encoder=Eye(), seed=1)
+    policy = {"rules": [{"difference": "image_part", "within": 8}]}
+    cm.export(run, tmp_path, evidence=True, policy=policy, baseline=other)
+    record = tmp_path / "assessment-results.json"
+    with pytest.raises(InvalidInputError, match="give that run as --baseline"):
+        verify_run(run, evidence=record)
+    with pytest.raises(InvalidInputError, match="give that run as --baseline"):
+        verify_run(run, evidence=record, baseline=run)
+    verify_run(run, evidence=record, baseline=other)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

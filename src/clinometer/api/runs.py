@@ -307,13 +307,16 @@ def verify_run(
     *,
     recompute: bool = False,
     evidence: str | os.PathLike[str] | None = None,
+    baseline: str | os.PathLike[str] | store.Run | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Read every file of a run, images too, and return how many there are.
 
     Parameters
     ----------
-    evidence : a record that :func:`export` wrote; the run must be the one that it names, by the hashes of its files.
+    evidence : a record that :func:`export` wrote; the run must be the one that it names, by the hashes of its files,
+        and its observations and findings must be those that follow from the run.
+    baseline : the run that the record's findings are differences from, where they are.
     recompute : whether its numbers are computed anew then, from the vectors on disk, and held against those stored.
 
     Raises
@@ -330,7 +333,7 @@ def verify_run(
     opened, progress = _open_if_place(run), listening(progress)
     verified = verify(opened, progress)
     if evidence is not None:
-        require_unchanged(opened, evidence)
+        require_unchanged(opened, evidence, None if baseline is None else _open_if_place(baseline))
     if recompute:
         require_same_scores(opened, progress)
     return verified

@@ -175,7 +175,13 @@ def verify(
     ] = False,
     evidence: Annotated[
         Path | None,
-        typer.Option(help="Also hold the run against a record, the assessment-results.json of export --evidence."),
+        typer.Option(
+            help="Also hold the run against a record, the assessment-results.json of export --evidence: what it says "
+            "is derived again."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The run that a record's findings are differences from, where they are.")
     ] = None,
 ) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
@@ -183,11 +189,13 @@ def verify(
     from clinometer.cli.console import LiveProgress
     from clinometer.runs.verification import unfinished, unlisted
 
+    if evidence is None:
+        refuse_without(needs="evidence", baseline=baseline)
     opened = api.open_run(run)
     if opened.unchecked:
         echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, progress=progress)
+        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, baseline=baseline, progress=progress)
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
         echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
@@ -196,7 +204,7 @@ def verify(
     if unknown:
         echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
     if evidence is not None:
-        echo(f"It is the run of {evidence}.")
+        echo(f"It is the run of {evidence}, whose observations and findings follow from it.")
     if recompute:
         echo("Its numbers are those that follow from its vectors.")
     if left := unfinished(opened):

@@ -20,19 +20,26 @@ import pandas as pd
 import yaml
 
 from clinometer._csv import csv_text
+from clinometer._messages import quoted
 from clinometer.errors import InvalidInputError, RunCorruptError
+from clinometer.gates.gate import gate as gate_of
+from clinometer.gates.policy import policy_from_mapping
 from clinometer.gates.telling import Gate, Outcome, RuleOutcome
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.report.page import Page, Verdicts, View
 from clinometer.report.rows import Row
 from clinometer.runs import Directory, Run
+from clinometer.runs.files import MOST_JSON
 from clinometer.runs.record import package_versions
 from clinometer.studies import study_of
 
 OSCAL: Final = "1.1.3"
 NAMESPACE: Final = "urn:clinometer:evidence:1"
 RECORD: Final = "assessment-results.json"
+NO_RECORD: Final = f"no record of a run, expected {RECORD} of clinometer export --evidence"
+POLICY: Final = "policy"
+BASELINE: Final = "baseline"
 CLAUSES: Final = "clauses.csv"
 HASHED: Final = ("run.json", "plan.parquet", "scores.parquet", "report.html")
 """Files of a run that a record names by the SHA-256 of their bytes; run.json lists the checksums of all."""
@@ -68,6 +75,14 @@ def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = No
     if place.place == run.directory.place:
         raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
+    table, record = _record(run, gate)
+    place.write_bytes(RECORD, json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")
+    place.write_bytes(CLAUSES, csv_text(table).encode())
+    return [RECORD, CLAUSES]
+
+
+def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Make the table of clauses and the record of a run."""
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report_input(run))
     said = _facts(run, page.verdicts(view), gate)
@@ -80,10 +95,7 @@ def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = No
             for field in clause["shown_by"]
         ]
     )
-    record = assessment_results(run, page, view, gate, said, [clause["id"] for clause in clauses])
-    place.write_bytes(RECORD, json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")
-    place.write_bytes(CLAUSES, csv_text(table).encode())
-    return [RECORD, CLAUSES]
+    return table, assessment_results(run, page, view, gate, said, [clause["id"] for clause in clauses])
 
 
 def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[str, str]:
@@ -199,6 +211,10 @@ def _result(
     }
     if gate is not None:
         result["findings"] = [_finding(base, rule, place, gate) for place, rule in enumerate(gate.rules)]
+        # what the findings follow from, so that whoever has the run can derive them again
+        rules = gate.policy.model_dump(mode="json", exclude_none=True)
+        baseline = gate.runs[1].record["checksum"] if len(gate.runs) > 1 else ""
+        result["props"] += _props({POLICY: json.dumps(rules, ensure_ascii=False), BASELINE: baseline or ""})
     return result
 
 
@@ -236,26 +252,30 @@ def _finding(base: UUID, rule: RuleOutcome, place: int, gate: Gate) -> dict[str,
     }
 
 
-def require_unchanged(run: Run, source: str | os.PathLike[str]) -> int:
-    """Refuse a run that is not the one of a record. Returns how many files the record names.
+def require_unchanged(run: Run, source: str | os.PathLike[str], baseline: Run | None = None) -> int:
+    """Refuse a run that is not the one of a record, and a record that does not follow from the run.
+
+    Observations and findings are derived again, these by the policy that the record holds, from the run and, of a
+    policy about differences, the ``baseline``. Returns how many files the record names.
 
     Raises
     ------
     InvalidInputError
-        The file is no record of this kind.
+        The file is no record of this kind, or it needs a baseline.
     RunCorruptError
-        A file of the run is missing, or is not the one that the record names.
+        A file of the run is missing, or is not the one that the record names; or the record says something else than
+        what follows from the run.
     """
     try:
-        with open(source, encoding="utf-8") as file:
-            found = json.load(file)["assessment-results"]["back-matter"]["resources"]
+        with open(source, "rb") as file:
+            content = file.read(MOST_JSON + 1)
+        record = json.loads(content) if len(content) <= MOST_JSON else {}
+        found = record["assessment-results"]["back-matter"]["resources"]
         listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
     except OSError as error:
         raise InvalidInputError(f"{source}: it cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{source}: no record of a run, expected {RECORD} of clinometer export --evidence"
-        ) from error
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
     for name, checksum in listed.items():
         if name not in HASHED:
             raise InvalidInputError(f"{source}: found the file {name!r}, expected one of {', '.join(HASHED)}")
@@ -266,7 +286,49 @@ def require_unchanged(run: Run, source: str | os.PathLike[str]) -> int:
                 f"{run.directory.path(name)}: it is not the one of the record (SHA-256 {str(checksum)[:8]}…, found "
                 f"{now[:8]}…); it was changed or made anew since"
             )
+    _require_derived(run, source, record, baseline)
     return len(listed)
+
+
+_OF_ITS_TIME: Final = ("uuid", "end", "last-modified", "version", "oscal-version")
+"""What of a record follows from when it was written, and by which version."""
+
+
+def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, baseline: Run | None) -> None:
+    """Refuse a record that is not the one that the run gives now, times and versions aside."""
+    try:
+        result = record["assessment-results"]["results"][0]
+        told = {each["name"]: each["value"] for each in result["props"]}
+        policy = json.loads(told[POLICY]) if POLICY in told else None
+        checksum = told.get(BASELINE, "")
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+    if policy is None and "findings" in result:
+        raise InvalidInputError(f"{source}: it has findings without the policy that they follow from; export it anew")
+    if checksum and (baseline is None or baseline.record.get("checksum") != checksum):
+        raise InvalidInputError(
+            f"{source}: its findings are of differences from the run with the checksum {checksum[:12]}…; give that run "
+            "as --baseline"
+        )
+    judged = None if policy is None else gate_of(run, policy_from_mapping(policy), baseline if checksum else None)
+    expected = json.loads(json.dumps(_record(run, judged)[1]))
+    if place := _difference(record, expected):
+        raise RunCorruptError(
+            f"{source}: {place}, and that is not what follows from {run.url}; the record was changed, or is another "
+            f"version's: export it anew"
+        )
+
+
+def _difference(found: Any, expected: Any, place: str = "") -> str:
+    """Say where two records differ first; empty where they do not."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        names = [name for name in {**expected, **found} if name not in _OF_ITS_TIME]
+        parts = [(f"{place}.{name}".lstrip("."), found.get(name), expected.get(name)) for name in names]
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        parts = [(f"{place}.{at}", *pair) for at, pair in enumerate(zip(found, expected, strict=True))]
+    else:
+        return "" if found == expected else f"{place} is {quoted(found)}"
+    return next(filter(None, (_difference(one, other, at) for at, one, other in parts)), "")
 
 
 def _props(values: Mapping[str, str]) -> list[dict[str, str]]:
