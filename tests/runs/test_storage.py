@@ -1,5 +1,6 @@
 """Files are whole or absent, and a directory belongs to one process."""
 
+import hashlib
 import multiprocessing
 import os
 import resource
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.runs import files
+from clinometer.runs.files import Files
 from clinometer.runs.record import new_record
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
@@ -298,3 +301,18 @@ def test_a_damaged_plan_is_not_to_be_deleted(tmp_path):
     run.directory.write_bytes("plan.parquet", b"")
     with pytest.raises(RunCorruptError, match=r"plan.parquet: it carries no checksum.*Restore it, or start a new"):
         _ = Run(tmp_path).plan
+
+
+def test_a_page_larger_than_the_limit_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(files, "_BLOCK", 600)
+    for name in ("page.html", "table.parquet"):
+        (tmp_path / name).write_bytes(bytes(5_000))
+    with pytest.raises(RunCorruptError, match=r"page\.html: more than 1,000 bytes, as it was not written"):
+        Files(tmp_path).sha256("page.html")
+    assert Files(tmp_path).sha256("table.parquet") == hashlib.sha256(bytes(5_000)).hexdigest()
+
+
+def test_a_path_with_a_nul_is_a_line():
+    with pytest.raises(RunStorageError, match="a path holds no NUL"):
+        Files("a\0b")

@@ -361,16 +361,19 @@ class Files:
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
         if len(content) > most:
-            raise RunCorruptError(f"{self.path(name)}: more than {most:,} bytes, as it was not written; restore it")
+            raise _too_large(self.path(name), most)
         return content
 
     def sha256(self, name: str) -> str:
-        """Return the checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
+        """Return the checksum of a file; errors as of :meth:`read_bytes`, of a Parquet table however large it is."""
         try:
-            hasher = hashlib.sha256()
+            hasher, read = hashlib.sha256(), 0
             with self._opened(name) as file:
                 while block := file.read(_BLOCK):
                     hasher.update(block)
+                    read += len(block)
+                    if read > MOST_BYTES and not name.endswith(".parquet"):
+                        raise _too_large(self.path(name), MOST_BYTES)
             return hasher.hexdigest()
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
@@ -439,6 +442,10 @@ class Files:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise not_writable(self.url, error) from error
+
+
+def _too_large(path: str, most: int) -> RunCorruptError:
+    return RunCorruptError(f"{path}: more than {most:,} bytes, as it was not written; restore it")
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
