@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from math import ceil, inf, nan
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import norm
 from statsmodels.stats.weightstats import DescrStatsW
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats import equivalence
 from clinometer.stats.equivalence import (
     equivalence_p_value,
     factors_in_family,
@@ -94,12 +96,55 @@ def test_grown_by_a_little_less_a_leaning_is_not_decided(family) -> None:
         assert not decided(values, errors / np.sqrt(0.999 * found[i]))[i]
 
 
+def by_table(alone: np.ndarray) -> np.ndarray:
+    """The slow oracle: every test at every step, and how many are there."""
+    enough = np.diagonal(np.sort(alone, axis=0))
+    return np.asarray(np.maximum(alone, enough).min(axis=1))
+
+
+def in_family(alone: np.ndarray) -> list[float]:
+    enough = np.diagonal(np.sort(alone, axis=0))
+    return factors_in_family(lambda test, step: alone[test, step], enough).tolist()
+
+
 def test_a_step_is_reached_when_enough_tests_are_at_it() -> None:
     """The second test is alone at step 1 with 9 times the data, and at step 2 with 4 times, where the first is too."""
-    assert factors_in_family(np.array([[2.0, 1.0], [9.0, 4.0]])).tolist() == [2, 4]
-    assert factors_in_family(np.array([[2.0, 1.0], [9.0, inf]])).tolist() == [2, 9]
-    assert factors_in_family(np.array([[inf, 5.0], [9.0, 4.0]])).tolist() == [5, 5]
-    assert factors_in_family(np.empty((0, 0))).size == 0
+    assert in_family(np.array([[2.0, 1.0], [9.0, 4.0]])) == [2, 4]
+    assert in_family(np.array([[2.0, 1.0], [9.0, inf]])) == [2, 9]
+    assert in_family(np.array([[inf, 5.0], [9.0, 4.0]])) == [5, 5]
+    assert in_family(np.empty((0, 0))) == []
+
+
+@pytest.mark.parametrize("most", [4, 10**6])
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_without_a_table_the_factors_are_those_of_the_table(most: int, seed: int, m: int) -> None:
+    rng = np.random.default_rng(seed)
+    # some alike, some at no step
+    rows = -np.sort(-rng.integers(1, 9, (m, m)).astype(float), axis=1)
+    rows[rng.random(m) < 0.2] = inf
+    weights = rng.integers(1, 4, m)
+    whole = np.repeat(rows, weights, axis=0)
+    steps = np.minimum(np.arange(len(whole)) // 3, m - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(equivalence, "_MOST_AT_ONCE", most)
+        found = equivalence.ordered_at_steps(lambda test, step: rows[test, steps[step]], weights)
+    table = whole[:, steps]
+    assert found.tolist() == np.diagonal(np.sort(table, axis=0)).tolist()
+    assert in_family(table) == by_table(table).tolist()
+    factors = np.arange(1.0, 9.0)
+    first = np.array([[next((k for k, f in enumerate(row) if f <= at), len(row)) for at in factors] for row in table])
+    assert equivalence.factors_by_steps(first, factors).tolist() == by_table(table).tolist()
+
+
+def test_many_tests_take_no_table_of_tests_by_steps() -> None:
+    rng = np.random.default_rng(3)
+    values, errors = rng.normal(0, 0.3, 20_000), rng.uniform(0.01, 0.3, 20_000)
+    tracemalloc.start()
+    found = factors(values, errors, margin=0.1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.isfinite(found).any()
+    assert most < 50e6  # a table of them takes 3.2e9
 
 
 @pytest.mark.parametrize("margin", [0.1, None])

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import comb, isfinite, log, log2, nan
+from math import ceil, comb, isfinite, log, log2, nan
 from typing import Final
 
 import numpy as np
@@ -266,6 +266,10 @@ def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups
     """
     if n == 0:
         return nan, nan
+    if n_groups == 2 and (half := ceil(10 * n**0.5)) < MOST_LISTED:  # beyond 20 standard deviations, less than 1e-80
+        first = np.arange(max(0, n // 2 - half), min(n, n // 2 + half) + 1)
+        outcomes = np.column_stack([first, n - first])
+        return float(scipy.stats.binom.pmf(first, n, 0.5) @ score(outcomes)), 0.0
     if comb(n + n_groups - 1, n_groups - 1) <= MOST_LISTED:
         outcomes = _compositions(n, n_groups)
         logs = scipy.special.gammaln(n + 1) - scipy.special.gammaln(outcomes + 1).sum(axis=1) - n * log(n_groups)
@@ -344,8 +348,8 @@ def _overlap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _compositions(n: int, parts: int) -> np.ndarray:
     """Return all ways to write n as an ordered sum of ``parts`` numbers ≥ 0: (outcomes × parts)."""
-    if parts == 1:
-        return np.array([[n]])
+    if parts == 2:
+        return np.column_stack([np.arange(n + 1), n - np.arange(n + 1)])
     tails = [_compositions(n - head, parts - 1) for head in range(n + 1)]
     return np.concatenate([np.insert(tail, 0, head, axis=1) for head, tail in enumerate(tails)])
 
@@ -359,6 +363,13 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
         raise InvalidInputError(f"{name}: expected whole numbers of images, 0 or more")
     return whole
 
+
+BY_COUNTS: Final[Mapping[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "mean_absolute_deviation": _mean_gap,
+    "entropy_bias": _entropy_gap,
+    "distribution_bias": _area,
+}
+"""Numbers that counts alone give: from (rows × K) counts to (rows,), without interval and null."""
 
 PEERS: Final[Mapping[str, Callable[..., DistributionScore]]] = {
     "parity_gap": parity_gap,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import nan
 from typing import Any, Final
 
@@ -38,8 +38,18 @@ MEAN = "mean"
 """The encoder of rows that are the average over encoders."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Score:
+class _Fields:
+    """What ``vars`` says of a record with slots: a table of counts has 350,000, and a dictionary each takes 2 kB."""
+
+    __slots__ = ()
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score(_Fields):
     """One number with everything needed to defend it.
 
     An undefined number is NaN and ``reason`` says why; it is never 0.

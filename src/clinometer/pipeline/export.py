@@ -260,7 +260,7 @@ def latex(table: pd.DataFrame, *, caption: str, label: str) -> str:
 
     written = table.map(latex_text)
     if len(table.columns):
-        written.isetitem(0, written.iloc[:, 0].map(first))
+        written.isetitem(0, [first(cell) for cell in written.iloc[:, 0]])
     heads = [latex_text(name) for name in table.columns]
     written.columns = pd.Index([*map(first, heads[:1]), *heads[1:]])
     body = written.style.hide(axis="index").to_latex(

@@ -132,6 +132,10 @@ class Summary:
     found: tuple[str, ...] = ()
 
 
+MOST_LISTED: Final = 1_000
+"""Rows of a list on a page; more would take a browser minutes, and the scores have all."""
+
+
 @dataclass(frozen=True)
 class Verdicts:
     """What a study judges by one quantity, and how it is written: on its page, in a terminal, on a model card.
@@ -234,7 +238,10 @@ class Verdicts:
             reasons = {wording.reason_words(row) for row in rows}
             once = group == "unmeasured" and len(rows) > 1 and len(reasons) == 1 and reasons != {""}
             note = f"{wording.capitalised(reasons.pop())}." if once else notes.get(group, "")
-            lists.append({"lean": group, "heading": headings[group], "note": note, "rows": rows, "said_once": once})
+            if len(rows) > MOST_LISTED:
+                note = f"{note} The first {MOST_LISTED:,} of {len(rows):,}; scores.csv has all.".lstrip()
+            listed = rows[:MOST_LISTED]
+            lists.append({"lean": group, "heading": headings[group], "note": note, "rows": listed, "said_once": once})
         return [each for each in lists if each["rows"]]
 
     def summary(self) -> Summary:

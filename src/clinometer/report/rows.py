@@ -22,7 +22,7 @@ BY_COSINES: Final = "clip with "
 """Before an encoder's name: the reader whose answers are a run's shares, see ``stats.association.nearest_group``."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Row(Score):
     """A score as the page reads it."""
 

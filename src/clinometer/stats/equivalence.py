@@ -9,8 +9,10 @@ how many estimates were held to limits. See decision 50.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
+from typing import Final
 
 import numpy as np
 import scipy
@@ -103,18 +105,94 @@ def factors_to_decide(
     return np.asarray(np.minimum(leaning, np.max(balanced, axis=0)))
 
 
-def factors_in_family(alone: np.ndarray) -> np.ndarray:
+Alone = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Maps tests and steps (their numbers, shapes that broadcast) to f_ik: it falls in k, and is evaluated where needed."""
+
+_MOST_AT_ONCE: Final = 200_000
+"""Factors that are held at a time: a family of many tests makes no table of its tests by its steps."""
+
+
+def factors_in_family(alone: Alone, enough: np.ndarray) -> np.ndarray:
     """Count how many times the data bring each test of a family to q ≤ α, all data growing alike.
 
-    ``alone`` : (m tests, m steps), the factors f_ik that bring test i to the level αk/m. Benjamini–Hochberg calls it
-    where for any k it is at that level and k tests are, ::
+    f_ik is the factor that brings test i to the level αk/m. Benjamini–Hochberg calls it where for any k it is at that
+    level and k tests are, ::
 
         f_i = min_k max( f_ik, f_(k)k ),        f_(1)k ≤ … ≤ f_(m)k
+
+    As f_ik falls in k, f_(k)k may be replaced by e_k, the smallest from k on: what is called at a later step is at its
+    own level there with no more data. e_k rises, so the two cross once, which halving finds: the smaller of the maxima
+    on both sides.
+
+    ``enough`` : (m,), f_(k)k.
     """
-    if not len(alone):
+    m = len(enough)
+    if not m:
         return np.empty(0)
-    enough = np.diagonal(np.sort(alone, axis=0))
-    return np.asarray(np.maximum(alone, enough).min(axis=1))
+    rising = np.minimum.accumulate(enough[::-1])[::-1]
+    tests, low, high = np.arange(m), np.zeros(m, np.int64), np.full(m, m)
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, m - 1)
+        crossed = alone(tests, middle) <= rising[middle]
+        high, low = np.where(crossed & (low < high), middle, high), np.where(crossed, low, np.minimum(middle + 1, high))
+    after = np.where(low < m, rising[np.minimum(low, m - 1)], inf)
+    before = np.where(low > 0, alone(tests, np.maximum(low - 1, 0)), inf)
+    return np.asarray(np.minimum(after, before))
+
+
+def ordered_at_steps(alone: Alone, weights: np.ndarray) -> np.ndarray:
+    """Find f_(k)k for every step k of a family of any f_ik that falls in k.
+
+    Steps are halved until what has to be compared fits: between two steps, a test that is below all that is looked for
+    is counted and left out, and one that is above is left out.
+
+    ``weights`` : (tests,), how many tests of the family each stands for.
+    """
+    found = np.full(int(weights.sum()), inf)
+
+    def nth(tests: np.ndarray, step: int, below: float, n: int) -> float:
+        values = alone(tests, np.full(len(tests), step))
+        order = np.argsort(values, kind="stable")
+        return float(values[order[np.searchsorted(np.cumsum(weights[tests[order]]), n - below)]])
+
+    def fill(tests: np.ndarray, below: float, first: int, last: int) -> None:
+        """Fill in the steps from ``first`` to before ``last``; so many tests are below whatever is looked for."""
+        least, most = nth(tests, last - 1, below, first + 1), nth(tests, first, below, last)
+        steps = np.array([first, last - 1])
+        ends = alone(tests[:, None], steps[None])
+        under, over = ends[:, 0] < least, ends[:, 1] > most
+        below, tests = below + weights[tests[under]].sum(), tests[~under & ~over]
+        if last - first > 1 and len(tests) * (last - first) > _MOST_AT_ONCE:
+            fill(tests, below, first, (first + last) // 2)
+            fill(tests, below, (first + last) // 2, last)
+            return
+        values = alone(tests[:, None], np.arange(first, last)[None])
+        order = np.argsort(values, axis=0, kind="stable")
+        enough = np.cumsum(weights[tests[order]], axis=0) >= np.arange(first + 1, last + 1) - below
+        place = np.take_along_axis(order, enough.argmax(axis=0)[None], axis=0)
+        found[first:last] = np.take_along_axis(values, place, axis=0)[0]
+
+    if len(found):
+        tests = np.arange(len(weights))
+        tests = tests[np.isfinite(alone(tests, np.full(len(tests), len(found) - 1)))]  # no other is at any step
+        if len(tests):
+            fill(tests, 0.0, 0, int(weights[tests].sum()))
+    return found
+
+
+def factors_by_steps(first: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Return :func:`factors_in_family` where only some factors are looked at.
+
+    ``first`` : (m tests, factors), the first step, from 0 on, at whose level a test is with so many times the data; m
+    where it is at none. ``factors`` : (factors,), rising.
+    """
+    m = len(first)
+    called = np.full(len(factors), -1)
+    for at, steps in enumerate(first.T):
+        enough = np.flatnonzero(np.bincount(steps, minlength=m + 1)[:m].cumsum() >= np.arange(1, m + 1))
+        called[at] = enough[-1] if len(enough) else -1
+    reached = first <= called
+    return np.asarray(np.where(reached.any(axis=1), factors[reached.argmax(axis=1)], inf))
 
 
 def images_to_decide(n: int, factor: float) -> int:
@@ -126,21 +204,34 @@ def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarra
     to_reach = np.full(p_values.shape, scipy.stats.norm.isf(alpha / 2))
     tested = np.isfinite(p_values)
     scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
-    grown = factors_in_family(squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
+    needed = scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2)
+    # at every step the tests are in the order of their scores
+    enough = squared_ratio(needed, -np.sort(-scores))
+    grown = factors_in_family(lambda test, step: squared_ratio(needed[step], scores[test]), enough)
     to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
     factors = squared_ratio(to_reach * errors, np.abs(values)).max(axis=0)
     to_one_side = (values > 0).all(axis=0) | (values < 0).all(axis=0)
     return np.where(to_one_side & (factors > 1), factors, inf)
 
 
-def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: np.ndarray, alpha: float) -> np.ndarray:
+def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margins: np.ndarray, alpha: float) -> np.ndarray:
     factors = np.full(values.shape, inf)
     tested = np.isfinite(values) & np.isfinite(errors)
     needed = scipy.stats.norm.isf(_steps(tested.sum(), alpha))
-    errors, margin = errors[tested, None], margin[tested, None]
-    at_estimate = squared_ratio(needed * errors, margin - values[tested, None])
-    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, margin)
-    factors[tested] = factors_in_family(np.maximum(at_estimate, at_0))
+    if not len(needed):
+        return factors
+    (value, error, margin), alike, counts = np.unique(
+        np.stack([values[tested], errors[tested], margins[tested]]), axis=1, return_inverse=True, return_counts=True
+    )
+
+    def alone(test: np.ndarray, step: np.ndarray) -> np.ndarray:
+        at_estimate = squared_ratio(needed[step] * error[test], margin[test] - value[test])
+        at_0 = squared_ratio((needed[step] + scipy.stats.norm.ppf(0.75)) * error[test], margin[test])
+        return np.asarray(np.maximum(at_estimate, at_0))
+
+    alike = alike.reshape(-1)
+    enough = ordered_at_steps(alone, counts)
+    factors[tested] = factors_in_family(lambda test, step: alone(alike[test], step), enough)
     return factors
 
 

@@ -109,15 +109,26 @@ def exact_share(
         raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
     if not 0 < null < 1:
         raise InvalidInputError(f"null: expected a share between 0 and 1, found {null}")
-    if n == 0:
-        return ExactShare(nan, nan, nan, nan, nan, 0)
-    low, high = map(float, clopper_pearson(count, n, (1 - confidence) / 2))
-    binom, alike = scipy.stats.binom, nan
-    p = min(1.0, 2 * float(min(binom.cdf(count, n, null), binom.sf(count - 1, n, null))))
+    return exact_shares(np.array([count]), np.array([n]), null, margin=margin, confidence=confidence)[0]
+
+
+def exact_shares(
+    counts: np.ndarray, n: np.ndarray, null: float, *, margin: float | None = None, confidence: float = 0.95
+) -> list[ExactShare]:
+    """Return :func:`exact_share` of many counts at once, which are known to be such."""
+    found = [ExactShare(nan, nan, nan, nan, nan, 0)] * len(n)
+    there = np.flatnonzero(n)
+    k, m, binom = counts[there], n[there], scipy.stats.binom
+    lows, highs = clopper_pearson(k, m, (1 - confidence) / 2)
+    p = np.minimum(1.0, 2 * np.minimum(binom.cdf(k, m, null), binom.sf(k - 1, m, null)))
+    alike = np.full(len(k), nan)
     if margin is not None:
         below, above = max(null - margin, 0.0), min(null + margin, 1.0)
-        alike = float(max(binom.sf(count - 1, n, below), binom.cdf(count, n, above)))
-    return ExactShare(count / n, low, high, p, alike, n)
+        alike = np.maximum(binom.sf(k - 1, m, below), binom.cdf(k, m, above))
+    columns = (column.tolist() for column in (k / m, lows, highs, p, alike, m))
+    for at, value, low, high, of_null, of_margin, images in zip(there, *columns, strict=True):
+        found[at] = ExactShare(value, low, high, of_null, of_margin, images)
+    return found
 
 
 @dataclass(frozen=True)
@@ -377,8 +388,14 @@ def range_over_shares(
     def inside(points: np.ndarray) -> np.ndarray:
         return np.asarray(_pearson(f, points) <= level)
 
+    if len(f) == 2:
+        ends = np.array(wilson_at(float(f[0]), float(counts.sum()), confidence))
+        shares = (f[0] + np.concatenate([[[0.0]], _STEPS]) * (ends - f[0])).ravel()
+        shares = np.append(shares, 0.5) if ends[0] <= 0.5 <= ends[1] else shares
+        values = score(np.column_stack([shares, 1 - shares]))
+        return float(values.min()), float(values.max())
     point_sets = [f[None], uniform[None][inside(uniform[None])]]
-    for _ in range(1 if len(f) == 2 else _ROUNDS):
+    for _ in range(_ROUNDS):
         point_sets.append(_along_rays(f, _inward(directions, f), inside))
         points = np.concatenate(point_sets)
         values = score(points)

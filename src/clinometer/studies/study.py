@@ -218,8 +218,7 @@ def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
 
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
     """Return scores as the table that a run keeps."""
-    names = [field.name for field in fields(Score)]
-    return pd.DataFrame([{name: getattr(row, name) for name in names} for row in scores], columns=names)
+    return pd.DataFrame({field.name: [getattr(row, field.name) for row in scores] for field in fields(Score)})
 
 
 UNITS_A_WORKER: Final = 4

@@ -14,11 +14,11 @@ import scipy
 
 from clinometer.metrics.differences import METRIC as COMPARISON
 from clinometer.metrics.differences import Family
-from clinometer.metrics.distribution import distribution_bias, entropy_bias, mean_absolute_deviation
+from clinometer.metrics.distribution import BY_COUNTS, distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, with_bounds
 from clinometer.stats.clusters import contrast
-from clinometer.stats.proportion import exact_share, logistic_slope, wilson_interval
+from clinometer.stats.proportion import exact_shares, logistic_slope, wilson_interval
 
 SHARE: Final = "share"
 EXCESS: Final = "excess"
@@ -74,6 +74,14 @@ class Counts:
         n[:, :, group] += self.discarded
         return n
 
+    def filled_at_once(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the counts and their totals with all that was discarded of each group itself, and of another one.
+
+        For many groups: those are the two ends of each share, without a table for every group.
+        """
+        totals = np.repeat((self.n.sum(axis=2) + self.discarded)[:, :, None], self.n.shape[2], axis=2)
+        return [(self.n + self.discarded[:, :, None], totals), (self.n, totals)]
+
     def cells(self) -> Iterator[tuple[int, int, int]]:
         """Positions of every concept, setting and group, in this order."""
         return ((c, s, g) for c, s, g in np.ndindex(*self.n.shape))
@@ -109,8 +117,12 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
     """
     judged = excess_rows(counts, counts.n, margin, confidence)
     if counts.discarded.any():
-        fillings = [excess_rows(counts, counts.filled(g), margin, confidence) for g in range(len(counts.groups))]
-        judged = with_bounds(judged, {MISSING: fillings})
+        several = len(judged) * len(counts.groups) <= MOST_FILLED
+        fillings: Sequence[Any] = (
+            [(counts.filled(g), None) for g in range(len(counts.groups))] if several else counts.filled_at_once()
+        )
+        filled = [excess_rows(counts, n, margin, confidence, totals) for n, totals in fillings]
+        judged = with_bounds(judged, {MISSING: filled})
     moved = ("value", "low", "high", "bound_low", "bound_high", "null")
     unjudged: dict[str, Any] = {
         "component": SHARE, "verdict": "", "side": "", "reason_code": "", "depends_on": "", "n_decide": 0,
@@ -120,12 +132,18 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
     return [*shares, *judged, *slope_rows(counts, confidence), *_other_audits(counts, confidence)]
 
 
-def excess_rows(counts: Counts, n: np.ndarray, margin: float | None, confidence: float) -> list[Score]:
-    """Judge how far each share of some counts lies from equal shares."""
-    rows = []
-    for c, s, g in counts.cells():
-        k, total = int(n[c, s, g]), int(n[c, s].sum())
-        share = exact_share(k, total, counts.null, margin=margin, confidence=confidence)
+MOST_FILLED: Final = 2_000_000
+"""Shares of all tables, one for each group that what was discarded is taken to be of."""
+
+
+def excess_rows(
+    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None = None
+) -> list[Score]:
+    """Judge how far each share of some counts lies from equal shares; ``totals`` where they are not the counts' own."""
+    rows, of = [], np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
+    shares = exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
+    for (c, s, g), share in zip(counts.cells(), shares, strict=True):
+        total = share.n
         rows.append(
             counts.row(
                 c, s, g, total, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
@@ -179,13 +197,35 @@ _AUDITS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+MOST_SEARCHED: Final = 2_000_000
+"""Shares that are looked through for the intervals of other audits' numbers, of three groups or more."""
+
+NOT_SEARCHED: Final = "no interval and no null: the table is too large to search for them"
+
+
 def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
+    k = len(counts.groups)
+    if k > 2 and counts.discarded.size * k * (k + 513) > MOST_SEARCHED:
+        yield from _other_audits_alone(counts)
+        return
     for name, score in _AUDITS.items():
         for c, s in np.ndindex(*counts.discarded.shape):
             found = score(counts.n[c, s], confidence=confidence)
             yield counts.row(
                 c, s, None, found.n, metric="other_audits", component=name, value=found.value, low=found.low,
                 high=found.high, null=found.null, reason=found.reason and NO_IMAGE,
+            )  # fmt: skip
+
+
+def _other_audits_alone(counts: Counts) -> Iterator[Score]:
+    """Give the numbers of a large table, without what has to be searched for."""
+    totals = counts.n.sum(axis=2)
+    for name in _AUDITS:
+        for c, s in np.ndindex(*totals.shape):
+            value = float(BY_COUNTS[name](counts.n[c, s][None])[0]) if totals[c, s] else nan
+            yield counts.row(
+                c, s, None, int(totals[c, s]), metric="other_audits", component=name, value=value,
+                reason=NOT_SEARCHED if totals[c, s] else NO_IMAGE,
             )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import pandas as pd
@@ -11,7 +12,7 @@ from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.page import MOST_LISTED, Page, Section, Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
 from clinometer.runs.ratings.store import Rated
@@ -179,7 +180,8 @@ def shares(view: CountsView) -> dict[str, Any]:
     cells: dict[str, dict[str, Row]] = {}
     for row in view.rows(SHARE):
         cells.setdefault(named(row), {})[row.group] = row
-    return {"cells": cells, "cell": share_cell, "discarded": any(row.n_missing for row in view.rows(SHARE))}
+    lost, listed = any(row.n_missing for row in view.rows(SHARE)), dict(islice(cells.items(), MOST_LISTED))
+    return {"cells": listed, "cell": share_cell, "discarded": lost, "more": len(cells) - len(listed)}
 
 
 def share_cell(row: Row | None) -> str:
@@ -202,7 +204,8 @@ def slopes(view: CountsView) -> dict[str, Any] | None:
 def audits(view: CountsView) -> dict[str, Any] | None:
     """Gather the numbers of other audits that take counts alone."""
     found = {name: {named(row): row for row in view.rows(name, "other_audits")} for name in AUDITS}
-    return {"names": AUDITS, "found": found, "concepts": list(found["entropy_bias"])}
+    concepts = list(found["entropy_bias"])
+    return {"names": AUDITS, "found": found, "concepts": concepts[:MOST_LISTED], "more": len(concepts) - MOST_LISTED}
 
 
 COUNTS_PAGE: Final = Page(

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isnan, nan
+from math import isfinite, isnan, nan
 from typing import Literal
 
 import numpy as np
@@ -63,7 +63,7 @@ from clinometer.metrics.verdict import (
     in_family,
     judged_as,
 )
-from clinometer.stats.equivalence import factors_in_family, images_to_decide
+from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
 from clinometer.studies.leaning.scores.contrasts import II, ITP, TT, item_variance
@@ -274,15 +274,16 @@ def factors_ahead(
     """Find ``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
     level = LEVEL - ATTRIBUTE_LEVEL
     evidence = len(stands) / (level * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
-    alone = np.full((2, len(stands), len(stands)), inf)
+    first = np.full((2, len(stands), len(AHEAD)), len(stands))  # the step of a test with so many times the images
     for t, (stand, (values, constant)) in enumerate(zip(stands, leanings, strict=True)):
         if stand.stops(StoppingRule()):  # draws no more: it counts with what it has
-            alone[:, t] = np.where(np.array([[stand.e], [stand.e_balance]]) >= evidence, 1.0, inf)
+            reached = np.array([[stand.e], [stand.e_balance]]) >= evidence
+            first[:, t] = np.where(reached.any(axis=1), reached.argmax(axis=1), len(stands))[:, None]
         elif stand.n:
             chances = _chances(np.clip(values, *span), constant, span, margin, stand.reach, evidence)
-            reached = np.stack(chances) >= 0.5
-            alone[: len(reached), t] = np.where(reached.any(axis=1), AHEAD[reached.argmax(axis=1)], inf)
-    return factors_in_family(alone[0]), factors_in_family(alone[1])
+            reached = np.logical_or.accumulate(np.stack(chances) >= 0.5, axis=1)
+            first[: len(reached), t] = np.where(reached.any(axis=2), reached.argmax(axis=2), len(stands))
+    return factors_by_steps(first[0], AHEAD), factors_by_steps(first[1], AHEAD)
 
 
 def _chances(
