@@ -315,4 +315,4 @@ def test_a_page_larger_than_the_limit_is_not_read_to_its_end(tmp_path, monkeypat
 
 def test_a_path_with_a_nul_is_a_line():
     with pytest.raises(RunStorageError, match="a path holds no NUL"):
-        Files("a\0b")
+        Files("a").write_bytes("b\0c", b"")

@@ -64,8 +64,6 @@ class Files:
         self.url = recalled(os.fspath(url))
         self.shown = masked_address(self.url)
         """The URL as it may be printed and stored."""
-        if "\0" in self.url:
-            raise RunStorageError(f"{self.url!r}: a path holds no NUL; leave it out")
         try:
             # A path may hold "::", which fsspec takes for URLs in a chain.
             kind, is_url, _ = self.url.partition("://")
@@ -214,6 +212,8 @@ class Files:
         RunStorageError
             The disk is full, or it may not be written there. What was there before is untouched.
         """
+        if "\0" in self.path(name):
+            raise RunStorageError(f"{self.path(name)!r}: a path holds no NUL; leave it out")
         self._require_may_write(name)
         if self.is_store:
             self._put(name, content)
