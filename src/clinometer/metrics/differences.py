@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from clinometer.metrics.verdict import (
     Judgement,
     ReasonCode,
     Verdict,
+    against_each_zero,
     anytime_q,
     at_least,
     image_ends,
@@ -37,6 +37,7 @@ from clinometer.metrics.verdict import (
     judged_as,
     p_can_tell,
     units_of,
+    with_both_zeros,
     with_bounds,
 )
 from clinometer.stats.bootstrap import magnitude_excess
@@ -71,9 +72,24 @@ def judge_differences(
 ) -> list[Score]:
     """Judge the rows of one family, each second minus first: ``MORE`` with the group that the second leans more to.
 
-    ``fewest`` : images below which there is no verdict.
+    A row whose two runs have a middle each is held against 0 and against the difference of the middles: see
+    :func:`clinometer.metrics.verdict.judge_family`. ``fewest`` : images below which there is no verdict.
     """
-    judged = judge_rows(rows, partial(_judge, fewest=fewest), a=a, b=b, margin=margin, ends=ends)
+    of_zeros = iter(against_each_zero([row for row in rows if isfinite(row.middle)], margin, ends))
+
+    def judge(row: Score, interval: tuple[float, float], q_alike: float, of_a: str, of_b: str) -> Judgement:
+        together = _judge(row, interval, q_alike, of_a, of_b, fewest=fewest)
+        if not isfinite(row.middle):
+            return together
+        zeros = next(of_zeros)
+        by_zero = [
+            judge_sides(replace(row, value=one.value, q=one.q, middle=nan), (one.low, one.high), of_a, of_b)
+            for one in zeros
+        ]
+        inside = zeros[0].q_equivalence <= LEVEL, zeros[1].q_equivalence <= LEVEL
+        return with_both_zeros(together, *by_zero, inside)
+
+    judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
     return [at_least(row, fewest) for row in judged]
 
 
@@ -93,12 +109,15 @@ def _judge_exchanges(row: Score, ends: tuple[float, float], above: str, below: s
 
 
 def judge_sides(row: Score, ends: tuple[float, float], above: str, below: str) -> Judgement:
-    """``MORE`` with the side above or below 0, where q and the interval both say so."""
+    """``MORE`` with the side above or below 0, where q and the interval both say so; with a middle, of both zeros."""
     low, high = ends
     if not all(map(isfinite, (row.q, low, high))):
         missing = ReasonCode.NO_TEST if isfinite(row.value) else ReasonCode.NO_ESTIMATE
         return Judgement(Verdict.NOT_MEASURED, reason_code=missing)
-    if low <= 0 <= high:
+    beyond = int(low > 0) - int(high < 0)
+    if isfinite(row.middle) and beyond != int(row.from_middle_low > 0) - int(row.from_middle_high < 0):
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.ZEROS_DISAGREE)
+    if not beyond:
         return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.INTERVAL)
     if row.q > LEVEL:
         return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)

@@ -252,7 +252,7 @@ def judge_rows(
             if not isfinite(p[at]):
                 zeros = [(row.value, *ends(row), margin)]
                 if isfinite(row.middle):
-                    zeros.append((*_from_middle(row), row.middle_margin))
+                    zeros.append((*from_middle_of(row), row.middle_margin))
                 p[at] = max(map(_p_outside, *zip(*zeros, strict=True)))
     decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
@@ -282,7 +282,7 @@ def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) 
     p = np.array([row.p for row in rows], np.float64)
     zeros = [[(row.value, *ends(row)) for row in rows]]
     if any(isfinite(row.middle) for row in rows):
-        zeros.append([_from_middle(row) if isfinite(row.middle) else (row.value, *ends(row)) for row in rows])
+        zeros.append([from_middle_of(row) if isfinite(row.middle) else (row.value, *ends(row)) for row in rows])
     value, low, high = np.moveaxis(np.array(zeros, np.float64).reshape(len(zeros), len(rows), 3), -1, 0)
     around = None if margin is None else np.full(value.shape, margin)
     if around is not None and len(around) > 1:
@@ -291,7 +291,7 @@ def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) 
     return [images_to_decide(row.n_target, float(factor)) for row, factor in zip(rows, factors, strict=True)]
 
 
-def _from_middle(row: Score) -> tuple[float, float, float]:
+def from_middle_of(row: Score) -> tuple[float, float, float]:
     """Return how far a score lies from its middle, and the ends of that."""
     return row.value - row.middle, row.from_middle_low, row.from_middle_high
 
@@ -301,14 +301,14 @@ def _p_outside(value: float, low: float, high: float, margin: float) -> float:
     return equivalence_p_value(value, standard_error_of(low, high), margin) if margin > 0 else 1.0
 
 
-def _against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[tuple[Held, Held]]:
+def against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[tuple[Held, Held]]:
     """Hold the rows of one family, each with a middle, against 0 and against their middles, each a family of tests."""
     if margin is None:
         margin = nan
     held = []
     for p, of, around in (
         ([row.p_zero for row in rows], [(row.value, *ends(row)) for row in rows], [margin] * len(rows)),
-        ([row.p_middle for row in rows], list(map(_from_middle, rows)), [row.middle_margin for row in rows]),
+        ([row.p_middle for row in rows], list(map(from_middle_of, rows)), [row.middle_margin for row in rows]),
     ):
         inside = [nan if isnan(margin) else _p_outside(*each, own) for each, own in zip(of, around, strict=True)]
         q, q_inside = (benjamini_hochberg(np.array(values, np.float64)) for values in (p, inside))
@@ -316,18 +316,16 @@ def _against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) 
     return list(zip(*held, strict=True))
 
 
-def _with_both_zeros(
-    together: Judgement, by_0: Judgement, by_middle: Judgement, inside: tuple[bool, bool]
-) -> Judgement:
+def with_both_zeros(together: Judgement, by_0: Judgement, by_middle: Judgement, inside: tuple[bool, bool]) -> Judgement:
     """Judge a score by both zeros, from what is said with the larger p, and of a leaning by each zero alone.
 
     ``inside`` : whether it is shown to lie within the margin around 0, and around the middle.
     """
-    if together.verdict in (Verdict.NOT_MEASURED, Verdict.TOO_FEW, Verdict.BALANCED):
+    if together.verdict in (Verdict.NOT_MEASURED, Verdict.TOO_FEW, Verdict.BALANCED, Verdict.ALIKE):
         return together
     if by_middle.verdict == Verdict.NOT_MEASURED:
         return by_middle
-    if by_0.side != by_middle.side or (not by_0.leans and inside[0] != inside[1]):
+    if by_0.side != by_middle.side or (not by_0.side and inside[0] != inside[1]):
         return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.ZEROS_DISAGREE)
     return together
 
@@ -346,7 +344,7 @@ def judge_family(
     Those with a middle are judged against both zeros.
     """
     with_middle = [row for row in rows if isfinite(row.middle)]
-    of_zeros = iter(_against_each_zero(with_middle, margin, ends))
+    of_zeros = iter(against_each_zero(with_middle, margin, ends))
 
     def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
         held = [Held(row.value, *interval, row.q, q_inside), *(next(of_zeros) if isfinite(row.middle) else ())]
@@ -358,7 +356,7 @@ def judge_family(
             return together
         by_0, by_middle = (verdict(**asdict(one), a=of_a, b=of_b, enough=enough) for one in held[1:])
         inside = held[1].q_equivalence <= LEVEL, held[2].q_equivalence <= LEVEL
-        return _with_both_zeros(together, by_0, by_middle, inside)
+        return with_both_zeros(together, by_0, by_middle, inside)
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
     return [at_least(row, fewest) for row in judged]
@@ -503,8 +501,12 @@ class Evidence:
     n : images seen.
     value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may
         be off by, 95 % together, widened to contain it.
-    e, p, q : evidence against a mean of 0, with its p-value and its q-value over the targets.
-    e_balance, q_balance : evidence against |mean| ≥ margin; NaN without a margin.
+    e, p, q : evidence against a mean of 0, with its p-value and its q-value over the targets; where there is a middle,
+        against either.
+    e_balance, q_balance : evidence against |mean| ≥ margin, around both zeros; NaN without a margin.
+    middle : the groups' middle, with the confidence sequence of how far the mean lies from it, and the margin around
+        it; NaN where there is none.
+    e_zeros : the evidence against 0 alone, and against the middle alone.
     reach : r, what the attribute images may be off by.
     factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
         to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
@@ -524,16 +526,28 @@ class Evidence:
     factor_balance: float = inf
     clipped: int = 0
     reach: float = 0.0
+    middle: float = nan
+    middle_margin: float = nan
+    from_middle_low: float = nan
+    from_middle_high: float = nan
+    e_zeros: tuple[float, float] = (nan, nan)
 
     @property
     def p(self) -> float:
         """Anytime-valid p of a mean of 0: what the images say, and what the attribute images may be wrong in."""
-        return min(1.0, p_value_of(self.e) + ATTRIBUTE_LEVEL)
+        return anytime_p(self.e)
+
+    @property
+    def beyond(self) -> tuple[int, int]:
+        """On which side of 0, and of the middle, the confidence sequence lies as a whole: 1, −1, or 0 for neither."""
+        of_0 = int(self.low > 0) - int(self.high < 0)
+        return of_0, of_0 if isnan(self.middle) else int(self.from_middle_low > 0) - int(self.from_middle_high < 0)
 
     @property
     def leans(self) -> bool:
-        """Whether the mean is shown not to be 0, by the images as held and with those beyond in full."""
-        return self.q <= LEVEL and not self.low <= 0 <= self.high
+        """Whether the mean is shown to lie beyond both zeros, by the images as held and with those beyond in full."""
+        of_0, of_middle = self.beyond
+        return self.q <= LEVEL and of_0 != 0 and of_0 == of_middle
 
     @property
     def balanced(self) -> bool:
@@ -554,6 +568,11 @@ def in_family(stands: Sequence[Evidence]) -> list[Evidence]:
         replace(stand, q=float(of_leaning), q_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, q, q_balance, strict=True)
     ]
+
+
+def anytime_p(e_value: float) -> float:
+    """Return the p-value of an e-value, and on top what the attribute images may be wrong in."""
+    return float(np.minimum(p_value_of(e_value) + ATTRIBUTE_LEVEL, 1.0))
 
 
 def anytime_q(e_values: np.ndarray) -> np.ndarray:

@@ -185,6 +185,10 @@ class MeanTests:
         joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
         return replace(self, other=self.other + variance, other_freedom=joint)
 
+    def with_only(self, variance: np.ndarray, freedom: ArrayLike) -> MeanTests:
+        """Return the same with this one other source of variance, (T,), in place of those it had."""
+        return replace(self, other=variance, other_freedom=np.broadcast_to(np.float64(freedom), variance.shape))
+
     def moved(self, shift: ArrayLike) -> MeanTests:
         """Return the same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
         return replace(self, offset=self.offset + shift)

@@ -75,7 +75,8 @@ def test_what_is_undecided_says_how_many_images_would_decide():
     rows = compare(first, second, paired=False, of=design(margin=0.05))
     undecided = [row for row in rows if row.verdict == "undecided" and row.component == "mcas"]
     assert undecided
-    assert all(row.n_decide > row.n_target for row in undecided)
+    assert all(row.n_decide > row.n_target or row.n_decide == 0 for row in undecided)  # 0: no number decides it
+    assert any(row.n_decide for row in undecided)
 
 
 def test_swapping_the_runs_negates():

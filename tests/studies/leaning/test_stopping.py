@@ -40,9 +40,9 @@ def test_leanings_are_decided_and_next_to_none_is_not():
 
 
 def test_balance_is_shown_by_enough_images_within_a_wide_margin():
-    level, of = embeddings(images=400, leanings=(-0.3,) * 6, attribute_images=100), design(margin=0.3)
+    level, of = embeddings(images=400, leanings=(-0.17,) * 6, attribute_images=100), design(margin=0.3)
     stands = evidence_of([level], of)
-    assert max(abs(stand.value) for stand in stands) < 0.25
+    assert max(abs(stand.value - stand.middle) for stand in stands) < stands[0].middle_margin < 0.3
     assert all(stand.balanced and stand.stops(DECIDED) for stand in stands)
     assert not all(stand.balanced for stand in evidence_of([first(level, [10] * 6)], of))
 
@@ -60,7 +60,8 @@ def test_evidence_belongs_to_one_target():
 
 
 def test_what_is_decided_stays_decided():
-    encoder, counts = embeddings(images=60, noise=1.5, leanings=(0.6, -0.6, 0.0, 0.2, -0.2, 0.0)), [5] * 6
+    leanings = (1.0, -1.0, 0.0, 0.2, -0.2, 0.0)
+    encoder, counts = embeddings(images=60, noise=1.0, leanings=leanings, attribute_images=20), [5] * 6
     decided = set()
     for _ in range(8):
         stands = evidence_of([first(encoder, counts)], design(margin=0.05))
@@ -245,3 +246,16 @@ def test_a_target_without_images_has_no_evidence():
     assert not stand.stops(DECIDED)
     rows = rows_when_stopped(study(empty), {"image_part": evidence_of([empty], design())}, design())
     assert one(rows, "mcas", "image_part", concept="target 0").verdict == "not measured"
+
+
+def test_a_mean_leans_only_beyond_both_zeros():
+    encoders = [embeddings(images=60, leanings=(x,) * 6, attribute_images=40) for x in (0.5, -0.17, -0.5)]
+    stands = [stand for encoder in encoders for stand in evidence_of([encoder], design())]
+    assert len({stand.middle for stand in stands}) == 1
+    assert {stand.leans for stand in stands} == {True, False}
+    for stand in stands:
+        of_0, of_middle = stand.beyond
+        assert (of_0 == 0) == (stand.low <= 0 <= stand.high)
+        assert (of_middle == 0) == (stand.from_middle_low <= 0 <= stand.from_middle_high)
+        assert stand.e <= min(stand.e_zeros) * (1 + 1e-12)
+        assert stand.leans <= (of_0 == of_middle != 0)

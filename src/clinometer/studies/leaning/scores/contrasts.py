@@ -164,6 +164,11 @@ def item_values(means: np.ndarray, weights: np.ndarray) -> ItemValues:
     ]
 
 
+def item_differences(first: ItemValues, second: ItemValues) -> ItemValues:
+    """Subtract what the items of a first run add from what their partners in a second one do."""
+    return [None if one is None or other is None else other - one for one, other in zip(first, second, strict=True)]
+
+
 def attribute_shifts(
     study: LeaningStudy,
     view: EncoderView,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     ContrastDifferences,
     ContrastTests,
     Filling,
+    ItemValues,
     attribute_shifts,
     image_bounds,
     image_scores,
@@ -60,6 +61,11 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
 )
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
+from clinometer.studies.leaning.scores.middle import (
+    attribute_influences,
+    differences_from_middle,
+    margin_around_middle,
+)
 from clinometer.studies.leaning.scores.reader import axis_checks, withheld_from_axes
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
@@ -74,6 +80,9 @@ JUDGED = (IMAGE_PART, "mcas")
 
 Run = tuple[LeaningStudy, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
+
+Influences = tuple[ItemValues, ItemValues] | None
+"""What attribute images add to the distance from the groups' middle, in either run; None where nobody asks."""
 
 EstimateTests = MeanTests | BoundedMeans | DifferenceTests
 
@@ -162,15 +171,22 @@ class Absent:
         return np.array([y.mean() - x.mean() if len(x) else 0.0 for x, y in zip(scores, drawn, strict=True)])
 
     def fillings(
-        self, studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
-    ) -> list[tuple[Sequence[Filling], np.ndarray]]:
-        """Fill in what is missing, both ways, and move by what is missing of groups.
+        self,
+        studies: tuple[LeaningStudy, LeaningStudy],
+        views: tuple[EncoderView, EncoderView],
+        weights: np.ndarray,
+        influences: Influences,
+    ) -> list[tuple[Sequence[Filling], tuple[np.ndarray, np.ndarray]]]:
+        """Fill in what is missing, both ways, and move by what is missing of groups: against 0, and the middles.
 
         Nothing where none of it enters, or a group has no picture to tell.
         """
-        runs = zip(studies, views, self.pictures.attributes, strict=True)
-        (low, high), (lower, higher) = (attribute_shifts(study, view, weights, lost) for study, view, lost in runs)
-        shifts = [lower - high, higher - low]
+        shifts = list(
+            zip(
+                *(self._shifts(studies, views, weights, own) for own in ((None, None), influences or (None, None))),
+                strict=True,
+            )
+        )
         if not (weights[[II, ITA]].any() and any(self.pictures.of_targets)):
             return [(((), ()), shift) for shift in shifts] if any(self.pictures.of_groups.values()) else []
         bounds = [image_bounds(view, weights) for view in views]
@@ -180,6 +196,18 @@ class Absent:
         ]
         known = all(np.isfinite(ends).all() for ends in bounds)
         return [(self.pictures.filling(scores, bounds, side), shifts[side]) for side in (0, 1)] if known else []
+
+    def _shifts(
+        self,
+        studies: tuple[LeaningStudy, LeaningStudy],
+        views: tuple[EncoderView, EncoderView],
+        weights: np.ndarray,
+        values: Sequence[ItemValues | None],
+    ) -> list[np.ndarray]:
+        """Find how far missing attribute images may move the differences down, and up."""
+        runs = zip(studies, views, self.pictures.attributes, values, strict=True)
+        (low, high), (lower, higher) = (attribute_shifts(study, view, weights, *rest) for study, view, *rest in runs)
+        return [lower - high, higher - low]
 
     def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
         """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
@@ -308,8 +336,15 @@ def contrast_differences(
     """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
+    influences: list[Influences] = [
+        (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
+        if judged and contrast.weights[[II, ITA]].any()
+        else None
+        for contrast in contrasts
+    ]
     fillings = [
-        absent.fillings((study, other), (first, second), contrast.weights) if absent else [] for contrast in contrasts
+        absent.fillings((study, other), (first, second), contrast.weights, own) if absent else []
+        for contrast, own in zip(contrasts, influences, strict=True)
     ]
     ways = min(map(len, fillings))
     layouts = [study.layout] if paired else [study.layout, other.layout]  # of pairs both tell of the pairs
@@ -317,21 +352,29 @@ def contrast_differences(
     batched = [_fewest_batches((study.layout, other.layout), t) for t in study.target_numbers]
     of_groups = absent.pictures.of_groups if absent and ways else Counter[str]()
 
-    def rows(contrast: Contrast, filling: Sequence[Filling] = ((), ()), shift: ArrayLike = 0.0) -> list[Score]:
+    def rows(
+        contrast: Contrast,
+        own: Influences,
+        filling: Sequence[Filling] = ((), ()),
+        shift: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+    ) -> list[Score]:
         tests: ContrastTests | ContrastDifferences
         if paired:
-            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift)
+            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift[0])
         else:
-            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling, shift)
+            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling, shift[0])
         imaged = contrast.weights[[II, ITA]].any()
         missing = absent.pictures.of_targets if absent and ways and imaged else [0] * len(sizes)
         groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
         n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
         again, batches = (counts if imaged else [0] * len(sizes) for counts in (repeated, batched))
-        columns = zip(
-            study.design.targets, sizes, missing, again, batches,
-            _row_fields(study, tests, margin, paired, shift), strict=True,
-        )  # fmt: skip
+        of_rows = _row_fields(study, tests, margin, paired, shift)
+        if own is not None:
+            of_runs = [(study, first, own[0]), (other, second, own[1])]
+            apart = differences_from_middle(of_runs, contrast.weights, filling, shift[1], paired=paired)
+            around = min(margin_around_middle(view.poles, contrast.weights, margin or 0.0) for view in (first, second))
+            of_rows = _with_middles(of_rows, apart, nan if margin is None else around, study.settings.confidence, shift)
+        columns = zip(study.design.targets, sizes, missing, again, batches, of_rows, strict=True)
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
@@ -342,21 +385,27 @@ def contrast_differences(
             for target, n, n_missing, n_repeated, n_batches, fields in columns
         ]  # fmt: skip
 
-    def as_drawn(contrast: Contrast) -> list[Score]:
+    def as_drawn(contrast: Contrast, own: Influences) -> list[Score]:
         assert absent is not None
         one, two = (absent.drawn_shift(i, measured[i], encoder, contrast.weights) for i in (0, 1))
-        return rows(contrast, shift=two - one)
+        return rows(contrast, own, shift=(two - one, two - one))
 
-    by_contrast = [rows(contrast) for contrast in contrasts]
+    by_contrast = [rows(*each) for each in zip(contrasts, influences, strict=True)]
     a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
     return Family(
         rows=[row for own in by_contrast for row in own], name=f"{name} over {len(sizes)} targets", margin=margin,
         fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
         fillings=[
-            [row for c, filled in zip(contrasts, fillings, strict=True) for row in rows(c, *filled[way])]
+            [
+                row
+                for *each, filled in zip(contrasts, influences, fillings, strict=True)
+                for row in rows(*each, *filled[way])
+            ]
             for way in range(ways)
         ],
-        as_drawn=[row for contrast in contrasts for row in as_drawn(contrast)] if any(repeated) else (),
+        as_drawn=[row for each in zip(contrasts, influences, strict=True) for row in as_drawn(*each)]
+        if any(repeated)
+        else (),
     )  # fmt: skip
 
 
@@ -395,11 +444,11 @@ def _row_fields(
     tests: ContrastTests | ContrastDifferences,
     margin: float | None,
     paired: bool,
-    shift: ArrayLike,
+    shift: tuple[ArrayLike, ArrayLike],
 ) -> Iterator[dict[str, Any]]:
     """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
     images, confidence = tests.images, study.settings.confidence
-    inner, outer = (of_no_width(own.interval(confidence), images, shift) for own in (images, tests.stimulus))
+    inner, outer = (of_no_width(own.interval(confidence), images, shift[0]) for own in (images, tests.stimulus))
     p = p_values(images)
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}
@@ -411,6 +460,25 @@ def _row_fields(
     for t, p_value in enumerate(p.tolist()):
         test = TEST.format("paired" if paired else "unpaired") if isfinite(p_value) else ""
         yield {name: float(column[t]) for name, column in columns.items()} | {"test": test}
+
+
+def _with_middles(
+    rows: Iterator[dict[str, Any]],
+    apart: EstimateTests,
+    margin: float,
+    confidence: float,
+    shift: tuple[ArrayLike, ArrayLike],
+) -> Iterator[dict[str, Any]]:
+    """Add how far each difference lies from that of the middles; p is the larger of both, as in a single run."""
+    ends, p = of_no_width(apart.interval(confidence), apart, shift[1]), p_values(apart)
+    inside = np.full_like(p, nan) if isnan(margin) else apart.p_outside(margin) if margin > 0 else np.ones_like(p)
+    for t, fields in enumerate(rows):
+        yield fields | {
+            "p": float(np.maximum(fields["p"], p[t])), "p_zero": fields["p"], "p_middle": float(p[t]),
+            "middle": fields["value"] - float(apart.value[t]), "middle_margin": margin,
+            "from_middle_low": float(ends.low[t]), "from_middle_high": float(ends.high[t]),
+            "p_equivalence": float(np.maximum(fields["p_equivalence"], inside[t])),
+        }  # fmt: skip
 
 
 def _reason(study: LeaningStudy, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:

@@ -45,12 +45,14 @@ side, or none, is held against both (:mod:`clinometer.metrics.verdict`). See dec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clinometer.stats.bounded_means import BoundedMeans
-from clinometer.stats.moderation import mean_tests
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
 from clinometer.studies.leaning.scores.contrasts import (
     II,
     ITA,
@@ -58,10 +60,14 @@ from clinometer.studies.leaning.scores.contrasts import (
     ROUNDING,
     UNVARYING,
     ContrastTests,
+    Filling,
     ItemValues,
+    difference_contrast,
     group_variances,
     image_scores,
+    item_differences,
     item_values,
+    paired_difference,
 )
 from clinometer.studies.leaning.scores.design import LeaningStudy
 from clinometer.studies.leaning.scores.views import EncoderView
@@ -113,6 +119,37 @@ def from_middle(
         other=variances.sum(axis=1),
         other_freedom=np.full(size, freedom),
     )
+
+
+def differences_from_middle(
+    runs: Sequence[tuple[LeaningStudy, EncoderView, ItemValues]],
+    weights: np.ndarray,
+    fillings: Sequence[Filling],
+    shift: ArrayLike,
+    *,
+    paired: bool,
+) -> MeanTests | DifferenceTests:
+    """Test ``θ(second) − m(second) = θ(first) − m(first)`` of every target, moved.
+
+    Two runs may differ because their groups' own pictures do, and not their concepts'. Of pairs, influences of
+    attribute images are subtracted as partners, too; otherwise each run has its own variance.
+    """
+    (study, first, own), (_, second, other) = runs
+    size = len(first.image_cosines)
+    if paired:
+        apart, middle = (
+            paired_difference(first, second),
+            middle_of(second.poles, weights) - middle_of(first.poles, weights),
+        )
+        variances, freedom = group_variances(study.layout, item_differences(own, other), size, images=True)
+        tests = difference_contrast(study, apart, weights, moderated=False, filling=fillings[0])
+        return tests.with_only(variances.sum(axis=1), freedom).moved(shift - middle)
+    tests = []
+    for (run, view, influences), filling in zip(runs, fillings, strict=True):
+        variances, freedom = group_variances(run.layout, influences, size, images=True)
+        of_run = difference_contrast(run, view, weights, filling=filling)
+        tests.append(of_run.with_only(variances.sum(axis=1), freedom).moved(-middle_of(view.poles, weights)))
+    return difference_tests(tests[0], tests[1].moved(shift))
 
 
 def middle_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:

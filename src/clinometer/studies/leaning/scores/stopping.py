@@ -15,6 +15,11 @@ number of images,
 
 MCAS is θ_t and a constant, ITP_t + TT_t, and is tested in the same way. It stops nothing.
 
+Both are asked of two zeros, 0 and the groups' middle m (:mod:`clinometer.studies.leaning.scores.middle`): θ_t − m is
+θ_t with another constant, and the attribute images enter it in another way, so it has a reach of its own. What has to
+hold of both has the smaller of two e-values, on either side: where one of two hypotheses is true, its own e-value is at
+most 1 on average, and the smaller of both is no larger.
+
 Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more, so
 that its evidence stands; what it decided cannot be undone by the others.
 
@@ -47,7 +52,7 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judged_when_stopped
-from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import (
     ATTRIBUTE_LEVEL,
@@ -60,13 +65,23 @@ from clinometer.metrics.verdict import (
     ReasonCode,
     StoppingRule,
     Verdict,
+    anytime_p,
     in_family,
     judged_as,
 )
 from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
-from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
-from clinometer.studies.leaning.scores.contrasts import II, ITP, TT, item_variance
+from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value
+from clinometer.studies.leaning.scores.contrasts import (
+    II,
+    ITP,
+    TT,
+    ItemValues,
+    group_variances,
+    item_differences,
+    item_values,
+    pair_weights,
+)
 from clinometer.studies.leaning.scores.design import (
     Design,
     DrawSettings,
@@ -75,9 +90,10 @@ from clinometer.studies.leaning.scores.design import (
     LeaningStudy,
     layout_of,
 )
+from clinometer.studies.leaning.scores.middle import attribute_influences, margin_around_middle, middle_of
 from clinometer.studies.leaning.scores.reader import READER
 from clinometer.studies.leaning.scores.rows import MIDDLE
-from clinometer.studies.leaning.scores.views import ItemMeans, linear_views
+from clinometer.studies.leaning.scores.views import linear_views
 
 CONFIDENCE = 0.95
 TEST = "betting e-values, two-sided, valid at any number of images"
@@ -100,26 +116,47 @@ def evidence_of(
     """
     run = image_leanings(encoders, design, component)
     leanings = list(zip(run.targets, run.constants.tolist(), strict=True))
-    return _judge_means(leanings, run.span, run.reaches, design.margin, ahead)
+    middle, margin = run.middle, run.margin_around_middle(design.margin)
+    zeros = _zeros_of(run.layout, run.influences, design.margin, (middle, margin), len(leanings))
+    return _judge_means(leanings, run.span, zeros, ahead)
+
+
+@dataclass(frozen=True)
+class Zero:
+    """Where a mean would lean to neither side: 0, or the groups' middle.
+
+    ``reaches`` : of each target, Student's bound on what the attribute images add by chance to its distance from it.
+    """
+
+    at: float
+    margin: float | None
+    reaches: np.ndarray
+
+
+def _zeros_of(
+    layout: Layout,
+    influences: tuple[ItemValues, ItemValues],
+    margin: float | None,
+    middle: tuple[float, float | None],
+    size: int,
+) -> list[Zero]:
+    """List 0 and, where it is known, the groups' middle, with its own margin."""
+    zeros = [Zero(0.0, margin, reaches_of(layout, influences[0], size))]
+    if isfinite(middle[0]):
+        zeros.append(Zero(*middle, reaches_of(layout, influences[1], size)))
+    return zeros
 
 
 def _judge_means(
-    leanings: Sequence[tuple[np.ndarray, float]],
-    span: tuple[float, float],
-    reaches: np.ndarray,
-    margin: float | None,
-    ahead: bool,
+    leanings: Sequence[tuple[np.ndarray, float]], span: tuple[float, float], zeros: Sequence[Zero], ahead: bool
 ) -> list[Evidence]:
     """Judge means of observations within a span, each with what is added to it, as one family."""
     stands = in_family(
-        [
-            mean_evidence(values, constant, *span, margin, float(reach))
-            for (values, constant), reach in zip(leanings, reaches, strict=True)
-        ]
+        [mean_evidence(values, constant, *span, zeros, t) for t, (values, constant) in enumerate(leanings)]
     )
     if not ahead:
         return stands
-    factors = factors_ahead(stands, leanings, span, margin)
+    factors = factors_ahead(stands, leanings, span, zeros)
     return [
         replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
@@ -161,17 +198,22 @@ class ImageLeanings:
     targets : of each target, y of its images without the constant.
     constants : of each target, what its texts add to MCAS; 0 of the image part.
     span : of y, over the images of the two groups themselves.
-    items : what each attribute image and word adds to each target, as ``item_variance`` takes it.
-    reaches : r of each target: Student's bound on what the attribute images add by chance; 0 without images of it.
+    influences : what each attribute image adds to each target's number, and to its distance from the groups' middle.
+    middle : the groups' middle; ``poles`` and ``weights`` are what it follows from.
     """
 
     targets: list[np.ndarray]
     constants: np.ndarray
     span: tuple[float, float]
-    items: ItemMeans
     layout: Layout
-    pair: tuple[int, int]
-    reaches: np.ndarray
+    influences: tuple[ItemValues, ItemValues]
+    middle: float
+    poles: np.ndarray
+    weights: np.ndarray
+
+    def margin_around_middle(self, margin: float | None) -> float | None:
+        """Return the margin around the middle, which is no wider than nearly equal parts of the groups reach."""
+        return None if margin is None else margin_around_middle(self.poles, self.weights, margin)
 
 
 def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, component: str) -> ImageLeanings:
@@ -191,7 +233,7 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     if not (layout.image_counts[a] and layout.image_counts[b]):
         raise InvalidInputError("group_images: a group of the pair has no image, so no concept can be decided")
     view = linear_views(readers, study)[0]
-    reaches = reaches_of(view.items, layout, (a, b), component)
+    weights = pair_weights(study, COMPONENTS[component], a, b)
 
     def leaning(cosines: np.ndarray) -> np.ndarray:
         """Compute ``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""
@@ -206,26 +248,24 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
         targets=[leaning(cosines) for cosines in view.image_cosines],
         constants=np.zeros(len(design.targets)) if component == IMAGE_PART else leaning(texts),
         span=(float(span.min()), float(span.max())),
-        items=view.items,
         layout=layout,
-        pair=(a, b),
-        reaches=reaches,
+        influences=(item_values(view.items.images, weights[[II, ITP]]), attribute_influences(view, weights)),
+        middle=middle_of(view.poles, weights),
+        poles=view.poles,
+        weights=weights,
     )
 
 
-def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int], component: str) -> np.ndarray:
-    """Bound what the attribute images add to each target by chance; 0 without images of it.
+def reaches_of(layout: Layout, influences: ItemValues, size: int) -> np.ndarray:
+    """Bound what the attribute images add to each of ``size`` targets by chance; 0 without images of it.
 
     Raises
     ------
     InvalidInputError
         A prompt of the pair has one image.
     """
-    weights = np.zeros((4, len(layout.groups)))
-    imaged = [II] if component == IMAGE_PART else [II, ITP]
-    weights[imaged, pair[0]], weights[imaged, pair[1]] = 1.0, -1.0
-    variance, freedom = item_variance(layout, items, weights, (II, ITP))
-    reaches = scipy.stats.t.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
+    variances, freedom = group_variances(layout, influences, size, images=True)
+    reaches = scipy.stats.t.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variances.sum(axis=1))
     if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
         raise InvalidInputError(
             "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"
@@ -234,12 +274,13 @@ def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int], componen
 
 
 def mean_evidence(
-    values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float
+    values: np.ndarray, constant: float, low: float, high: float, zeros: Sequence[Zero], t: int
 ) -> Evidence:
-    """Judge a mean by its observations so far, which lie within ``low`` … ``high`` or count as if they did.
+    """Judge the mean of target ``t`` by its observations so far, against 0 and, where there is one, the middle.
 
-    ``reach`` is what else may be added to ``constant`` by chance.
+    The observations lie within ``low`` … ``high`` or count as if they did; ``constant`` is added to their mean.
     """
+    margin = zeros[0].margin
     if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
         return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
     observations = np.clip(values, low, high)
@@ -249,19 +290,36 @@ def mean_evidence(
     def evidence(mean: float, alternative: Literal["greater", "less"]) -> float:
         return e_value(observations, mean - constant, low=low, high=high, alternative=alternative)
 
-    balance = nan
-    if margin is not None:
-        inner = margin - reach
-        balance = min(evidence(inner, "less"), evidence(-inner, "greater")) if inner > 0 else 0.0
+    sides, balance, ends = [], [], []
+    for zero in zeros:
+        reach = float(zero.reaches[t])
+        sides.append((evidence(zero.at + reach, "greater"), evidence(zero.at - reach, "less")))
+        if zero.margin is not None:
+            inner = zero.margin - reach
+            both = (zero.at + inner, "less"), (zero.at - inner, "greater")
+            balance.append(min(evidence(*one) for one in both) if inner > 0 else 0.0)
+        ends.append((
+            min(float(bounds.low[-1]), value) + constant - zero.at - reach,
+            max(float(bounds.high[-1]), value) + constant - zero.at + reach,
+        ))  # fmt: skip
+    two_sided = [sum(each) / 2 for each in sides]
+    of_middle = {}
+    if len(zeros) > 1:
+        of_middle = {
+            "middle": zeros[1].at, "middle_margin": nan if zeros[1].margin is None else zeros[1].margin,
+            "from_middle_low": ends[1][0], "from_middle_high": ends[1][1],
+        }  # fmt: skip
     return Evidence(
         n=len(values),
         value=value + constant,
-        low=min(float(bounds.low[-1]), value) + constant - reach,
-        high=max(float(bounds.high[-1]), value) + constant + reach,
-        e=(evidence(reach, "greater") + evidence(-reach, "less")) / 2,
-        e_balance=balance,
+        low=ends[0][0],
+        high=ends[0][1],
+        e=sum(map(min, *sides)) / 2 if len(zeros) > 1 else two_sided[0],
+        e_balance=min(balance, default=nan),
         clipped=int((observations != values).sum()),
-        reach=reach,
+        reach=float(zeros[0].reaches[t]),
+        e_zeros=(two_sided[0], two_sided[-1]),
+        **of_middle,
     )
 
 
@@ -269,9 +327,12 @@ def factors_ahead(
     stands: Sequence[Evidence],
     leanings: Sequence[tuple[np.ndarray, float]],
     span: tuple[float, float],
-    margin: float | None,
+    zeros: Sequence[Zero],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find ``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
+    """Find ``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first.
+
+    Of two zeros the one that is harder to leave, or to stay near, says how likely both are.
+    """
     level = LEVEL - ATTRIBUTE_LEVEL
     evidence = len(stands) / (level * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
     first = np.full((2, len(stands), len(AHEAD)), len(stands))  # the step of a test with so many times the images
@@ -280,7 +341,12 @@ def factors_ahead(
             reached = np.array([[stand.e], [stand.e_balance]]) >= evidence
             first[:, t] = np.where(reached.any(axis=1), reached.argmax(axis=1), len(stands))[:, None]
         elif stand.n:
-            chances = _chances(np.clip(values, *span), constant, span, margin, stand.reach, evidence)
+            observations = np.clip(values, *span)
+            of_zeros = [
+                _chances(observations, constant - zero.at, span, zero.margin, float(zero.reaches[t]), evidence)
+                for zero in zeros
+            ]
+            chances = [np.minimum.reduce(each) for each in zip(*of_zeros, strict=False)]  # balance, if all have it
             reached = np.logical_or.accumulate(np.stack(chances) >= 0.5, axis=1)
             first[: len(reached), t] = np.where(reached.any(axis=2), reached.argmax(axis=2), len(stands))
     return factors_by_steps(first[0], AHEAD), factors_by_steps(first[1], AHEAD)
@@ -320,7 +386,9 @@ def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score
         side = design.a if stand.value > 0 else design.b
         judgement = Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=side)
     else:
-        code = ReasonCode.INTERVAL if stand.low <= 0 <= stand.high else ReasonCode.CORRECTION
+        of_0, of_middle = stand.beyond
+        code = ReasonCode.CORRECTION if of_0 else ReasonCode.INTERVAL
+        code = ReasonCode.ZEROS_DISAGREE if of_0 != of_middle else code
         judgement = Judgement(Verdict.UNDECIDED, reason_code=code)
         needed = images_to_decide(stand.n, min(stand.factor_balance, stand.factor))
     decided = replace(
@@ -335,9 +403,10 @@ def _anytime(row: Score, stand: Evidence, counted: str, test: str) -> Score:
     clipped = f"; {stand.clipped} of {stand.n} {counted} beyond the groups' own span" if stand.clipped else ""
     return replace(
         row, low=stand.low, high=stand.high, p=stand.p, test=f"{test}{clipped}",
-        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
-        reason="no stimulus interval: " + FIXED_ONLY,
-        middle=nan, middle_margin=nan, from_middle_low=nan, from_middle_high=nan, p_zero=nan, p_middle=nan,
+        p_equivalence=anytime_p(stand.e_balance), reason="no stimulus interval: " + FIXED_ONLY,
+        middle=stand.middle, middle_margin=stand.middle_margin, from_middle_low=stand.from_middle_low,
+        from_middle_high=stand.from_middle_high, p_zero=anytime_p(stand.e_zeros[0]),
+        p_middle=nan if isnan(stand.middle) else anytime_p(stand.e_zeros[1]),
     )  # fmt: skip
 
 
@@ -393,11 +462,13 @@ def paired_evidence(
     constants = (other.constants - one.constants).tolist()
     leanings = [(y - x, c) for x, y, c in zip(one.targets, other.targets, constants, strict=True)]
     span = other.span[0] - one.span[1], other.span[1] - one.span[0]
-    if one.items.images.shape != other.items.images.shape:
+    if one.layout.prompt_sizes != other.layout.prompt_sizes:
         raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
-    items = ItemMeans(other.items.images - one.items.images, other.items.words - one.items.words)
-    reaches = reaches_of(items, other.layout, other.pair, component)
-    return _judge_means(leanings, span, reaches, design.margin, ahead)
+    influences = tuple(item_differences(*each) for each in zip(one.influences, other.influences, strict=True))
+    margins = [run.margin_around_middle(design.margin) for run in both]
+    middle = other.middle - one.middle, None if None in margins else min(margins)
+    zeros = _zeros_of(other.layout, influences, design.margin, middle, len(leanings))
+    return _judge_means(leanings, span, zeros, ahead)
 
 
 def differences_when_stopped(
