@@ -5,7 +5,7 @@ See decision 50.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from clinometer.runs.encoding import require_drawn
 from clinometer.runs.ratings import pooled
 from clinometer.runs.store import Run
 from clinometer.runs.verification import outdated, require_foundation
-from clinometer.stats.equivalence import hold_to_limits
+from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.fit import unfit
 from clinometer.studies.refusals.compare import GAP, OWN_RATE, RATE
@@ -192,6 +192,9 @@ class _Numbers:
             units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
             bound_low=low + (rows.bound_low - rows.low).fillna(0.0),
             bound_high=high + (rows.bound_high - rows.high).fillna(0.0),
+            from_middle=np.where(stimuli, np.nan, rows.value - rows.middle),
+            from_middle_low=rows.from_middle_low,
+            from_middle_high=rows.from_middle_high,
             at_least=at_least,
             at_most=at_most,
             withheld=withheld,
@@ -290,16 +293,13 @@ def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...]
 def _hold(table: pd.DataFrame) -> pd.DataFrame:
     """Outcome, reason, p-values and the images that would decide, of every row; all rows are one family."""
     judged = table.withheld == GateReason.NONE
-    held = hold_to_limits(
-        table.value.to_numpy(),
-        table.low.where(judged).to_numpy(),
-        table.high.where(judged).to_numpy(),
-        table.units.to_numpy(),
-        table.freedom.to_numpy(),
-        at_least=table.at_least.to_numpy(),
-        at_most=table.at_most.to_numpy(),
-    )
-    outcome = np.select([held.beyond, held.within], [Outcome.BROKEN, Outcome.HOLDS], Outcome.UNDECIDED)
+    held, outcome = _hold_from(table, judged, ("value", "low", "high"))
+    # The pictures of a concept that are all of one group may lie at 0, and those in equal parts beyond a limit: what
+    # has a middle has to keep its limits, or break them, counted from it as well.
+    has_middle = judged & table.from_middle.notna() & table.from_middle_low.notna()
+    _, otherwise = _hold_from(table, has_middle, ("from_middle", "from_middle_low", "from_middle_high"))
+    zeros = has_middle & (outcome != otherwise)
+    outcome = np.where(zeros, Outcome.UNDECIDED, outcome)
     # A model that draws half of what it is asked for is shown to keep a limit, or to break it, only whatever the other
     # half would have shown.
     within = (table.at_least <= table.bound_low) & (table.bound_high <= table.at_most)
@@ -308,11 +308,27 @@ def _hold(table: pd.DataFrame) -> pd.DataFrame:
     has_bounds = (table.bound_low != table.low) | (table.bound_high != table.high)
     depends = judged & has_bounds & ~borne_out.astype(bool)
     outcome = np.where(depends, Outcome.UNDECIDED, outcome)
-    reasons = np.where(depends, GateReason.PICTURES, list(_reasons(table, outcome, held.p))).tolist()
+    reasons = np.where(depends, GateReason.PICTURES, list(_reasons(table, outcome, held.p)))
+    reasons = np.where(zeros, GateReason.ZEROS, reasons).tolist()
     n_decide = pd.array(held.n_decide, "Int64")
     n_decide[(outcome == Outcome.UNDECIDED) & (held.n_decide == 0)] = pd.NA
     columns = {"outcome": outcome, "reason": reasons, "p": held.p, "p_holm": held.p_holm, "n_decide": n_decide}
     return pd.DataFrame(columns, index=table.index)
+
+
+def _hold_from(table: pd.DataFrame, judged: pd.Series, columns: Sequence[str]) -> tuple[HeldToLimits, np.ndarray]:
+    """Hold numbers to their limits, counted from 0 or from their middles, and name the outcomes."""
+    value, low, high = (table[name].astype(float) for name in columns)
+    held = hold_to_limits(
+        value.to_numpy(),
+        low.where(judged).to_numpy(),
+        high.where(judged).to_numpy(),
+        table.units.to_numpy(),
+        table.freedom.to_numpy(),
+        at_least=table.at_least.to_numpy(),
+        at_most=table.at_most.to_numpy(),
+    )
+    return held, np.select([held.beyond, held.within], [Outcome.BROKEN, Outcome.HOLDS], Outcome.UNDECIDED)
 
 
 def _reasons(table: pd.DataFrame, outcome: np.ndarray, p: np.ndarray) -> Iterator[str]:

@@ -171,6 +171,7 @@ class GateReason(StrEnum):
     REACHES_BACK = "interval reaches back over the limit"
     CORRECTION = "not after correction"
     PICTURES = "missing or repeated images, filled in either way, could change it"
+    ZEROS = "counted from the middle of the groups' own images it keeps or breaks the limit otherwise"
 
 
 UNREAD: Final = {

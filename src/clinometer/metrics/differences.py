@@ -82,12 +82,12 @@ def judge_differences(
         if not isfinite(row.middle):
             return together
         zeros = next(of_zeros)
-        by_zero = [
+        by_0, by_middle = (
             judge_sides(replace(row, value=one.value, q=one.q, middle=nan), (one.low, one.high), of_a, of_b)
             for one in zeros
-        ]
+        )
         inside = zeros[0].q_equivalence <= LEVEL, zeros[1].q_equivalence <= LEVEL
-        return with_both_zeros(together, *by_zero, inside)
+        return with_both_zeros(together, by_0, by_middle, inside)
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
     return [at_least(row, fewest) for row in judged]

@@ -187,7 +187,9 @@ class MeanTests:
 
     def with_only(self, variance: np.ndarray, freedom: ArrayLike) -> MeanTests:
         """Return the same with this one other source of variance, (T,), in place of those it had."""
-        return replace(self, other=variance, other_freedom=np.broadcast_to(np.float64(freedom), variance.shape))
+        return replace(
+            self, other=variance, other_freedom=np.broadcast_to(np.asarray(freedom, np.float64), variance.shape)
+        )
 
     def moved(self, shift: ArrayLike) -> MeanTests:
         """Return the same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""

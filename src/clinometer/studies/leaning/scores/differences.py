@@ -206,7 +206,9 @@ class Absent:
     ) -> list[np.ndarray]:
         """Find how far missing attribute images may move the differences down, and up."""
         runs = zip(studies, views, self.pictures.attributes, values, strict=True)
-        (low, high), (lower, higher) = (attribute_shifts(study, view, weights, *rest) for study, view, *rest in runs)
+        (low, high), (lower, higher) = (
+            attribute_shifts(study, view, weights, lost, own) for study, view, lost, own in runs
+        )
         return [lower - high, higher - low]
 
     def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
@@ -398,8 +400,8 @@ def contrast_differences(
         fillings=[
             [
                 row
-                for *each, filled in zip(contrasts, influences, fillings, strict=True)
-                for row in rows(*each, *filled[way])
+                for contrast, own, filled in zip(contrasts, influences, fillings, strict=True)
+                for row in rows(contrast, own, *filled[way])
             ]
             for way in range(ways)
         ],

@@ -143,13 +143,13 @@ def differences_from_middle(
         )
         variances, freedom = group_variances(study.layout, item_differences(own, other), size, images=True)
         tests = difference_contrast(study, apart, weights, moderated=False, filling=fillings[0])
-        return tests.with_only(variances.sum(axis=1), freedom).moved(shift - middle)
-    tests = []
+        return tests.with_only(variances.sum(axis=1), freedom).moved(np.asarray(shift) - middle)
+    of_runs = list[MeanTests]()
     for (run, view, influences), filling in zip(runs, fillings, strict=True):
         variances, freedom = group_variances(run.layout, influences, size, images=True)
         of_run = difference_contrast(run, view, weights, filling=filling)
-        tests.append(of_run.with_only(variances.sum(axis=1), freedom).moved(-middle_of(view.poles, weights)))
-    return difference_tests(tests[0], tests[1].moved(shift))
+        of_runs.append(of_run.with_only(variances.sum(axis=1), freedom).moved(-middle_of(view.poles, weights)))
+    return difference_tests(of_runs[0], of_runs[1].moved(shift))
 
 
 def middle_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:

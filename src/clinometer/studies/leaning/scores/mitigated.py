@@ -27,15 +27,17 @@ the change of c is held to a quarter of the suite's margin, as MCAS is four time
 to the margin; *better* is nearer to (1/3, 0), *harmed* further from it. The change of the individual typology angle of
 skin, pair by pair, is held to `SKIN`.
 
-"Shown to lean" is a 95 % interval that leaves out 0. A side that a concept near parity seems to lean to by chance is
-therefore no ground for *better*: that would be regression towards the mean.
+"Shown to lean" is a 95 % interval that leaves out 0 and, on the same side, the middle of the groups' own images of the
+run before (:mod:`clinometer.studies.leaning.scores.middle`), which the rows ``before`` and ``after`` carry. A side that
+a concept near parity seems to lean to by chance is therefore no ground for *better*: that would be regression towards
+the mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import nan, sqrt
+from math import isfinite, nan, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -108,9 +110,13 @@ def mitigation_rows(
         for t in range(len(design.targets))
     ]
     names = [target.name for target in design.targets]
+    middle = float(np.mean([_middle(encoder, design) for encoder in before]))
     settings = ["held out" if learned is not None and name not in learned else "" for name in names]
     own = [
-        [_mean_row(component, name, pair[which]) for name, pair in zip(names, pairs, strict=True)]
+        [
+            replace(_mean_row(component, name, pair[which]), middle=middle)
+            for name, pair in zip(names, pairs, strict=True)
+        ]
         for which, component in enumerate(("before", "after"))
     ]
     changes = [
@@ -130,13 +136,35 @@ def _leanings(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Desi
     images = np.asarray(run.target_images[t], np.float64)
     if not len(images):
         return np.empty(0)
-    direction = np.zeros(images.shape[1])
-    for sign, group in ((1, design.a), (-1, design.b)):
-        drawn = [unit_vectors(np.asarray(each)).mean(axis=0) for each in yardstick.group_images[group] if len(each)]
-        direction += sign * np.mean(drawn, axis=0)
-        if yardstick.group_words is not None:
-            direction += sign * unit_vectors(np.asarray(yardstick.group_words[group])).mean(axis=0)
-    return np.asarray(unit_vectors(images) @ direction)
+    (drawn_a, words_a), (drawn_b, words_b) = (_means_of(yardstick, group) for group in (design.a, design.b))
+    return np.asarray(unit_vectors(images) @ (drawn_a - drawn_b + words_a - words_b))
+
+
+def _means_of(yardstick: EncoderEmbeddings, group: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean unit vector of a group's images, prompt by prompt, and of its words; 0 without words."""
+    drawn = [unit_vectors(np.asarray(each)).mean(axis=0) for each in yardstick.group_images[group] if len(each)]
+    mean = np.mean(drawn, axis=0)
+    words = yardstick.group_words
+    return mean, unit_vectors(np.asarray(words[group])).mean(axis=0) if words is not None else np.zeros_like(mean)
+
+
+def _middle(yardstick: EncoderEmbeddings, design: Design) -> float:
+    """Compute m, where pictures lie that are in equal parts the groups' own; NaN where a prompt has one image.
+
+    ::
+
+        m = ½ (‖μ_A‖² − ‖μ_B‖²) + ½ (μ_A + μ_B) · (ω_A − ω_B)       ‖μ‖² over pairs of different images
+    """
+    squares = []
+    for group in (design.a, design.b):
+        prompts = [unit_vectors(np.asarray(each)) for each in yardstick.group_images[group] if len(each)]
+        sizes, means = np.array([len(x) for x in prompts]), np.stack([x.mean(axis=0) for x in prompts])
+        own = np.square(means).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = (sizes * own - 1) / (sizes - 1)  # no image against itself
+        squares.append(float(np.square(means.mean(axis=0)).sum() + np.sum(apart - own) / len(prompts) ** 2))
+    (drawn_a, words_a), (drawn_b, words_b) = (_means_of(yardstick, group) for group in (design.a, design.b))
+    return float((squares[0] - squares[1]) / 2 + (drawn_a + drawn_b) @ (words_a - words_b) / 2)
 
 
 def _mean_row(component: str, concept: str, values: np.ndarray) -> Score:
@@ -180,7 +208,11 @@ def _equivalence(rows: Sequence[Score], margin: float | None) -> np.ndarray:
 
 
 def _verdict(change: Score, was: Score, now: Score, q_equivalence: float) -> str:
-    leaned, leans = (row.value if row.low > 0 or row.high < 0 else 0.0 for row in (was, now))
+    leaned, leans = (
+        row.value if min(row.low, row.low - zero) > 0 or max(row.high, row.high - zero) < 0 else 0.0
+        for row in (was, now)
+        for zero in [row.middle if isfinite(row.middle) else 0.0]
+    )
     if q_equivalence <= ALPHA:  # however sure a change is that is too small to matter
         return SAME
     if change.q <= ALPHA:

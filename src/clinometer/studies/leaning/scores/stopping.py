@@ -296,8 +296,8 @@ def mean_evidence(
         sides.append((evidence(zero.at + reach, "greater"), evidence(zero.at - reach, "less")))
         if zero.margin is not None:
             inner = zero.margin - reach
-            both = (zero.at + inner, "less"), (zero.at - inner, "greater")
-            balance.append(min(evidence(*one) for one in both) if inner > 0 else 0.0)
+            within = min(evidence(zero.at + inner, "less"), evidence(zero.at - inner, "greater")) if inner > 0 else 0.0
+            balance.append(within)
         ends.append((
             min(float(bounds.low[-1]), value) + constant - zero.at - reach,
             max(float(bounds.high[-1]), value) + constant - zero.at + reach,
@@ -464,10 +464,10 @@ def paired_evidence(
     span = other.span[0] - one.span[1], other.span[1] - one.span[0]
     if one.layout.prompt_sizes != other.layout.prompt_sizes:
         raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
-    influences = tuple(item_differences(*each) for each in zip(one.influences, other.influences, strict=True))
-    margins = [run.margin_around_middle(design.margin) for run in both]
-    middle = other.middle - one.middle, None if None in margins else min(margins)
-    zeros = _zeros_of(other.layout, influences, design.margin, middle, len(leanings))
+    of_0, of_middle = (item_differences(*each) for each in zip(one.influences, other.influences, strict=True))
+    margins = [margin for run in both if (margin := run.margin_around_middle(design.margin)) is not None]
+    middle = other.middle - one.middle, min(margins, default=None)
+    zeros = _zeros_of(other.layout, (of_0, of_middle), design.margin, middle, len(leanings))
     return _judge_means(leanings, span, zeros, ahead)
 
 
