@@ -62,7 +62,9 @@ def test_the_record_is_what_oscal_calls_assessment_results(tmp_path, assessment_
 def test_each_number_is_there_to_the_last_digit(run, tmp_path):
     cm.export(run, tmp_path, evidence=True)
     observations = {each["title"]: each for each in read(tmp_path)["results"][0]["observations"]}
-    rows = run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")]
+    rows = run.scores[
+        (run.scores.metric == "mcas") & (run.scores.component == "image_part") & (run.scores.encoder == "mean")
+    ]
     assert set(observations) == set(rows.concept)
     for row in rows.itertuples():
         told = {each["name"]: each["value"] for each in observations[row.concept]["props"]}

@@ -198,8 +198,9 @@ class PartEncoder:
                 image = self._run.drawn.decode(key, content).convert("RGB")
                 changed = saved_again(image)
                 seen = self._embed(self.prepare([image, *changed.values()]))()
-                seen = self._checked(seen, [key] * (1 + len(changed)), self._width).astype(float)
-                units = seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), np.finfo(float).tiny)
+                seen = shaped_vectors(seen, self.name, [key] * (1 + len(changed)), self._width).astype(float)
+                lengths = np.linalg.norm(seen, axis=1, keepdims=True)  # a blank picture may have no direction
+                units = np.divide(seen, lengths, out=np.full_like(seen, np.nan), where=lengths > 0)
                 apart = np.round(np.linalg.norm(units[1:] - units[0], axis=1), 4)
                 moved = zip(changed, apart.tolist(), strict=True)
                 rows += [(key, change, distance) for change, distance in moved if np.isfinite(distance)]

@@ -151,7 +151,8 @@ def odd_axes() -> list[Score]:
         first, second = CROSSED.groups[1:3]
         groups[first] = (groups[first][0][:1], groups[first][1])
         groups[second] = (groups[second][0][:0], groups[second][1])
-        changed.append(replace(encoder, target_images=tuple(images), group_images=groups))
+        alone = tuple(np.arange(len(x)) for x in images)  # nobody looks for batches in their order
+        changed.append(replace(encoder, target_images=tuple(images), group_images=groups, target_batches=alone))
     return crossed_study(changed, CROSSED)
 
 
@@ -229,7 +230,9 @@ def alike(found: object, expected: object, tolerance: float) -> bool:
 
 def against_0_alone(row: dict[str, object], before: dict[str, object]) -> dict[str, object]:
     """What was said of a row when its verdict was held against 0 alone, as far as the second zero may change it."""
-    assert row["p"] == pytest.approx(max(row["p_zero"], row["p_middle"]), nan_ok=True)
+    larger = max(row["p_zero"], row["p_middle"])
+    # of e-values the smaller counts on either side, which may be less than the smaller of both sides' means
+    assert row["p"] == pytest.approx(larger, nan_ok=True) or (row["case"] == "stopped" and row["p"] > larger)
     rises = all(not row[name] < before[name] - 1e-8 for name in OF_P)  # NaN is not less
     assert rises
     assert row["verdict"] == before["verdict"] or row["verdict"] in ("undecided", "too few images")
