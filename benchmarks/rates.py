@@ -59,6 +59,8 @@ HEADS = {
     "verdict-away": ("verdicts away from parity", "nominal"),
     "verdict-power": ("leanings", "nominal"),
     "verdict-texts": ("texts that lean", "at most"),
+    "middle": ("said of a known composition", "at most"),
+    "middle-power": ("what is found", "nominal"),
     "families-level": ("suites at parity", "wanted, at most"),
     "families-away": ("ends of intervals", "promised"),
     "derived-coverage": ("number", "promised"),

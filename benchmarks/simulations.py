@@ -4,7 +4,7 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or small, comparison, dependence, intersection, reader,
+draws a twentieth of the studies; ``--only verdict`` (or middle, small, comparison, dependence, intersection, reader,
 downstream, ratings, picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` puts the
 tables and figures into docs/simulations.md.
 """
@@ -29,6 +29,7 @@ from benchmarks import (
     gate_simulations,
     intersection_simulations,
     interval_simulations,
+    middle_simulations,
     open_answers_simulations,
     picture_simulations,
     protocol_simulations,
@@ -435,6 +436,7 @@ def experiments() -> list[Experiment]:
 
 MODULES = (
     verdict_simulations,
+    middle_simulations,
     small_suites_simulations,
     comparison_simulations,
     dependence_simulations,

@@ -362,22 +362,23 @@ def judge_family(
     return [at_least(row, fewest) for row in judged]
 
 
-def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str, b: str) -> list[Score]:
+def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str) -> list[Score]:
     """Withhold what is said of an image part where the share of the same images that is read as ``a`` denies it.
 
     "Balanced" where the share, or the share corrected for misreading, is shown to lean: its interval leaves out ½. And
-    "leans to b" where it is shown to lean to a. Zero, the middle and the share are three witnesses of the same
+    a leaning where it is shown to lean the other way. Zero, the middle and the share are three witnesses of the same
     pictures; where they contradict each other none is right by itself. Undecided, ``WITNESSES_DISAGREE``, with both
     numbers.
 
-    ``shares`` : rows of the share of each concept, as the encoders' average reads it, or a reader does.
+    ``shares`` : rows of the share of each concept, as the encoders' average reads it, or a reader does that was asked
+    which of two groups a picture shows.
     """
-    by_concept: dict[str, list[tuple[str, Score]]] = {}
+    by_concept: dict[str, list[Score]] = {}
     for share in shares:
-        is_share = share.metric == READING or (share.metric, share.encoder) == ("share", MEAN)
+        is_share = (share.metric == READING and share.null == 0.5) or (share.metric, share.encoder) == ("share", MEAN)
         is_share = is_share and share.component in ("share", "corrected_share") and share.group == a
         if is_share and (share.low > 0.5 or share.high < 0.5):
-            by_concept.setdefault(share.concept, []).append((a if share.low > 0.5 else b, share))
+            by_concept.setdefault(share.concept, []).append(share)
     return [
         _withhold_by_shares(row, by_concept.get(row.concept, ()), a)
         if (row.metric, row.component, row.encoder) == ("mcas", IMAGE_PART, MEAN)
@@ -386,14 +387,17 @@ def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str
     ]
 
 
-def _withhold_by_shares(row: Score, leaning: Sequence[tuple[str, Score]], a: str) -> Score:
+def _withhold_by_shares(row: Score, leaning: Sequence[Score], a: str) -> Score:
     said = "is balanced" if row.verdict == Verdict.BALANCED else f"leans to {row.side!r}"
-    for side, share in leaning:
-        if row.verdict == Verdict.BALANCED or (row.verdict in LEANING and row.side != side):
-            what = "images read" if share.component == "share" else "images, corrected for misreading,"
+    for share in leaning:
+        to_a = share.low > 0.5
+        if row.verdict == Verdict.BALANCED or (row.verdict in LEANING and (row.side == a) != to_a):
+            reader = f" by {share.encoder}" if share.metric == READING else ""
+            corrected_for = ", corrected for misreading," if share.component == "corrected_share" else ""
             reason = (
-                f"the image part {said}, {row.value:+.3f} [{row.low:.3f}, {row.high:.3f}], but the share of its {what} "
-                f"as {a!r} leans to {side!r}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+                f"the image part {said}, {row.value:+.3f} [{row.low:.3f}, {row.high:.3f}], but the share of its images "
+                f"read as {a!r}{reader}{corrected_for} leans {'to' if to_a else 'away from'} it, {share.value:.2f} "
+                f"[{share.low:.2f}, {share.high:.2f}]"
             )
             judgement = Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.WITNESSES_DISAGREE)
             return judged_as(replace(row, reason=reason), judgement, n_decide=0)

@@ -13,11 +13,14 @@ from clinometer._cores import one_thread
 from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import InvalidInputError, ModelError, RunNotFoundError
 from clinometer.metrics.human import HUMAN, SIMULATED
+from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.open_answers import cluster_answers, concept_association, normalise_answer, open_distribution
 from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
-from clinometer.metrics.records import READING, Score
+from clinometer.metrics.records import DECIDES, MEAN, READING, Score
+from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.models.protocols import Encoder
+from clinometer.report.rows import Scores
 from clinometer.runs.answers import KNOWN, KNOWN_SCHEMA, Clusters
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
@@ -55,7 +58,27 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
           if (row.encoder, row.setting, row.concept) not in rated),
         *(row for reader, table in tables.items() for row in _opened_rows(run, reader, table)),
     ])  # fmt: skip
+    scores = withheld_by_readers(scores, judged)
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
+
+
+def withheld_by_readers(scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
+    """Withhold verdicts on image parts that the share of the reader whose verdicts stand denies.
+
+    Of a question whose groups are those that the image part lies between, by their names.
+    """
+    decide = {(row.encoder, row.setting) for row in judged if row.flag == DECIDES}
+    shares = [row for row in judged if (row.encoder, row.setting) in decide and row.component.endswith("share")]
+    own = (scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == MEAN)
+    of_pair = scores[(scores.metric == "share") & (scores.component == "share") & (scores.encoder == MEAN)]
+    if not (shares and own.any() and len(of_pair)):
+        return scores
+    before = list(Scores.from_frame(scores[own]))
+    after = withheld_by_shares(before, shares, a=of_pair.group.iloc[0])
+    changed = scores.copy()
+    for name in ("verdict", "side", "reason_code", "reason", "n_decide"):
+        changed.loc[own, name] = [getattr(row, name) for row in after]
+    return changed
 
 
 def rescore(run: Run, rated: Rated) -> pd.DataFrame:

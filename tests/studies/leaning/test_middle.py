@@ -14,8 +14,10 @@ from clinometer.metrics.verdict import ReasonCode, Verdict, judge_family, withhe
 from clinometer.studies.leaning import Design, EncoderEmbeddings, crossed_study
 from clinometer.studies.leaning.scores.contrasts import II, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
-from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, middle_of, mixture_of
+from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, middles_of, mixture_of
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
+from clinometer.studies.reading import withheld_by_readers
+from clinometer.studies.study import scores_table
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import cosine, design, embeddings, one, study, unit
 
@@ -120,7 +122,7 @@ def test_an_influence_is_what_leaving_an_image_out_takes_away(name):
     def apart(encoder: EncoderEmbeddings) -> np.ndarray:
         made, view = seen(encoder, of)
         tests = contrast_tests(made, view, weights)
-        return np.asarray(tests.images.value - middle_of(view.poles, weights))
+        return np.asarray(tests.images.value - middles_of(view, weights))
 
     whole = apart(encoder)
     for g, group in enumerate(("man", "woman")):
@@ -240,7 +242,7 @@ def test_a_margin_as_wide_as_the_groups_are_apart_calls_nothing_balanced():
 def share(value: float, low: float, high: float, **fields: str) -> Score:
     """A share of the images that is read as A."""
     about = {"metric": "share", "component": "share", "concept": "c", "group": "A"} | fields
-    return Score(**about, value=value, low=low, high=high, n_target=60)
+    return Score(**about, value=value, low=low, high=high, n_target=60, null=0.5)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def share(value: float, low: float, high: float, **fields: str) -> Score:
 def test_what_the_share_denies_is_not_said(verdict, side, told, withheld):
     row = replace(held(0.01, 0.0), verdict=verdict, side=side)
     for fields in ({}, {"component": "corrected_share"}, {"metric": "reading", "encoder": "a reader"}):
-        (found,) = withheld_by_shares([row], [share(*told, **fields)], a="A", b="B")
+        (found,) = withheld_by_shares([row], [share(*told, **fields)], a="A")
         assert (found.reason_code == "witnesses_disagree") is withheld
         assert (found == row) is not withheld
         if withheld:
@@ -269,7 +271,7 @@ def test_what_the_share_denies_is_not_said(verdict, side, told, withheld):
             assert f"{told[0]:.2f}" in found.reason
             assert f"{row.value:+.3f}" in found.reason
     others = share(*told, concept="other"), share(*told, group="B"), share(*told, encoder="e")
-    assert withheld_by_shares([row], others, a="A", b="B") == [row]
+    assert withheld_by_shares([row], others, a="A") == [row]
 
 
 def test_without_a_second_image_there_is_no_middle_and_a_reason():
@@ -280,3 +282,20 @@ def test_without_a_second_image_there_is_no_middle_and_a_reason():
     row = one(study(replace(encoder, group_images=groups)), "middle", "image_part")
     assert isnan(row.low)
     assert row.reason
+
+
+def test_a_reader_whose_verdicts_stand_is_a_witness_too():
+    said = [replace(held(0.01, 0.0), concept=name, verdict="balanced", n_decide=3) for name in ("c", "other")]
+    table = scores_table([*said, share(0.5, 0.4, 0.6)])
+    about = {"metric": "reading", "encoder": "a reader", "setting": "gender"}
+    told = [share(0.7, 0.6, 0.8, **about), Score(component="separation", flag="decides", **about)]
+    found = withheld_by_readers(table, told)
+    assert list(found.reason_code) == ["witnesses_disagree", "", ""]
+    assert found.reason[0].endswith("leans to it, 0.70 [0.60, 0.80]")
+    assert (found.n_decide[0], found.n_decide[1]) == (0, 3)
+    unchanged = ["metric", "component", "concept", "value", "low", "high", "p", "q", "p_zero", "p_middle"]
+    assert found[unchanged].equals(table[unchanged])
+    undecided = [told[0], replace(told[1], flag="")]
+    of_three = [replace(told[0], null=1 / 3), told[1]]
+    for others in (undecided, of_three, [replace(told[0], group="x"), told[1]], []):
+        assert withheld_by_readers(table, others).equals(table)

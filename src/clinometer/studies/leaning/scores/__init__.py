@@ -177,7 +177,7 @@ def mcas_study(
     checks = reader_checks(encoders, design, confidence=confidence)
     fidelity = fidelity_rows(study, encoders, gathered.views)
     corrected = corrected_rows(study, [row for row in rows if row.metric == "share"], checks)
-    rows = withheld_by_shares([*rows, *corrected], [*rows, *corrected], a=design.a, b=design.b)
+    rows = withheld_by_shares([*rows, *corrected], [*rows, *corrected], a=design.a)
     rows = withheld(mark_unshown(rows, fidelity), checks)
     middles = [row for view in gathered.views for row in pair_middle_rows(study, view)]
     middles += [*profile_middle_rows(study, mean), *plane_middle_rows(study, mean)]

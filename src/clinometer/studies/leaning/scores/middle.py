@@ -7,7 +7,7 @@ with ``d = Σ_g w_ii,g μ_g + w_ita,g ω_g``::
 
     m = Σ_h π_h s̄(h) = ū · d         s̄(h) = μ_h · d,  the mean score of h's own images;    ū = Σ_h π_h μ_h
 
-π_h are equal parts of the groups that the contrast weighs. The texts hold no picture, and add 0 to m. Of two groups ::
+π_h are equal parts of the groups that the contrast weighs. Of two groups ::
 
     II:            m = ½ (μ_A + μ_B) · (μ_A − μ_B) = ½ (‖μ_A‖² − ‖μ_B‖²)
     image part:    m = ½ (‖μ_A‖² − ‖μ_B‖²) + ½ (μ_A + μ_B) · (ω_A − ω_B)
@@ -15,6 +15,14 @@ with ``d = Σ_g w_ii,g μ_g + w_ita,g ω_g``::
 since the mixed terms μ_A · μ_B cancel. No image is compared with itself: ‖μ_g‖² is the mean over pairs of *different*
 images (:func:`clinometer.studies.leaning.scores.cosines.group_scores`), which is unbiased; n equal terms cos(a, a) = 1
 would add (1 − ‖μ_g‖²)/n.
+
+**Texts.** MCAS and profiles hold a text t as well, which is compared with the groups' pictures: ITP = t · (μ_A − μ_B).
+The group whose pictures are more alike has the longer mean, so every text is nearer to it. What of this is no leaning
+is the score of t's own part along ū, ::
+
+    λ_t ū · (μ_A − μ_B) = λ_t m_II         λ_t = t · ū / ‖ū‖²
+
+which is added to m in the test of such a number; λ_t is taken as it is. Words are fixed, and TT has no middle but 0.
 
 **Tests.** ``θ − m = (u − ū) · d + texts`` is the same contrast with the target's mean moved by ū, and has the same
 sources of chance. The target's images enter it as they enter θ, so they have the same test between the same bounds
@@ -96,14 +104,38 @@ def margin_around_middle(poles: np.ndarray, weights: np.ndarray, margin: float) 
     return float(min(margin, MOST_UNBALANCED * (above - below)))
 
 
+def text_shares(view: EncoderView, weights: np.ndarray) -> np.ndarray:
+    """Compute λ of every target's text, (T,); 0 where a contrast compares none with pictures."""
+    if not weights[ITP].any():
+        return np.zeros(len(view.image_cosines))
+    mixture = mixture_of(weights)
+    squared = _to_middle(_to_middle(view.poles[:, 0], mixture)[None], mixture)
+    return np.asarray(_to_middle(view.targets.point[:, ITP], mixture) / squared)
+
+
+def middles_of(view: EncoderView, weights: np.ndarray) -> np.ndarray:
+    """Compute m of every target, with what its text adds: (T,)."""
+    of_texts = middle_of(view.poles, _as_pictures(weights)) if weights[ITP].any() else 0.0
+    return middle_of(view.poles, weights) + text_shares(view, weights) * of_texts
+
+
+def _as_pictures(weights: np.ndarray) -> np.ndarray:
+    """Weigh pictures in the place of the texts that are compared with pictures."""
+    return np.concatenate([weights[[ITP]], np.zeros((3, weights.shape[1]))])
+
+
 def attribute_influences(view: EncoderView, weights: np.ndarray) -> ItemValues:
     """Find what each attribute image adds to each target's θ − m as one of a group's, v_g(a); see the module."""
     own, mixture = np.concatenate(view.own), mixture_of(weights)
     to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
+    shares, as_pictures = text_shares(view, weights)[:, None], _as_pictures(weights)
+    of_texts = image_scores(own, as_pictures) if weights[ITP].any() else np.zeros(len(own))
     influences = list(item_values(view.items.images, weights[[II, ITP]]))
     for g in np.flatnonzero(mixture):
+        of_middle = weights[II, g] * to_middle + mixture[g] * scores
+        of_middle = of_middle + shares * (weights[ITP, g] * to_middle + mixture[g] * of_texts)
         of_target = 0.0 if influences[g] is None else influences[g]
-        influences[g] = np.asarray(of_target - weights[II, g] * to_middle - mixture[g] * scores)
+        influences[g] = np.asarray(of_target - of_middle)
     return influences
 
 
@@ -115,7 +147,7 @@ def from_middle(
     variances, freedom = group_variances(study.layout, influences, size, images=True)
     return replace(
         images,
-        offset=images.offset - middle_of(view.poles, weights),
+        offset=images.offset - middles_of(view, weights),
         other=variances.sum(axis=1),
         other_freedom=np.full(size, freedom),
     )
