@@ -317,7 +317,8 @@ images is our ``docs/schemas/image.yaml``.
 
 _RULES: Final = [
     {
-        "rule": f"A verdict names a side where the 95 % interval leaves out 0 and q ≤ {LEVEL:g}.",
+        "rule": f"A verdict names a side where the 95 % interval leaves out 0 and q ≤ {LEVEL:g}; of pictures, where "
+        "the same holds from the middle of the groups' own pictures.",
         "rationale": "q is Benjamini and Hochberg's, over all verdicts of a quantity.",
     },
     {

@@ -56,12 +56,14 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
     """Say what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each."""
     rows = [row for each in judged for row in each.rows]
     named = [row for row in rows if leans(row)]
+    middles = any(isfinite(row.middle) for row in rows)
     over = "prompts and images" if judged[0].over == "stimuli" else view.unit
     said = [
         (
             "The rule",
             f"A side is named only where the 95 % interval over {over} leaves out 0 and q, the p-value corrected for "
-            "everything that is judged together, is at most 0.05.",
+            "everything that is judged together, is at most 0.05."
+            + (" The same has to hold from the middle of the groups' own pictures." if middles else ""),
         )
     ]
     if named:

@@ -36,7 +36,9 @@ def overview_figure(view: LeaningView) -> Figure | None:
         return None
     rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
     rows = [view.pictures[concept.name] for concept in ranked]
+    middle = view.middle("image_part")
     edges = [edge for row in rows for edge in (row.value, *(row.ends() if row.has_interval else ()))]
+    edges += [] if middle is None else [middle]
     limit = max(map(abs, edges)) * 1.06 or 1.0
     hole = 0.34 if len(rings) > 2 else 0.6  # radius of the inner edge as a part of the outer one
     across = _DIAL - 2 * _RIM
@@ -46,6 +48,8 @@ def overview_figure(view: LeaningView) -> Figure | None:
         over = (across - up) / 2
         axes = place(figure, _RIM, _FOOT - over, _RIM, 26 - over, projection="polar")
         _prepare_dial(axes, view, limit, len(rings), hole)
+        if middle is not None:
+            axes.plot([_angle(middle, limit)] * 2, [-0.6, len(rings) - 0.4], **MIDDLE_LINE)
         tips = dict[str, str]()
         for ring, category in enumerate(rings):
             own = [concept for concept in ranked if concept.category == category]
@@ -65,9 +69,21 @@ def overview_figure(view: LeaningView) -> Figure | None:
             title="All concepts on one dial",
             description=f"A dial on which upright is 0, right is {view.label_a} and left is "
             f"{view.label_b}. Each mark is a concept, each ring a category. The ends of the scale are {ends[0]} and "
-            f"{ends[1]}. The same numbers are in the list of verdicts and in the full table.",
+            f"{ends[1]}.{_of_middle(middle, view.digits)} The same numbers are in the list of verdicts and in the full "
+            "table.",
             tips=tips,
         )
+
+
+MIDDLE_LINE: Final[dict[str, Any]] = {"color": Ink.MUTED, "linewidth": 1.4, "linestyle": (0, (3, 3)), "zorder": 1}
+"""The groups' middle, the second zero of a verdict."""
+
+
+def _of_middle(middle: float | None, digits: int) -> str:
+    """Say where the dashed line lies; nothing where there is none."""
+    if middle is None:
+        return ""
+    return f" The dashed line, at {wording.signed(middle, digits)}, is the middle of the groups' own pictures."
 
 
 def _angle(value: float, limit: float) -> float:
@@ -128,14 +144,21 @@ def category_figure(view: LeaningView, category: str, limits: tuple[float, float
             tips[f"c{y}"] = _tip(view, row, "MCAS")
         label_rows(axes, [concept.name for concept in concepts])
         finish_lean_axis(axes, view, limits)
+        _mark_middle(axes, view.middle("mcas"))
         number = list(view.suite.categories).index(category)
         return finish(
             figure,
             name=f"category{number}",
             title=f"MCAS: {label}",
-            description="; ".join(tips.values()),
+            description="; ".join(tips.values()) + "." + _of_middle(view.middle("mcas"), view.digits),
             tips=tips,
         )
+
+
+def _mark_middle(axes: Any, middle: float | None) -> None:
+    """Draw where the groups' own pictures, in equal parts, lie, if it is known and within the axis."""
+    if middle is not None and axes.get_xlim()[0] <= middle <= axes.get_xlim()[1]:
+        axes.axvline(middle, **MIDDLE_LINE)
 
 
 def finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], *, total: bool = True) -> None:
@@ -228,6 +251,7 @@ def encoder_figure(view: LeaningView) -> Figure | None:
             axes.plot([mean] * 2, [y - 0.32, y + 0.32], color=Ink.TEXT, linewidth=2, zorder=5)
         label_rows(axes, [concept.name for concept in concepts])
         finish_lean_axis(axes, view, span(rows, stimulus=False))
+        _mark_middle(axes, view.middle("image_part"))
         return finish(
             figure,
             name="encoders",

@@ -68,8 +68,20 @@ def lead(view: LeaningView) -> dict[str, Any]:
         marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
         figure=overview_figure(view),
         caption="Every concept on one dial: upright is 0, by the papers no leaning. "
+        f"{_dashed(view)}"
         f"{f'{named}. ' if rings else ''}Marks are the "
         f"image parts, {wording.PART_SCALE}, and arcs their 95\N{NARROW NO-BREAK SPACE}% intervals.",
+    )
+
+
+def _dashed(view: LeaningView) -> str:
+    """Explain the dashed line of the dial; nothing where there is none."""
+    middle = view.middle("image_part")
+    if middle is None:
+        return ""
+    return (
+        f"The dashed line, at {wording.signed(middle, view.digits)}, is where pictures lie that are in equal parts the "
+        "groups’ own; a side is named only beyond both. "
     )
 
 

@@ -63,6 +63,7 @@ def plane(view: LeaningView) -> dict[str, Any]:
         "norm": view.scores.by_concept("profile", "norm"),
         "profiled": [c.name for c in view.ranked() if any(c.name in rows for rows in profiles)],
         "prompts": bool(prompt_places(view)),
+        "fair": fair_place(view),
         "offset": wording.signed(offset.value, 4) if offset is not None and offset.defined else "",
     }
 
@@ -111,6 +112,12 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
         own = [*places.values(), *((x, y) for _, _, x, y in prompt_places(view))]
         xs = [similarity[c.name].value for c in concepts] + [x for x, _ in own]
         ys = [view.mcas[c.name].value for c in concepts] + [y for _, y in own]
+        fair = fair_place(view)
+        if fair is not None:
+            axes.plot(
+                *([at] for at in fair), marker="x", markersize=11, markeredgewidth=2.2, color=Ink.ACCENT, zorder=5
+            )
+            xs, ys = [*xs, fair[0]], [*ys, fair[1]]
         _frame(axes, view, close, xs, ys)
         return finish(
             figure,
@@ -119,6 +126,12 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
             description=_words(view, places, len(concepts)),
             tips=tips,
         )
+
+
+def fair_place(view: LeaningView) -> tuple[float, float] | None:
+    """Find where equal parts of all groups' own pictures lie: (similarity to the third group, MCAS)."""
+    across, up = view.middle("similarity", "plane"), view.middle("mcas", "plane")
+    return None if across is None or up is None else (across, up)
 
 
 def group_places(view: LeaningView) -> dict[str, tuple[float, float]]:
@@ -214,8 +227,15 @@ def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: 
     return (
         f"Similarity to {view.label_third} across, MCAS up. {wording.count(concepts, 'concept')}; "
         "the paper's point of no leaning is at similarity 0.33, MCAS 0. "
+        + _of_fair(fair_place(view))
         + ("The groups' own places: " + "; ".join(phrases) + "." if phrases else "")
     )
+
+
+def _of_fair(fair: tuple[float, float] | None) -> str:
+    if fair is None:
+        return ""
+    return f"Equal parts of the groups' own pictures lie at {wording.number(fair[0])}, MCAS {wording.signed(fair[1])}. "
 
 
 def profile_figure(view: LeaningView) -> Figure | None:

@@ -96,6 +96,11 @@ class LeaningView(PairView):
         """The MCAS row of each concept."""
         return self.scores.by_concept("mcas", "mcas")
 
+    def middle(self, component: str, setting: str = "") -> float | None:
+        """Look up where the groups' own pictures, in equal parts, lie on the scale of a component."""
+        row = self.scores.first("middle", component, concept="", group="", setting=setting)
+        return row.value if row is not None and row.defined else None
+
     @cached_property
     def shares(self) -> dict[str, Row]:
         """The share of images nearer to group A, by concept."""
