@@ -504,3 +504,15 @@ def test_a_difference_that_missing_pictures_might_make_decides_nothing(tmp_path)
     judged = gate(shy, rule, baseline=plain)
     assert judged.outcome == "undecided"
     assert GateReason.PICTURES in set(judged.table.reason)
+
+
+def test_a_limit_is_kept_or_broken_from_0_and_from_the_middle_alike(run):
+    rows = run.scores[
+        (run.scores.metric == "mcas") & (run.scores.component == "image_part") & (run.scores.encoder == "mean")
+    ]
+    row = rows.iloc[rows.middle.abs().argmax()]
+    assert row.high != row.from_middle_high
+    rule = {"metric": "mcas", "component": "image_part", "concept": row.concept}
+    between = gate(run, rule | {"at_most": (row.high + row.from_middle_high) / 2}).table.iloc[0]
+    assert (between.outcome, between.reason) == ("undecided", GateReason.ZEROS)
+    assert gate(run, rule | {"at_most": max(row.high, row.from_middle_high) + 0.01}).holds

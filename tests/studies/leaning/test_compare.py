@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.verdict import ReasonCode
+from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, layout_of
 from tests.studies.leaning.studies import AGES, design, embeddings, one, study, target_cosines
@@ -293,3 +293,19 @@ def test_an_encoder_that_does_not_read_either_run_gives_no_verdict_on_the_differ
         assert len(judged) == 13  # image part and MCAS of six targets, and which leans more over all
         assert all(row.reason.startswith(f"in the {which} run, encoder clip cannot read") for row in judged)
         assert all(isfinite(row.value) and row.n_decide == 0 for row in judged)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_groups_whose_own_pictures_became_more_alike_are_no_difference_of_the_concepts(paired):
+    first = embeddings(images=60, leanings=(0.0,) * 6, attribute_images=40)
+
+    def drawn_together(x):
+        return x.mean(axis=0) + 0.3 * (x - x.mean(axis=0))
+
+    alike = {g: tuple(map(drawn_together, x)) if g == "man" else x for g, x in first.group_images.items()}
+    second = replace(first, group_images=alike)
+    rows = [row for row in compare(first, second, paired=paired) if row.component == "image_part"]
+    judged = [row for row in rows if row.encoder == "mean"]
+    assert all(row.p == max(row.p_zero, row.p_middle) for row in judged)
+    assert any(row.low > 0 for row in judged) if paired else True  # shown, against 0 alone
+    assert all(row.middle > 0 and row.verdict != Verdict.MORE for row in judged)
