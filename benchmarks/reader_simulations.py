@@ -96,13 +96,14 @@ def confusion(rng: np.random.Generator, unreadable: np.ndarray) -> np.ndarray:
 
 
 def corrected_groups(n: int, population: str, size: int, known: int) -> list[Found]:
-    """Coverage of the shares of several groups, corrected and raw; each study has a reader of its own."""
+    """Coverage of the shares of several groups among the read, corrected and raw; every study has its reader."""
     rng = np.random.default_rng(21)
-    shares, unreadable = POPULATIONS[population]
+    drawn, unreadable = POPULATIONS[population]
+    shares = drawn * (1 - unreadable) / (drawn @ (1 - unreadable))
     held, raw = [], []
     for _ in range(n):
         rows = confusion(rng, unreadable)
-        answers = rng.multinomial(size, shares @ rows)
+        answers = rng.multinomial(size, drawn @ rows)
         found = corrected_shares(answers, [rng.multinomial(known, row) for row in rows])
         if found.identified:
             held.append((found.low <= shares + CERTAIN) & (shares <= found.high + CERTAIN))

@@ -38,6 +38,7 @@ from benchmarks import (
     small_suites_simulations,
     split_simulations,
     sweep_simulations,
+    transport_simulations,
     verdict_simulations,
 )
 from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
@@ -441,6 +442,7 @@ MODULES = (
     comparison_simulations,
     dependence_simulations,
     sweep_simulations,
+    transport_simulations,
     split_simulations,
     gate_simulations,
     intersection_simulations,

@@ -74,7 +74,7 @@ def test_a_reader_that_never_errs_leaves_shares_as_they_are():
 
 def test_a_free_optimiser_finds_no_likelier_shares():
     answers, labelled = tables(np.random.default_rng(11), 3)
-    found = corrected_shares(answers, labelled)
+    found = corrected_shares(answers, labelled, same_pictures=True)
 
     def minus(logits: np.ndarray) -> float:
         parts = np.exp(logits.reshape(3, 5))
@@ -107,7 +107,7 @@ def test_the_ends_are_where_the_profile_likelihood_has_fallen_far_enough():
 
 def test_answers_that_cannot_tell_count_for_the_groups_they_come_from():
     labelled = [[60, 0, 4], [0, 32, 32]]
-    half = corrected_shares([48, 24, 28], labelled)
+    half = corrected_shares([48, 24, 28], labelled, same_pictures=True)
     assert half.share[1] > 24 / 72  # dropped, the unreadable would leave a third
 
 
@@ -173,3 +173,67 @@ def test_intervals_cover_six_groups_that_a_reader_recalls_unevenly():
         raw.append((read - reach <= shares) & (shares <= read + reach))
     assert np.mean(covered) > 0.9
     assert np.mean(raw) < 0.8
+
+
+SCENES, PORTRAITS = [21, 22, 57], [[93, 1, 6], [1, 94, 5]]
+
+
+def test_shares_are_among_the_read_whatever_is_unread():
+    """A share that the unread column alone would move, and bounds that hold whatever the unread show."""
+    found = corrected_shares([21, 22, 57], [[93, 1, 6], [1, 94, 5]])
+    read = corrected_shares([21, 22, 0], [[93, 1, 0], [1, 94, 0]])
+    for name in ("share", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(read, name), abs=1e-6)
+    assert found.bound_low == pytest.approx(0.43 * found.low)
+    assert found.bound_high == pytest.approx(0.43 * found.high + 0.57)
+
+
+def test_what_no_mixture_of_the_known_would_answer_may_not_be_quoted():
+    found = corrected_shares(SCENES, PORTRAITS)
+    assert (found.quotable, found.identified) == (False, True)
+    assert found.misfit_p < 1e-6
+    assert "not misread alike" in found.reason
+    alike = corrected_shares([60, 34, 6], PORTRAITS)
+    assert alike.quotable
+    assert alike.misfit_p > 0.5
+
+
+def test_misfit_is_seldom_found_where_the_known_are_of_the_same_kind():
+    rng, rows = np.random.default_rng(6), np.array([[0.7, 0.1, 0.2], [0.1, 0.5, 0.4]])
+    p = np.array([
+        corrected_shares(rng.multinomial(60, [0.7, 0.3] @ rows), [rng.multinomial(40, row) for row in rows]).misfit_p
+        for _ in range(200)
+    ])  # fmt: skip
+    assert np.mean(p < 0.01) <= 0.03
+
+
+def test_contexts_that_err_alike_cost_little_and_others_much():
+    alike = np.tile([[18, 2, 0], [4, 16, 0]], (4, 1, 1))
+    apart = np.array(
+        [[[20, 0, 0], [0, 20, 0]], [[16, 4, 0], [9, 11, 0]], [[19, 1, 0], [0, 20, 0]], [[17, 3, 0], [7, 13, 0]]]
+    )
+    found = [corrected_shares([40, 20, 0], each) for each in (alike.sum(axis=0), alike, apart)]
+    pooled, same, varied = (each.high[0] - each.low[0] for each in found)
+    assert same == pytest.approx(pooled)
+    assert varied > 1.15 * pooled
+    assert [each.spread for each in found[:2]] == [0, 0]
+    assert 0 < found[2].spread < 1
+
+
+def test_the_order_of_contexts_and_an_empty_one_change_nothing():
+    rng = np.random.default_rng(4)
+    tables = np.array([[rng.multinomial(20, row) for row in ([0.8, 0.1, 0.1], [0.3, 0.5, 0.2])] for _ in range(3)])
+    plain = corrected_shares([30, 20, 9], tables)
+    for other in (tables[::-1], np.concatenate([tables, np.zeros((1, 2, 3))])):
+        found = corrected_shares([30, 20, 9], other)
+        assert found.low == pytest.approx(plain.low)
+        assert found.spread == pytest.approx(plain.spread)
+
+
+def test_few_labelled_images_widen_the_interval_and_one_gives_none():
+    widths = [float(np.ptp([(f := corrected_shares([40, 20, 0], [[m - 1, 1, 0], [1, m - 1, 0]])).low[0], f.high[0]]))
+              for m in (8, 16, 64)]  # fmt: skip
+    assert widths[0] > widths[1] > widths[2]
+    one = corrected_shares([40, 20, 0], [[60, 0, 0], [0, 1, 0]])
+    assert np.isnan(one.share).all()
+    assert one.reason.startswith("1 labelled image of group 2 of 2")

@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
+from scipy.stats import binom
 
 import clinometer as cm
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.verdict import Verdict
 from clinometer.models import reference
+from clinometer.stats.proportion import exact_share
 from clinometer.studies import fit
-from clinometer.studies.fit import knows_images, misfits, unfit, unknown_words
+from clinometer.studies.fit import STRAYS, knows_images, misfits, unfit, unfit_pictures, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests import quick
 from tests.toys import Eye, Notes, Painter, toy_suite
@@ -117,3 +120,30 @@ def test_pictures_of_unknown_origin_fit_what_names_no_models():
     assert "knows nothing but drawings of one model" in fit.unfit_stimuli(card, [], pictures=True)
     assert fit.unfit_stimuli(card, ["any word"], pictures=False) == ""
     assert fit.unfit_stimuli({"name": "eye"}, ["any word"], pictures=True) == ""
+
+
+def photograph(rng: np.random.Generator) -> Image.Image:
+    return Image.fromarray(rng.integers(0, 256, (80, 60, 3), np.uint8))
+
+
+def drawing(rng: np.random.Generator) -> Image.Image:
+    canvas = np.full((80, 60, 3), 250, np.uint8)
+    canvas[20:60, 15:45] = rng.integers(0, 256, 3)
+    return Image.fromarray(canvas)
+
+
+def test_a_reader_of_drawings_does_not_fit_photographs():
+    rng, card = np.random.default_rng(1), CARD
+    assert "30 of 30 pictures" in unfit_pictures(card, [photograph(rng) for _ in range(30)])
+    drawings = [drawing(rng) for _ in range(38)]
+    assert unfit_pictures(card, drawings) == ""
+    assert unfit_pictures(card, [*drawings, photograph(rng), photograph(rng)]) == ""  # one in twenty may be anything
+    assert unfit_pictures(card, []) == ""
+    assert unfit_pictures({"name": "a CLIP of photographs", "notes": {}}, [photograph(rng)] * 9) == ""
+
+
+def test_fitting_pictures_are_refused_less_than_once_in_a_hundred():
+    """Exactly: at whatever number of pictures, if one in twenty of those that fit seems to be something else."""
+    for n in (2, 10, 20, 60, 200):
+        least = next(k for k in range(1, n + 1) if exact_share(k, n, STRAYS, confidence=0.98).low > STRAYS)
+        assert binom.sf(least - 1, n, STRAYS) <= 0.01

@@ -201,6 +201,7 @@ def read_images(
     reader: str | Reader = "reference",
     question: str | Path = "gender",
     truth: str | os.PathLike[str] | None = None,
+    same_pictures: bool = False,
     encoder: str | Encoder | None = None,
     threshold: float = 0.9,
     out: str | os.PathLike[str] | None = None,
@@ -216,8 +217,11 @@ def read_images(
     reader : as of :func:`clinometer.models.load_reader`, or an object that reads.
     question : a built-in question (gender, age, monk) or a YAML file.
     truth : a CSV file with the columns ``file`` and ``group``, of some of the pictures or of all. The shares of the
-        groups among the others are corrected by the reader's errors on these. Of an open question ``file`` and
+        groups among the others are corrected by the reader's errors on these, if both are alike to it; a column
+        ``concept`` says which are of one kind, as errors differ from kind to kind. Of an open question ``file`` and
         ``concept``; without it the concept of a picture is the folder within ``folder`` that it lies in.
+    same_pictures : whether the pictures of ``truth`` were drawn at random from those of ``folder``. Then what is unread
+        informs the shares, and they are of all pictures.
     encoder, threshold : of an open question, the text encoder by whose vectors answers are put together, and the mean
         cosine from which on they are; None leaves those apart that differ once case, articles and punctuation are off.
     out : where readings are kept, part by part: the same call goes on from there. None is ``readings/FOLDER``.
@@ -234,8 +238,8 @@ def read_images(
     loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
     place = Path("readings") / Path(folder).resolve().name if out is None else out
     return read_folder(
-        folder, loaded, asked, listening(progress), truth=truth, out=place, budget=budget, threshold=threshold,
-        encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
+        folder, loaded, asked, listening(progress), truth=truth, same_pictures=same_pictures, out=place, budget=budget,
+        threshold=threshold, encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
     )  # fmt: skip
 
 

@@ -252,6 +252,10 @@ def read(
             "concept. [default of it: the folder that a picture lies in]"
         ),
     ] = None,
+    same_pictures: Annotated[
+        bool,
+        typer.Option("--same-pictures", help="The pictures of --truth were drawn at random from the folder's."),
+    ] = False,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -288,6 +292,10 @@ def read(
     if Directory(folder).exists(RECORD):
         if out is not None:
             raise InvalidInputError("--out: the answers of a run are kept in it; leave --out out")
+        if same_pictures:
+            raise InvalidInputError(
+                "--same-pictures: it is of a folder; label a run's own pictures by clinometer ratings"
+            )
         with LiveProgress() as progress:
             answers = api.read_run(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
@@ -302,7 +310,8 @@ def read(
     with LiveProgress() as progress:
         found = api.read_images(
             folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,
-            budget=budget, progress=progress, device=device, encoder=encoder, threshold=threshold, **options,
+            same_pictures=same_pictures, budget=budget, progress=progress, device=device, encoder=encoder,
+            threshold=threshold, **options,
         )  # fmt: skip
     if found.opened is None:
         print_readings(found)
@@ -389,7 +398,7 @@ MOST_COLUMNS: Final = 6
 def _found_tables(found: FolderReadings) -> dict[str, Any]:
     """Gather what was read of a folder as tables: the pictures, and the shares of the groups with their bounds."""
     tables: dict[str, Any] = {"pictures": found.table.drop(columns="sha256", errors="ignore")}
-    groups, matrix, shares = found.question.groups, found.confusion, found.shares
+    groups, matrix = found.question.groups, found.confusion
     if found.opened is None:
         tables["groups"] = [
             {
@@ -398,10 +407,7 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
                 "recall": None if matrix is None else matrix.recall[k],
                 "recall_low": None if matrix is None else matrix.low[k],
                 "recall_high": None if matrix is None else matrix.high[k],
-                "share": None if shares is None or shares.reason else shares.share[k],
-                "share_low": None if shares is None or shares.reason else shares.low[k],
-                "share_high": None if shares is None or shares.reason else shares.high[k],
-                "reason": "" if shares is None else shares.reason,
+                **_quoted(found, k),
             }
             for k, group in enumerate(groups)
         ]
@@ -412,6 +418,20 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
          "reason": each.reason} for concept, each in zip(told.concepts, told.each, strict=True)
     ]  # fmt: skip
     return tables
+
+
+def _quoted(found: FolderReadings, k: int) -> dict[str, Any]:
+    """Return a group's share as far as it may be quoted, with its interval, its bounds over the unread, and why not."""
+    quoted = found.quoted
+    names = {"share": "share", "share_low": "low", "share_high": "high", "bound_low": "bound_low",
+             "bound_high": "bound_high"}  # fmt: skip
+    numbers = {name: None if quoted is None or not quoted.by else getattr(quoted, own)[k]
+               for name, own in names.items()}  # fmt: skip
+    more: dict[str, Any] = {"transport": "", "labels_needed": None, "reason": ""}
+    if quoted is not None:
+        needed = quoted.labels_needed if isfinite(quoted.labels_needed) else None
+        more = {"transport": quoted.transport.answer, "labels_needed": needed, "reason": quoted.reason}
+    return numbers | more
 
 
 def print_open_answers(title: str, told: Any) -> None:
@@ -454,7 +474,7 @@ def print_readings(found: FolderReadings) -> None:
     from clinometer.report.wording import percent
     from clinometer.studies.reading import unread_in_words
 
-    groups, matrix, shares, unknown = found.question.groups, found.confusion, found.shares, int(found.answers.sum())
+    groups, matrix, quoted, unknown = found.question.groups, found.confusion, found.quoted, int(found.answers.sum())
     console = Console()
     console.print(plain_text(f"{found.question.text} {found.card.name} read {len(found.table):,} pictures."))
     if matrix is not None:
@@ -463,9 +483,16 @@ def print_readings(found: FolderReadings) -> None:
         columns["read right"] = _with_interval(matrix.recall, matrix.low, matrix.high)
         console.print(_table(f"{int(matrix.counts.sum()):,} pictures whose group is given", groups, columns))
     if unknown:
-        columns = {"share read": [percent(count / unknown) for count in found.answers[:-1]]}
-        if shares is not None and not shares.reason:
-            columns["corrected"] = _with_interval(shares.share, shares.low, shares.high)
+        read = int(found.answers[:-1].sum())
+        columns = {"of the read": [percent(count / read) if read else "–" for count in found.answers[:-1]]}
+        if quoted is not None and quoted.by:
+            heading = "by people and reader" if quoted.by == "rated" else "corrected"
+            columns[heading] = _with_interval(quoted.share, quoted.low, quoted.high)
+            if unknown > read and quoted.by == "corrected":
+                columns["with the unread"] = [
+                    f"[{percent(low)}, {percent(high)}]"
+                    for low, high in zip(quoted.bound_low, quoted.bound_high, strict=True)
+                ]
         console.print(_table(f"The other {unknown:,}" if matrix else f"{unknown:,} pictures", groups, columns))
     lines = [_what_it_rests_on(found)]
     if unread := unread_in_words(found.table):
@@ -497,8 +524,19 @@ def _what_it_rests_on(found: FolderReadings) -> str:
     """Say what the shares suppose, or why they are not corrected."""
     if found.confusion is None:
         return "How often it errs is unknown: give --truth with the groups of some pictures, and shares are corrected."
-    if found.shares is None:
+    quoted = found.quoted
+    if quoted is None:
         return ""
-    if found.shares.reason:
-        return f"No corrected share: {found.shares.reason}."
-    return "The corrected shares suppose that these are misread as those whose group is given; brackets: 95 %."
+    if quoted.by == "rated":
+        return "Shares of all pictures, by the given groups of some and the reader's answers to all; brackets: 95 %."
+    if not quoted.by:
+        return (
+            f"No corrected share: {quoted.reason}. The share of the read is the reader's word, and may be far off. "
+            f"Label {quoted.labels_needed:,.0f} of these pictures, drawn at random, and give them as --truth with "
+            "--same-pictures."
+        )
+    doubt = {
+        "like": "known and asked pictures are alike to the reader",
+        "cannot tell": f"whether they do, nobody can tell: {quoted.transport.reason}",
+    }[quoted.transport.answer]
+    return f"Corrected shares are of the pictures read, if the reader's errors carry over ({doubt}); brackets: 95 %."

@@ -43,7 +43,7 @@ GUARDED: Final = frozenset(
     system_prompt send_seed quality price answer_price budget retry_failed safety_checker max_pixels max_missing
     metric component within at_least at_most allow_undecided unchecked suite_option drop_encoder
     benchmark source by in_scope out_of_scope license public pull_request
-    repeats attention warning days demo rater simulated yes
+    repeats attention warning days demo rater simulated same_pictures yes
 """.split()  # noqa: SIM905 - as above
 ) | {"verify evidence", "suites dataset", "test images", "test labels"}
 """Options that send data, spend, run code, weaken a check, read or write any file, or speak in the user's name.

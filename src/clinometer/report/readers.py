@@ -64,12 +64,14 @@ def reader_lines(view: View) -> list[str]:
             if (each.component, each.encoder, each.setting) == ("corrected_share", row.encoder, row.setting)
         ]
         judged = [each for each in own if each.verdict]
+        withheld = [each.concept for each in judged if wording.is_unlike(each)]
         found = wording.counted(judged, view.label) or "no verdict"
         over = f" ({PARITY.format(k)})" if (k := len({each.group for each in own})) > 2 else ""
         stands = f"; its verdicts stand: {row.reason}" if row.flag == DECIDING_FLAG else ""
         changing = list(dict.fromkeys(each.concept for each in judged if wording.changes_with_reader(each)))
         disputed = f"; another reader differs on {wording.listed(changing)}" if changing else ""
-        lines.append(f"Reader {row.encoder} on {row.setting}{over}: {found}{stands}{disputed}")
+        apart = f"; its errors do not carry over to {wording.listed(withheld)}" if withheld else ""
+        lines.append(f"Reader {row.encoder} on {row.setting}{over}: {found}{stands}{disputed}{apart}")
     for row in (row for row in rows if row.component == "dependence" and not row.concept):
         told = (
             f"it tells {wording.estimate(row, sign=False)} nats of the concept, {wording.probability(row.p)}"
@@ -90,7 +92,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
 
     def telling(row: Row) -> tuple[bool, bool, float, float]:
         """Sort the shares of a concept: the group that it leans to, then the least p, then the largest share."""
-        raw = keys.get((row.encoder, "share", row.concept, row.group))
+        raw = keys.get((row.encoder, "read_share", row.concept, row.group))
         leans_to = bool(row.side) and row.side == row.group
         return (not row.verdict, not leans_to, row.p if isfinite(row.p) else 1.0, -raw.value if raw else 0.0)
 
@@ -123,7 +125,8 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         "concepts": [
             {
                 "row": row,
-                "raw": keys.get((row.encoder, "share", row.concept, row.group)),
+                "raw": keys.get((row.encoder, "read_share", row.concept, row.group)),
+                "transport": keys.get((row.encoder, "transport", row.concept, "")),
                 "unread": keys.get((row.encoder, "unread", row.concept, "")),
                 "bounds": wording.interval(row.bound_low, row.bound_high) if row.has_bounds else "",
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
@@ -135,6 +138,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
             for row in judged
         ],
         "missing": wording.reasons((row.concept, row.reason) for row in judged if not row.defined and row.reason),
+        "withheld": [row.concept for row in judged if wording.is_unlike(row)],
         "changing": changing,
         "has_rated": any(row.component == "rated_share" for row in own),
         "agreement": [row for row in own if row.component == "alpha"],

@@ -272,6 +272,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
     ReasonCode.NOT_APART: "the reader does not tell the groups apart",
     ReasonCode.UNKNOWN_ERRORS: "how often the reader errs is not known",
+    ReasonCode.NOT_ALIKE: "the reader's errors in the known pictures do not carry over to these",
     ReasonCode.ONE_RATER: "one rater: how raters differ is not known, so it is not in the interval",
 }
 _CONTRADICTIONS: Final = (ReasonCode.ZEROS_DISAGREE, ReasonCode.WITNESSES_DISAGREE)
@@ -330,6 +331,11 @@ def of_these_prompts(row: Row) -> bool:
 def held_back(row: Row, low: float, high: float) -> bool:
     """Tell whether it is undecided although the interval leaves out 0, by its test or for the size of its family."""
     return row.verdict == Verdict.UNDECIDED and (low > 0 or high < 0)
+
+
+def is_unlike(row: Row) -> bool:
+    """Tell whether a corrected share is withheld because known and asked pictures are not alike to the reader."""
+    return row.reason_code == ReasonCode.NOT_ALIKE
 
 
 def without_estimate(**fields: str) -> Row:

@@ -9,7 +9,9 @@ so that the log-likelihood of both tables together is
 
     ℓ(π, M) = Σ_r y_r log p_r + Σ_{k,r} L[k, r] log M[k, r]
 
-M must be known from images that are misread as the audited ones are; that is an assumption, and no number shows it.
+M must be known from images that are misread as the audited ones are. Portraits are hardly ever unread and scenes often
+are, so with other pictures labelled than are asked about the unread say nothing of the shares: π is then of the
+*images that are read*, and y and L leave out "cannot tell". Whether the joint model holds is asked by its deviance.
 
 Of two groups, with s the sensitivity and c the specificity of the reader, a share π of A is *read* as
 
@@ -21,7 +23,7 @@ reader that never errs, 0 for one that tosses a coin. See decision 11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import nan, sqrt
 
@@ -45,6 +47,20 @@ _WIDER = 1.1
 _LEAST = 1e-12
 """An expected count that stands for none: a share of exactly 0 could not rise again."""
 
+FEWEST_LABELLED = 2
+"""Labelled images of each group that were read, below which there are no corrected shares."""
+
+_FEW = 32.0
+"""Below so many labelled images of a group a quantile is raised: a reader found able by few of them was lucky, too."""
+
+MISFIT_LEVEL = 0.01
+"""p of the deviance below which corrected shares are not to be quoted."""
+
+MISFIT = "no mixture of the labelled images is answered as these are: they are not misread alike"
+
+_MORE_SPREAD = 0.3
+"""The spread of errors over contexts is taken at its upper limit, which it exceeds with this probability."""
+
 
 @dataclass(frozen=True)
 class CorrectedShares:
@@ -53,10 +69,14 @@ class CorrectedShares:
     Attributes
     ----------
     share, low, high : (K,) in [0, 1]; NaN where ``reason`` says why. An interval that ends at 0 or 1 is one-sided.
+    bound_low, bound_high : (K,) the ends with none and with all of the unread images of the group.
     identified : whether the reader tells all groups apart, beyond what chance in ``labelled`` allows.
     separation : smallest singular value of M's estimate: 0 where some mixture of groups is answered like another.
     separation_p : p of the test that it is 0; ``identified`` where below 1 − confidence.
-    reason : why there are no shares; empty where there are.
+    misfit : deviance of the joint model of both tables, "cannot tell" included: 0 where it fits; ``misfit_p`` its p.
+    spread : correlation of the errors within a context, at its upper limit; 0 where one context is known.
+    quotable : whether the shares may be quoted: there are some, and the model fits.
+    reason : why there are no shares, or why they may not be quoted; empty where they may.
     """
 
     share: np.ndarray
@@ -66,6 +86,12 @@ class CorrectedShares:
     separation: float
     separation_p: float
     reason: str = ""
+    bound_low: np.ndarray = field(default_factory=lambda: np.full(0, nan))
+    bound_high: np.ndarray = field(default_factory=lambda: np.full(0, nan))
+    misfit: float = nan
+    misfit_p: float = nan
+    spread: float = 0.0
+    quotable: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,27 +156,41 @@ def confusion_matrix(
     return ConfusionMatrix(counts, recall, low, high, unread)
 
 
-def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: float = 0.95) -> CorrectedShares:
+def corrected_shares(
+    answers: ArrayLike, labelled: ArrayLike, *, confidence: float = 0.95, same_pictures: bool = False
+) -> CorrectedShares:
     """Estimate the shares of K groups from a reader's answers and from its answers on images of known groups.
 
     π and M are those of greatest likelihood (module docstring), found by EM on the simplex. The interval of π_k is that
     of its profile likelihood::
 
-        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ χ²₁(confidence) }
+        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ f χ²₁(confidence) }     f = 1 + 32 min(max(m⁻² − 32⁻², 0), 5⁻²)
 
-    so it carries the chance in both tables and stays in [0, 1]. It reaches up to 1 where the likelihood at 1, which
-    leaves none to every other group, has fallen by no more than 1.1 times what χ̄² allows. "Cannot tell" is an answer
-    like any other: where it is more frequent for one group, its share says so, and nothing is dropped. With K = 2 and
-    nothing unreadable the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
+    with m the fewest labelled of a group, so it carries the chance in both tables and stays in [0, 1]. It reaches up to
+    1 where the likelihood at 1, which leaves none to every other group, has fallen by no more than 1.1 times what χ̄²
+    allows. Of two groups the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
+
+    The shares are of the images *that are read*, and bounds say what the unread can make of them. Where the labelled
+    images are some of those in question (``same_pictures``), "cannot tell" is an answer like any other: if it is more
+    frequent for one group, its share says so, and shares are of all images.
+
+    Images labelled in several contexts (concepts, models) show how far errors vary between them. With ρ the correlation
+    of the errors within a context, a row of m = Σ m_c images is worth, of a context that is none of these,
+
+        1 / ((1 + (Σ m_c² / m − 1) ρ) / m + ρ)      images; ρ by the χ² of the contexts' rows, at its upper limit
 
     The reader tells the groups apart where no mixture of them is answered like another: M has rank K. With u and V the
-    singular vectors of the smallest singular value (left) and of the last two dimensions (right), ``uᵀ M̂ V`` is near
-    normal around 0 if not, and its quadratic form follows χ²₂ (Kleibergen & Paap 2006).
+    singular vectors of the smallest singular value (left) and of it and of what is beyond K dimensions (right),
+    ``uᵀ M̂ V`` is near normal around 0 if not, and its quadratic form follows χ² (Kleibergen & Paap 2006).
+
+    The shares may be quoted where the deviance of the joint model, "cannot tell" among the answers, has p ≥ 0.01 by
+    χ²_K: answers that no mixture of the known rows gives come from images that are not misread as those are.
 
     Parameters
     ----------
     answers : (K + 1,) counts of the answers to the images in question, "cannot tell" last.
-    labelled : (K, K + 1) counts of the answers to images of each true group, a row a group.
+    labelled : (K, K + 1) counts of the answers to images of each true group, a row a group; or (contexts, K, K + 1).
+    same_pictures : whether the labelled images were drawn at random from those in question.
 
     Raises
     ------
@@ -167,43 +207,62 @@ def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: flo
     >>> found = corrected_shares([70, 30, 0], [[80, 20, 0], [20, 80, 0]])
     >>> found.share.round(2).tolist(), found.low.round(2).tolist(), found.high.round(2).tolist()
     ([0.83, 0.17], [0.65, 0.0], [1.0, 0.35])
+
+    Scenes of which a half is unread are not misread like portraits, all of which are read:
+
+    >>> scenes = corrected_shares([35, 15, 50], [[80, 20, 0], [20, 80, 0]])
+    >>> scenes.quotable, scenes.reason
+    (False, 'no mixture of the labelled images is answered as these are: they are not misread alike')
     """
     require_confidence(confidence)
-    table = _counts("labelled", labelled)
-    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] != table.shape[0] + 1:
-        raise InvalidInputError(
-            "labelled: expected K rows (true groups) of K + 1 counts (answers, “cannot tell” last), "
-            f"K at least 2, found shape {table.shape}"
-        )
-    y = _counts("answers", answers)
-    if y.shape != (table.shape[1],):
-        raise InvalidInputError(
-            f"answers: expected {table.shape[1]} counts, one an answer and “cannot tell” last, as labelled has; "
-            f"found shape {y.shape}"
-        )
-    groups = len(table)
+    y, tables = _tables(answers, labelled)
+    groups = tables.shape[1]
     nothing = np.full(groups, np.nan)
-    unlabelled = np.flatnonzero(table.sum(axis=1) == 0)
+    columns = slice(None) if same_pictures else slice(groups)
+    counted = tables[:, :, columns].sum(axis=(0, 2))
+
+    def without(reason: str, identified: bool = False, at: tuple[float, float] = (nan, nan)) -> CorrectedShares:
+        return CorrectedShares(nothing, nothing, nothing, identified, *at, reason, nothing, nothing)
+
+    unlabelled = np.flatnonzero(counted == 0)
     if unlabelled.size:
-        reason = f"no labelled image of group {unlabelled[0] + 1} of {groups}, so its misreading is unknown"
-        return CorrectedShares(nothing, nothing, nothing, False, np.nan, np.nan, reason)
-    separation, p = _separation(table)
+        read = "" if same_pictures else " that was read"
+        return without(
+            f"no labelled image of group {unlabelled[0] + 1} of {groups}{read}, so its misreading is unknown"
+        )
+    pooled = tables[:, :, columns].sum(axis=0)
+    separation, p = _separation(pooled)
+    at = separation, p
     if not p < 1 - confidence:
-        reason = "the reader may not tell the groups apart: their rows of answers differ by no more than chance"
-        return CorrectedShares(nothing, nothing, nothing, False, separation, p, reason)
-    if not y.sum():
-        return CorrectedShares(nothing, nothing, nothing, True, separation, p, "no image was read")
-    share, _, best = _fit(y, table)
-    low, high = _profile_interval(y, table, share[0], float(best[0]), confidence)
-    return CorrectedShares(share[0], low, high, True, separation, p)
+        why = "the reader may not tell the groups apart: their rows of answers differ by no more than chance"
+        return without(why, at=at)
+    if (few := int(counted.min())) < FEWEST_LABELLED:
+        group = int(counted.argmin()) + 1
+        why = (
+            f"{few} labelled image{'s' if few > 1 else ''} of group {group} of {groups} read: {FEWEST_LABELLED} needed"
+        )
+        return without(why, True, at)
+    if not y[columns].sum():
+        return without("no image was read", True, at)
+    table, spread = _pool_contexts(tables[:, :, columns], same_pictures)
+    share, _, best = _fit(y[columns], table)
+    low, high = _profile_interval(y[columns], table, share[0], float(best[0]), confidence, _raised(pooled))
+    unread = 0.0 if same_pictures else float(y[-1] / y.sum())
+    misfit, _ = mixture_deviance(y, tables.sum(axis=0, keepdims=True) if same_pictures else tables)
+    misfit_p = float(scipy.stats.chi2.sf(misfit, groups))
+    fits = misfit_p >= MISFIT_LEVEL
+    return CorrectedShares(
+        share[0], low, high, True, *at, "" if fits else MISFIT, (1 - unread) * low, (1 - unread) * high + unread,
+        misfit, misfit_p, spread, fits,
+    )  # fmt: skip
 
 
-def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float) -> np.ndarray:
+def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float, *, same_pictures: bool = False) -> np.ndarray:
     """Test of each group whether its share is ``null``, by the likelihood ratio of both tables; two-sided.
 
     ::
 
-        p_k = P(χ²₁ ≥ 2 (ℓ(π̂, M̂) − max_{π_k = null} ℓ(π, M)))
+        p_k = P(χ²₁ ≥ 2 (ℓ(π̂, M̂) − max_{π_k = null} ℓ(π, M)) / f)
 
     The same ratio makes the interval of :func:`corrected_shares`, so for 0 < null < 1 p_k is below 1 − confidence where
     the interval leaves ``null`` out. It takes tables that ``corrected_shares`` finds identified.
@@ -211,11 +270,86 @@ def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float) -> np.n
     >>> share_p_values([70, 30, 0], [[80, 20, 0], [20, 80, 0]], 0.5).round(4).tolist()
     [0.0004, 0.0004]
     """
-    table, y = _counts("labelled", labelled), _counts("answers", answers)
-    groups = np.arange(len(table))
-    _, _, best = _fit(y, table)
-    _, _, held = _fit(y, table, groups, np.full(len(groups), null))
-    return np.asarray(scipy.stats.chi2.sf(2 * np.maximum(best - held, 0.0), 1))
+    y, tables = _tables(answers, labelled)
+    groups = np.arange(tables.shape[1])
+    columns = slice(None) if same_pictures else slice(len(groups))
+    table, _ = _pool_contexts(tables[:, :, columns], same_pictures)
+    _, _, best = _fit(y[columns], table)
+    _, _, held = _fit(y[columns], table, groups, np.full(len(groups), null))
+    return np.asarray(
+        scipy.stats.chi2.sf(2 * np.maximum(best - held, 0.0) / _raised(tables[:, :, columns].sum(axis=0)), 1)
+    )
+
+
+def _tables(answers: ArrayLike, labelled: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Check the counts; those of labelled images as (contexts × K × K + 1)."""
+    tables = _counts("labelled", labelled)
+    tables = tables[None] if tables.ndim == 2 else tables
+    if tables.ndim != 3 or tables.shape[1] < 2 or tables.shape[2] != tables.shape[1] + 1:
+        raise InvalidInputError(
+            "labelled: expected K rows (true groups) of K + 1 counts (answers, “cannot tell” last), "
+            f"K at least 2, found shape {np.shape(labelled)}"
+        )
+    y = _counts("answers", answers)
+    if y.shape != (tables.shape[2],):
+        raise InvalidInputError(
+            f"answers: expected {tables.shape[2]} counts, one an answer and “cannot tell” last, as labelled has; "
+            f"found shape {y.shape}"
+        )
+    return y, tables
+
+
+def _raised(table: np.ndarray) -> float:
+    return 1 + _FEW * min(max(float(table.sum(axis=1).min()) ** -2 - _FEW**-2, 0.0), 5.0**-2)
+
+
+def _pool_contexts(tables: np.ndarray, same_pictures: bool = False) -> tuple[np.ndarray, float]:
+    """Add the contexts' tables (C × K × R) up, each row as many images as it is worth for another context; and ρ.
+
+    ρ makes Pearson's χ² of the contexts' rows what is expected, Σ_k (C_k − 1)(R_k − 1)(1 + (m̄_k − 1) ρ), C_k contexts
+    and R_k answers with a count, m̄_k = (m − Σ m_c² / m) / (C_k − 1); its upper limit divides χ² by its low quantile.
+    """
+    pooled = tables.sum(axis=0)
+    sizes = tables.sum(axis=2)
+    found = (sizes > 0).sum(axis=0)
+    if same_pictures or (found < 2).all():
+        return pooled, 0.0
+    m = np.maximum(pooled.sum(axis=1), 1)
+    expected = sizes[:, :, None] * (pooled / m[:, None])[None]
+    chi_square = float((np.square(tables - expected) / np.where(expected > 0, expected, 1)).sum())
+    per_row = np.maximum(found - 1, 0) * np.maximum((pooled > 0).sum(axis=1) - 1, 0)
+    square = np.square(sizes).sum(axis=0) / m
+    mean_size = (m - square) / np.maximum(found - 1, 1)
+    degrees, slope = float(per_row.sum()), float(per_row @ np.maximum(mean_size - 1, 0))
+    if not degrees or slope <= 0:
+        return pooled, 0.0
+    limit = chi_square * degrees / float(scipy.stats.chi2.ppf(_MORE_SPREAD, degrees))
+    spread = min(max(limit - degrees, 0.0) / slope, 1.0)
+    worth = 1 / ((1 + (square - 1) * spread) / m + spread)
+    return pooled * np.minimum(worth / m, 1.0)[:, None], spread
+
+
+def mixture_deviance(y: np.ndarray, tables: np.ndarray) -> tuple[float, float]:
+    """Measure how far counts y (R,) are from any mixture of rows that were counted in contexts (C × K × R).
+
+    ::
+
+        2 (ℓ of tables that are free − ℓ(π̂, M̂))
+
+    0 where y is a mixture of the rows; beyond what χ²_{R − 1} allows, it is none. Beside it stands how many images the
+    rows are worth for a context that is none of these. Groups without an image are left out.
+
+    >>> round(mixture_deviance(np.array([30, 10]), np.array([[[20, 20], [40, 0]]]))[0], 6)
+    0.0
+    """
+    table, _ = _pool_contexts(np.asarray(tables, np.float64))
+    table = table[table.sum(axis=1) > 0]
+    worth = float(table.sum())
+    if not worth or not y.sum():
+        return 0.0, worth
+    _, _, best = _fit(np.asarray(y, np.float64), table)
+    free = sum(float(scipy.special.xlogy(row, row / row.sum()).sum()) for row in (y, *table))
+    return max(2 * (free - float(best[0])), 0.0), worth
 
 
 def _counts(name: str, counts: ArrayLike) -> np.ndarray:
@@ -234,16 +368,16 @@ def _separation(table: np.ndarray) -> tuple[float, float]:
     m = table.sum(axis=1)
     observed = table / m[:, None]
     left, values, right = np.linalg.svd(observed)
-    u, v = left[:, -1], right[-2:].T
+    u, v = left[:, -1], right[len(table) - 1 :].T
     # Half a count is added: a reader that erred nowhere in a few images has not shown that it never errs.
     rates = (table + 0.5) / (table + 0.5).sum(axis=1, keepdims=True)
-    covariance = np.zeros((2, 2))
+    covariance = np.zeros((v.shape[1], v.shape[1]))
     for weight, rate, n in zip(u**2, rates, m, strict=True):
         mean = rate @ v
         covariance += weight / n * ((v * rate[:, None]).T @ v - np.outer(mean, mean))
     statistic = u @ observed @ v
     quadratic = float(statistic @ np.linalg.pinv(covariance, hermitian=True) @ statistic)
-    return float(values[-1]), float(scipy.stats.chi2.sf(quadratic, 2))
+    return float(values[-1]), float(scipy.stats.chi2.sf(quadratic, v.shape[1]))
 
 
 def _fit(
@@ -299,12 +433,12 @@ def _fit(
 
 
 def _profile_interval(
-    y: np.ndarray, table: np.ndarray, share: np.ndarray, best: float, confidence: float
+    y: np.ndarray, table: np.ndarray, share: np.ndarray, best: float, confidence: float, raised: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the ends of each share's profile-likelihood interval, all 2 K of them together."""
     from scipy.optimize.elementwise import find_root  # a quarter of a second that nothing else needs
 
-    groups, most = len(share), float(scipy.stats.chi2.ppf(confidence, 1))
+    groups, most = len(share), float(scipy.stats.chi2.ppf(confidence, 1)) * raised
 
     def excess(held: np.ndarray, group: np.ndarray) -> np.ndarray:
         shape = held.shape
@@ -324,7 +458,7 @@ def _profile_interval(
         0,
         scipy.stats.chi2.ppf(confidence, groups - 1),
     )
-    beyond[groups:] -= max(_WIDER * float(at_corner) - most, 0.0)
+    beyond[groups:] -= max(_WIDER * float(at_corner) * raised - most, 0.0)
     inner = np.flatnonzero((beyond > 0) & (ends != np.tile(share, 2)))
     if inner.size:
         estimate, end = np.tile(share, 2)[inner], ends[inner]

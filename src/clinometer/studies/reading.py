@@ -18,6 +18,7 @@ from clinometer.metrics.open_answers import cluster_answers, concept_association
 from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
 from clinometer.metrics.records import DECIDES, MEAN, READING, Score
+from clinometer.metrics.transport import ReadPictures
 from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.models.protocols import Encoder
 from clinometer.report.rows import Scores
@@ -211,18 +212,38 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
                 int(missing.get(concept, 0)),
                 int((targets.concept == concept).sum()) - len(own),
                 unread_in_words(own),
+                read_pictures(own, names, own.concept),
             )
             for concept, own in once.groupby("concept", sort=False)
         )
         shown, source = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"]), ATTRIBUTE_IMAGES
         of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
         if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
-            column = of_folder.answer.map(numbers).fillna(len(names)).astype(int)
-            shown, source = of_folder.assign(column=column), LABELLED
+            shown, source = of_folder, LABELLED
+        truths = shown.truth.map(numbers).to_numpy(int)
+        # errors vary between labelled concepts; attribute images are of one kind
+        kind = shown.get("concept", pd.Series("", shown.index)) if len(of_folder) else pd.Series("", shown.index)
+        pictures = read_pictures(shown, names, kind)
         known = np.zeros((len(names), len(names) + 1), int)
-        np.add.at(known, (shown.truth.map(numbers).to_numpy(int), shown.column.to_numpy(int)), 1)
+        np.add.at(known, (truths, pictures.answers), 1)
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
-        yield AnsweredQuestion(reader, question, groups, concepts, known, source)
+        yield AnsweredQuestion(reader, question, groups, concepts, known, source, pictures, truths)
+
+
+def read_pictures(table: pd.DataFrame, groups: Sequence[str], kind: pd.Series) -> ReadPictures:
+    """Return what a reader shows of a table's pictures, one a row; ``kind`` names what else they differ by.
+
+    A confidence is the probability of the answer that was given, NaN where the reader gives none.
+    """
+    column = {group: k for k, group in enumerate(groups)}
+    answers = table["answer"].map(column).fillna(len(groups)).to_numpy(int)
+    sure = [
+        float(given[k]) if k < len(groups) and given is not None and len(given) else np.nan
+        for k, given in zip(answers, table.get("probabilities", pd.Series([None] * len(table))), strict=True)
+    ]
+    size = pd.to_numeric(table["size"] if "size" in table else pd.Series(np.nan, table.index))
+    contexts = kind.astype(object).fillna("").to_numpy(str)
+    return ReadPictures(answers, np.array(sure), size.to_numpy(np.float64), contexts=contexts)
 
 
 def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadImages]:

@@ -125,6 +125,7 @@ def domain() -> dict[str, Any]:
         "about": "the emoji artwork of the reference model",
         "words": " ".join(sorted({*_TAUGHT_BESIDES, *re.findall(r"[a-z]+(?:-[a-z]+)*", phrases)})),
         "models": ["reference", card()["weights_sha256"]],
+        "plain_ground": 0.4,
     }
 
 

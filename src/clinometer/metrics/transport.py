@@ -1,0 +1,205 @@
+"""Do a reader's errors carry over from the pictures that are known to those that it is asked about?
+
+Errors measured on one kind of pictures correct the shares of another only where the reader sees both alike. Nobody can
+compare the errors without labels; what the reader shows of itself can be: whether it reads a picture at all, how sure
+it is, how large the thing is that it read, and the vectors of an encoder. With a measure cut into B classes, y_b of the
+asked and L[k, b] of the known pictures of group k, the hypothesis of "alike" is
+
+    y ~ Multinomial(n, Σ_k π_k M[k])      L[k] ~ Multinomial(m_k, M[k])      π whatever it may be
+
+so a composition that differs is no difference. Its deviance is the test (:func:`mixture_deviance`), with known contexts
+as far apart as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import nan
+from typing import Final, Literal
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.confusion import mixture_deviance
+from clinometer.stats.multiplicity import holm
+
+UNLIKE_LEVEL: Final = 0.01
+"""Holm's p of the measures below which known and asked pictures are called unlike."""
+
+SEEN: Final = 0.25
+"""A difference of shares that had to be seen with power .8 at the 5 % level where pictures are called alike."""
+
+MOST_CLASSES: Final = 4
+PER_CLASS: Final = 5
+"""Classes into which a measure is cut, at most, and asked pictures that each is to have."""
+
+UNREAD, SURE, SIZE, VECTORS = "unread", "confidence", "size", "vectors"
+
+Alike = Literal["like", "unlike", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class ReadPictures:
+    """What a reader shows of n pictures.
+
+    Attributes
+    ----------
+    answers : (n,) a group from 0, or K where there is no answer among the groups.
+    confidence : (n,) the probability that it gives its answer, NaN where none; None of a reader that gives none.
+    size : (n,) the share of the picture that what it read covers, such as a face; NaN, or None, likewise.
+    vectors : (n, d) of an image encoder; None where there are none.
+    contexts : (n,) what the pictures may differ by beside the group, such as their concept; None is one context.
+    """
+
+    answers: np.ndarray
+    confidence: np.ndarray | None = None
+    size: np.ndarray | None = None
+    vectors: np.ndarray | None = None
+    contexts: np.ndarray | None = None
+
+    def where(self, chosen: np.ndarray) -> ReadPictures:
+        """Return those that ``chosen`` (n,) marks."""
+        return ReadPictures(*(None if (own := getattr(self, each.name)) is None else np.asarray(own)[chosen]
+                              for each in fields(self)))  # type: ignore[arg-type]  # fmt: skip
+
+    def counts(self, groups: int) -> np.ndarray:
+        """Return (K + 1,) counts of the answers."""
+        return np.bincount(np.asarray(self.answers, int), minlength=groups + 1)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """One measure of asked and known pictures: their means (NaN of vectors), p that they are alike, and by how many."""
+
+    measure: str
+    asked: float
+    known: float
+    p: float
+    n_asked: int
+    n_known: int
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Whether a reader's errors may carry over: ``like``, ``unlike`` or ``cannot tell``, by what, and why in words."""
+
+    answer: Alike
+    tests: tuple[Likeness, ...]
+    p: float
+    reason: str
+
+
+def transport(asked: ReadPictures, known: ReadPictures, truths: ArrayLike, *, groups: int) -> Transport:
+    """Ask whether known and asked pictures are alike to a reader.
+
+    *Unlike* where a measure of what the reader does (unread, confidence, size) differs at Holm's p < .01. *Like* where
+    none differs, Holm's p ≥ .05, the vectors neither, and each measure had pictures enough for a difference of .25 of a
+    share to be seen. Else nobody can tell. Vectors alone make nothing unlike: pictures of another concept look
+    different to an encoder whether or not the reader errs differently there.
+
+    Parameters
+    ----------
+    truths : (n,) the group of each known picture, from 0.
+
+    Examples
+    --------
+    Of portraits a reader misses one in a hundred, of scenes the half:
+
+    >>> portraits = ReadPictures(np.repeat([0, 1, 2], [100, 98, 2]))
+    >>> scenes = ReadPictures(np.repeat([0, 1, 2], [20, 10, 30]))
+    >>> found = transport(scenes, portraits, np.repeat([0, 1], 100), groups=2)
+    >>> found.answer, found.reason
+    ('unlike', '50 % of these pictures are unread, and 1 % of the known ones')
+    """
+    true = np.asarray(truths, int)
+    for name, pictures in (("asked", asked), ("known", known)):
+        for each in (pictures.confidence, pictures.size, pictures.vectors, pictures.contexts):
+            if each is not None and len(each) != len(pictures.answers):
+                raise InvalidInputError(f"{name}: expected one of each a picture, {len(pictures.answers)}")
+    if true.shape != np.shape(known.answers):
+        raise InvalidInputError(f"truths: expected one of each known picture, {len(known.answers)}")
+    if not len(asked.answers) or not len(true):
+        return Transport("cannot tell", (), nan, "there is no picture to compare")
+    contexts = np.zeros(len(true), int)
+    if known.contexts is not None:
+        contexts = np.unique(np.asarray(known.contexts, str), return_inverse=True)[1]
+    tests = []
+    for measure in (UNREAD, SURE, SIZE, VECTORS):
+        classes = _classes(measure, asked, known, groups)
+        if classes is None:
+            continue
+        mine, theirs, means = classes
+        size = int(max(mine.max(), theirs.max())) + 1
+        tables = np.zeros((contexts.max() + 1, groups, size))
+        has = theirs >= 0
+        np.add.at(tables, (contexts[has], true[has], theirs[has]), 1)
+        y = np.bincount(mine[mine >= 0], minlength=size)
+        tables = tables[:, tables.sum(axis=(0, 2)) > 0]
+        deviance, worth = mixture_deviance(y, tables)
+        p = float(scipy.stats.chi2.sf(deviance, size - 1)) if size > 1 else 1.0
+        tests.append(Likeness(measure, *means, p, int(y.sum()), int(worth)))
+    return _conclude(tests)
+
+
+def _classes(
+    measure: str, asked: ReadPictures, known: ReadPictures, groups: int
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]] | None:
+    """Cut a measure into classes, −1 where a picture has none, the same of asked and known; and the means of both."""
+    if measure == UNREAD:
+        mine, theirs = (np.asarray(each.answers) == groups for each in (asked, known))
+        return mine.astype(int), theirs.astype(int), (float(mine.mean()), float(theirs.mean()))
+    both = [{SURE: each.confidence, SIZE: each.size, VECTORS: each.vectors}[measure] for each in (asked, known)]
+    if any(each is None for each in both):
+        return None
+    values = [np.asarray(each, np.float64).reshape(len(each), -1) for each in both]  # type: ignore[arg-type]
+    has = [np.asarray(np.isfinite(each).all(axis=1)) for each in values]
+    if not (has[0].any() and has[1].any()):
+        return None
+    classes = min(max(int(has[0].sum()) // PER_CLASS, 2), MOST_CLASSES)
+    pooled = np.concatenate([each[own] for each, own in zip(values, has, strict=True)])
+    if measure == VECTORS:
+        unit = pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+        _, cut = scipy.cluster.vq.kmeans2(unit, min(classes, len(unit)), minit="++", rng=np.random.default_rng(17))
+        means = nan, nan
+    else:
+        # quantiles of the asked and of the known with equal weight, so that few asked pictures move them, too
+        one = [np.quantile(each[own], np.linspace(0, 1, 101)) for each, own in zip(values, has, strict=True)]
+        edges = np.unique(np.quantile(np.concatenate(one), np.linspace(0, 1, classes + 1)[1:-1]))
+        cut = np.searchsorted(edges, pooled[:, 0], side="right")
+        means = float(values[0][has[0]].mean()), float(values[1][has[1]].mean())
+    cut = np.unique(cut, return_inverse=True)[1]
+    mine, theirs = (np.full(len(each), -1) for each in values)
+    first = int(has[0].sum())
+    mine[has[0]], theirs[has[1]] = cut[:first], cut[first:]
+    return mine, theirs, means
+
+
+def _conclude(tests: list[Likeness]) -> Transport:
+    adjusted = holm(np.array([each.p for each in tests]))
+    own = [(float(p), each) for p, each in zip(adjusted, tests, strict=True)]
+    p, worst = min(((p, each) for p, each in own if each.measure != VECTORS), key=lambda pair: pair[0])
+    if p < UNLIKE_LEVEL:
+        return Transport("unlike", tuple(tests), p, _differ(worst))
+    least = min(p for p, _ in own)
+    if least < 0.05:
+        by = min(own, key=lambda pair: pair[0])[1]
+        return Transport("cannot tell", tuple(tests), p, _differ(by))
+    z = float(scipy.stats.norm.ppf(0.975) + scipy.stats.norm.ppf(0.8))
+    enough = (SEEN / z) ** 2 / 0.25
+    if any(not each.n_known or 1 / each.n_asked + 1 / each.n_known > enough for each in tests):
+        return Transport("cannot tell", tuple(tests), p, "too few pictures to see a difference of a quarter of them")
+    return Transport("like", tuple(tests), p, "no difference was seen that these pictures would have shown")
+
+
+def _differ(each: Likeness) -> str:
+    """Say in words what differs."""
+    asked, known = each.asked, each.known
+    if each.measure == UNREAD:
+        return f"{100 * asked:.0f} % of these pictures are unread, and {100 * known:.0f} % of the known ones"
+    if each.measure == SIZE:
+        return f"what is read covers {100 * asked:.1f} % of these pictures, and {100 * known:.1f} % of the known ones"
+    if each.measure == SURE:
+        return f"the reader is not as sure: {asked:.2f} on average of these pictures, {known:.2f} of the known ones"
+    return "these pictures and the known ones look different to the encoder"
