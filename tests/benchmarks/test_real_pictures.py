@@ -1,0 +1,93 @@
+"""The benchmark on real pictures: its exact test, its kinds of known pictures, what it says of a reader that errs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+
+from benchmarks import real_pictures
+from benchmarks.real_pictures import GROUPS, UNREAD, cells, exact_p, judge, prompt_rows, summary_rows
+
+
+def test_the_exact_test_is_fishers_of_two_columns_and_does_not_mind_an_empty_third():
+    for table in ([[3, 7], [8, 2]], [[0, 10], [6, 4]], [[10, 0], [10, 0]]):
+        p = scipy.stats.fisher_exact(table).pvalue
+        assert exact_p(np.array(table)) == pytest.approx(p)
+        assert exact_p(np.c_[table, [0, 0]]) == pytest.approx(p)
+        assert exact_p(np.array(table)[::-1]) == pytest.approx(p)
+
+
+def test_the_exact_test_counts_every_table_of_its_margins():
+    table, rng = np.array([[7, 3, 0], [6, 0, 4]]), np.random.default_rng(0)
+    drawn = rng.multivariate_hypergeometric(table.sum(axis=0), 10, size=200_000)
+    chance = {tuple(row): 0 for row in drawn}
+    for row in drawn:
+        chance[tuple(row)] += 1
+    own = scipy.stats.multivariate_hypergeom.pmf(table[0], m=table.sum(axis=0), n=10)
+    likely = scipy.stats.multivariate_hypergeom.pmf(np.array([*chance]), m=table.sum(axis=0), n=10)
+    share = sum(n for n, at in zip(chance.values(), likely, strict=True) if at <= own * (1 + 1e-9)) / len(drawn)
+    assert exact_p(table) == pytest.approx(share, abs=0.002)
+
+
+def pictures(n, *, models=("one", "two"), concepts=("cook", "judge"), seed=0):
+    """Scenes of which two in five are unread, men more often, and portraits that are all read."""
+    rng = np.random.default_rng(seed)
+    rows = [(m, c, p, g) for m in models for c in concepts for p in ("plain", "diverse") for g in rng.choice(GROUPS, n)]
+    table = pd.DataFrame(rows, columns=["model", "concept", "prompt", "group"])
+    true = (table.group == GROUPS[1]).astype(int).to_numpy()
+    unread = rng.random(len(table)) < np.where(true, 0.55, 0.25)
+    read = np.where(rng.random(len(table)) < 0.9, true, 1 - true)
+    portraits = pd.DataFrame(
+        {"group": np.repeat(GROUPS, 100), "model": "portraits", "concept": "portrait", "prompt": ""}
+    )
+    return tuple(
+        each.assign(answer=answer, confidence=np.where(answer < UNREAD, 0.9, np.nan), size_read=np.nan)
+        for each, answer in ((table, np.where(unread, UNREAD, read)), (portraits, np.repeat([0, 1], 100)))
+    )
+
+
+def test_every_cell_has_its_kinds_of_known_pictures_and_none_of_its_own_but_halves():
+    found = list(cells(*pictures(4), splits=2))
+    names = {(cell.level, cell.name) for cell in found}
+    assert {level for level, _ in names} == {"model", "concept", "model, concept, prompt"}
+    assert len(names) == 2 + 2 + 8
+    for cell in found:
+        shared = set(map(tuple, cell.asked.to_numpy())) if cell.same else set(cell.asked.index)
+        if cell.same:
+            assert abs(len(cell.asked) - len(cell.known)) <= 1
+            assert not set(cell.asked.index) & set(cell.known.index)
+        elif cell.kind != "portraits":
+            assert not shared & set(cell.known.index)
+    assert {cell.kind for cell in found if cell.level == "model"} == {"portraits", "other models", "half of the same"}
+
+
+def test_portraits_known_are_wrong_before_and_not_told_after():
+    judged = pd.DataFrame(map(judge, cells(*pictures(40), splits=1)))
+    by_model = judged[(judged.level == "model") & (judged.kind == "portraits")]
+    assert not by_model.before_holds.astype(bool).any()
+    assert by_model.holds.isna().all()
+    assert (by_model.labels > 0).all()
+    halves = judged[judged.kind == "half of the same"]
+    assert halves.holds.notna().mean() > 0.8
+    assert halves.holds.dropna().mean() > 0.8
+    rows = list(summary_rows(judged))
+    assert sum(row["of"] for row in rows) == len(judged)
+
+
+def test_both_prompts_are_tested_by_counts(tmp_path):
+    scenes, _ = pictures(10)
+    rows = prompt_rows(scenes, tmp_path)
+    assert [row["concept"] for row in rows] == ["cook", "judge", "cook", "judge", "of 4"]
+    first = scenes[(scenes.model == "one") & (scenes.concept == "cook")]
+    women = [int(((first.prompt == p) & (first.group == GROUPS[0])).sum()) for p in ("plain", "diverse")]
+    p = scipy.stats.fisher_exact([[w, 10 - w] for w in women]).pvalue
+    assert float(rows[0]["exact p"]) == pytest.approx(p, abs=1e-4)
+    assert prompt_rows(scenes, tmp_path) == rows
+    with pytest.raises(AssertionError, match="expected two"):
+        prompt_rows(scenes.assign(prompt="plain"), tmp_path)
+
+
+def test_the_chart_has_a_line_a_model(tmp_path):
+    judged = pd.DataFrame(map(judge, cells(*pictures(20), splits=1)))
+    real_pictures.draw_chart(judged, tmp_path / "chart.svg")
+    assert "<svg" in (tmp_path / "chart.svg").read_text()
