@@ -4,6 +4,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import ModelError
+from clinometer.runs.encoding import MEASURED
 from tests import quick
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, Painter, toy_suite
@@ -30,7 +31,7 @@ def test_the_next_part_is_begun_before_one_is_waited_for(tmp_path, finished):
     order = {what: place for place, what in enumerate(ahead.noted)}
     later = range(2, parts)  # 0 is the first part, 1 its second look
     assert all(order["begun", number + 1] < order["waited for", number] for number in later)
-    assert sum(what == "begun" for what, _ in ahead.noted) == parts + 1
+    assert sum(what == "begun" for what, _ in ahead.noted) == parts + 1 + MEASURED  # pictures that are saved again
 
 
 def test_a_device_that_is_lost_costs_the_parts_in_its_hands_and_no_more(tmp_path, finished):

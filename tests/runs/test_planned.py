@@ -75,7 +75,8 @@ def test_the_samples_of_a_report_take_little_memory():
     def part(number):
         texts = dict.fromkeys(SHARED, ["a text that many an image of a run has in common"] * n)
         numbers = {"seed": [number] * n, "strength": [0.0] * n, "seconds": [0.1] * n, "flagged": [False] * n}
-        return pa.table({"id": [f"{number:08}{k:08}" for k in range(n)]} | texts | numbers, schema=schema)
+        ids = {"id": [f"{number:08}{k:08}" for k in range(n)], "batch": [str(number)] * n}
+        return pa.table(ids | texts | numbers, schema=schema)
 
     table = gathered(map(part, range(parts)), schema, SHARED)
     frame = table.to_pandas()

@@ -16,3 +16,16 @@ def test_a_run_keeps_how_far_saving_again_moves_a_vector(tmp_path):
     before = place.read_bytes()
     quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     assert place.read_bytes() == before
+
+
+def test_a_picture_that_cannot_be_saved_again_stops_nothing(tmp_path, monkeypatch):
+    def fail(image):
+        raise ValueError("no")
+
+    monkeypatch.setattr("clinometer.runs.encoding.saved_again", fail)
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    assert set(run.embeddings("eye")) == {sample.id for sample in run.plan}
+    assert run.vectors.saved_again("eye") is None
+    place = "embeddings/eye/saved-again.parquet"
+    assert place in run.ledger.files
+    assert len(pd.read_parquet(tmp_path / "run" / place)) == 0

@@ -94,9 +94,9 @@ class Parallel:
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
         work = self._begin_encoding(run, encoder, progress)
         with forgotten(run, name):
-            if not run.vectors.has_saved_again(name):  # where images were embedded in passing, they were not all there
-                self._make(run, work, [TEXTS], Silently(progress), "texts")
             self._make(run, work, self._units(missing), progress, f"encoding with {name}")
+            if not run.vectors.has_saved_again(name):  # a worker that has some parts only cannot measure it
+                self._make(run, work, [TEXTS], Silently(progress), "texts")
         run.encoders.finish(encoder.card)
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -67,8 +67,6 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         hands = PartEncoder(run, encoder, write, lambda part: progress.advance(len(parts[part])))
         ahead = deque(reader.submit(prepared_images, run, part, hands.prepare, decoders) for part in missing[:1])
         hands.read_texts()
-        if run.is_whole or not parts:
-            hands.measure_saving()
         for index, part in enumerate(missing):
             with named("encoder", name):
                 ids, images = ahead.popleft().result()
@@ -76,6 +74,8 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
                 ahead.append(reader.submit(prepared_images, run, missing[index + 1], hands.prepare, decoders))
             hands.embed(part, ids, images, probe=index == 0)
         hands.finish()
+    if run.is_whole or not parts:
+        hands.measure_saving()
     run.encoders.finish(encoder.card)
     progress.finish()
 
@@ -182,29 +182,35 @@ class PartEncoder:
     def measure_saving(self) -> None:
         """Measure how far saving a picture again moves its vector, of some pictures spread over the plan; once.
 
-        Two pictures that are closer may be one (:mod:`clinometer.stats.repeats`). It is left out while these pictures
-        are still to be drawn.
+        Two pictures that are closer may be one (:mod:`clinometer.stats.repeats`). It comes after the parts: it is left
+        out while those of these pictures are still to be embedded, and a picture that the encoder fails on, once it
+        has embedded them all, is passed over.
         """
         plan, vectors = self._run.plan, self._run.vectors
         some = sorted({int(at) for at in np.linspace(0, len(plan) - 1, MEASURED)}) if len(plan) else []
         ids = [plan[at].id for at in some]
-        if vectors.has_saved_again(self.name) or not all(map(self._run.drawn.has, set(plan.parts_of(ids)))):
+        parts = set(plan.parts_of(ids))
+        if vectors.has_saved_again(self.name) or not all(vectors.has(self.name, part) for part in parts):
             return
         rows = list[tuple[str, str, float]]()
-        with named("encoder", self.name):
-            for key, content in self._run.drawn.images(ids):
-                if content is None:
-                    continue
-                image = self._run.drawn.decode(key, content).convert("RGB")
-                changed = saved_again(image)
-                seen = self._embed(self.prepare([image, *changed.values()]))()
-                seen = shaped_vectors(seen, self.name, [key] * (1 + len(changed)), self._width).astype(float)
-                lengths = np.linalg.norm(seen, axis=1, keepdims=True)  # a blank picture may have no direction
-                units = np.divide(seen, lengths, out=np.full_like(seen, np.nan), where=lengths > 0)
-                apart = np.round(np.linalg.norm(units[1:] - units[0], axis=1), 4)
-                moved = zip(changed, apart.tolist(), strict=True)
-                rows += [(key, change, distance) for change, distance in moved if np.isfinite(distance)]
+        for key, content in self._run.drawn.images(ids):
+            if content is not None:
+                with suppress(ModelError), named("encoder", self.name):
+                    rows += self._moved(key, content)
         vectors.write_saved_again(self.name, rows)
+
+    def _moved(self, key: str, content: bytes) -> list[tuple[str, str, float]]:
+        """How far each way of saving a picture again moves its vector; none where that has no direction."""
+        image = self._run.drawn.decode(key, content).convert("RGB")
+        changed = saved_again(image)
+        seen = self._embed(self.prepare([image, *changed.values()]))()
+        seen = shaped_vectors(seen, self.name, [key] * (1 + len(changed)), self._width).astype(float)
+        seen[~np.isfinite(seen).all(axis=1)] = np.nan
+        lengths = np.linalg.norm(seen, axis=1, keepdims=True)  # a blank picture may have no direction
+        units = np.divide(seen, lengths, out=np.full_like(seen, np.nan), where=lengths > 0)
+        apart = np.round(np.linalg.norm(units[1:] - units[0], axis=1), 4)
+        moved = zip(changed, apart.tolist(), strict=True)
+        return [(key, change, distance) for change, distance in moved if np.isfinite(distance)]
 
     def embed(self, part: int, ids: Sequence[str], prepared: list[Any], *, probe: bool) -> None:
         """Begin with a part, and hand on what is no longer awaited.

@@ -43,7 +43,7 @@ READINGS: Final = "readings"
 UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: what is read back cannot be verified"
 """What is said first of a run that an earlier version began, or whose checks somebody took out."""
 
-_LISTED: Final = re.compile(r"(part-\d+|texts|known|clusters)\.parquet")
+_LISTED: Final = re.compile(r"(part-\d+|texts|saved-again|known|clusters)\.parquet")
 _WAIT: Final = 30
 """Seconds that a process waits for another to have changed run.json: that takes none."""
 

@@ -152,14 +152,14 @@ def test_a_byte_order_mark_and_a_line_break_within_a_word_lose_no_word(tmp_path)
 
 
 def test_a_damaged_file_is_named_in_one_line(tmp_path):
-    (tmp_path / "v.csv").write_bytes("h\xe9,1,0\n".encode("latin1"))
+    (tmp_path / "v.csv").write_text("he,1,0\nshe,0," + "1" * 200_000 + "\n")
     np.savez(tmp_path / "whole.npz", labels=np.array(["he"]), vectors=np.eye(1))
     (tmp_path / "v.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:60])
     np.savez(tmp_path / "w.npz", labels=np.array(["he"]), vectors=np.array([["a", "b"]]))
     vectors = pa.array([None, [1.0, 2.0]], pa.list_(pa.float32()))
     pq.write_table(pa.table({"label": ["he", "she"], "vector": vectors}), tmp_path / "v.parquet")
     for name, message in (
-        ("v.csv", "it cannot be read: UnicodeDecodeError"),
+        ("v.csv", "it cannot be read: Error"),
         ("v.npz", "it cannot be read: BadZipFile"),
         ("w.npz", "'he': found <U1"),
         ("v.parquet", "'he': found float64 of shape"),
