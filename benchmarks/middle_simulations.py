@@ -32,7 +32,7 @@ from clinometer.studies.leaning.scores.plane import profile_contrasts
 from clinometer.studies.leaning.scores.reader import corrected_rows, reader_checks
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import share_rows
-from clinometer.studies.leaning.scores.views import linear_views
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS, CONCEPTS = 64, 4, 16, 10, 12
 MARGIN = 0.1
@@ -152,13 +152,13 @@ class World:
             return [share / 2, share / 2, (1 - share) / 2, (1 - share) / 2]
         return [share, *[(1 - share) / (self.groups - 1)] * (self.groups - 1)]
 
-    def asked(self, study: LeaningStudy) -> tuple[list[Contrast], str]:
+    def asked(self, study: LeaningStudy, view: EncoderView) -> tuple[list[Contrast], str]:
         """What is asked of the first group, or level, by the rules of ``mcas_study`` and ``crossed_study``."""
         if self.groups == 4:
             (axis, *_) = effects_of(study.design)
             return effect_contrasts(study, axis, ("ii", "ita")), axis.component
         if self.groups == 3:
-            return profile_contrasts(study)[0], "association"
+            return profile_contrasts(study, view)[0], "association"
         weights = pair_weights(study, ("ii", "ita"), *study.pair)
         names = {"metric": "mcas", "component": IMAGE_PART}
         return [Contrast(weights, Basis(("ii", "ita"), study.pair), names, ("a", "b"))], IMAGE_PART
@@ -168,7 +168,7 @@ class World:
         design = self.design(concepts)
         study = LeaningStudy(design, layout_of([made], design), DrawSettings(1, 0, 0, 0.95))
         view = linear_views([made], study)[0]
-        contrasts, component = self.asked(study)
+        contrasts, component = self.asked(study, view)
         margin, options = None if self.groups == 3 else self.margin, {"equivalence": self.groups != 4}
         rows = contrast_family(study, view, contrasts, "f", margin=margin, judged=True, **options)
         alone = contrast_family(study, view, contrasts, "f", margin=margin, judged=False, **options)
