@@ -8,6 +8,7 @@
     RUN/unfinished/part-00000.parquet         the same of a part that was stopped halfway, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
+    RUN/embeddings/<encoder>/saved-again.parquet    id, change, distance
     RUN/trace, RUN/strips, RUN/latents        what the images were taken for on the way (:mod:`clinometer.runs.tracing`)
     RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
