@@ -391,7 +391,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
                 check_target(encoder, design, t, vectors, first)
                 marks.append(sketches(vectors))
                 if towards is not None:
-                    own.append(unit_rows(vectors) @ towards)
+                    own.append(unit_rows(vectors) @ np.broadcast_to(towards, (vectors.shape[1], towards.shape[1])))
             places.append(np.concatenate(marks))
             cosines += [np.concatenate(own)] if own else []
         drawn = encoders[0].target_copies
