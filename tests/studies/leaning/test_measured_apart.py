@@ -10,6 +10,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning.scores import crossed_study, mcas_study, measurer_of
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import design, embeddings, target_cosines
@@ -45,13 +46,15 @@ def scored(those, **options):
     embeddings("silent", seed=1), target_texts=None, group_words=None, group_texts=None)]],
     ids=["one", "two", "one that reads no text"])  # fmt: skip
 def test_the_same_rows_whoever_measures_in_whatever_order(those):
-    elsewhere = [unread(each) for each in those]
-    assert scored(elsewhere, measured=measured(those, reversed(TARGETS))) == scored(those)
+    once = counted_once(those, DESIGN)  # the order of the pictures is asked where all are at hand
+    elsewhere = [unread(each) for each in once]
+    assert scored(elsewhere, measured=measured(once, reversed(TARGETS))) == scored(those)
 
 
 def test_a_target_without_images_is_measured_too():
     none = [replace(each, target_images=(np.zeros((0, 24)), *each.target_images[1:])) for each in encoders(2)]
-    assert scored([unread(each) for each in none], measured=measured(none)) == scored(none)
+    once = counted_once(none, DESIGN)
+    assert scored([unread(each) for each in once], measured=measured(once)) == scored(none)
 
 
 def test_a_target_that_nobody_measured_is_named():
@@ -74,9 +77,10 @@ CROSSED_ENCODERS = [crossed_embeddings(CROSSED, seed=seed, texts=seed != 1) for 
 def test_targets_of_crossed_axes_are_measured_apart_too(n):
     """The second of the encoders reads no text; of three, two are averaged."""
     those = CROSSED_ENCODERS[:n]
-    measure = measurer_of(those, CROSSED)
+    once = counted_once(those, CROSSED)
+    measure = measurer_of(once, CROSSED)
     measured = [(t, pickle.loads(pickle.dumps(measure(t)))) for t in (3, 0, 5, 1, 4, 2)]
-    elsewhere = [unread(each) for each in those]
+    elsewhere = [unread(each) for each in once]
     found = crossed_study(elsewhere, CROSSED, measured=iter(measured))
     assert list(map(repr, found)) == list(map(repr, crossed_study(those, CROSSED)))
     with pytest.raises(InvalidInputError, match="measured: nothing of target 't4'"):
