@@ -34,6 +34,9 @@ class _OneThread:
             if hasattr(torch, "get_num_threads"):  # another thread may be importing it
                 self._undo.append(partial(torch.set_num_threads, torch.get_num_threads()))
                 torch.set_num_threads(1)  # of this thread of Python too, whatever the others have set
+            elif torch is None:  # it may be imported meanwhile, and asks the environment then
+                self._undo.append(partial(_reset_threads, os.environ.get("OMP_NUM_THREADS")))
+                os.environ["OMP_NUM_THREADS"] = "1"
             self._inside += 1
 
     def leave(self) -> None:
@@ -42,6 +45,16 @@ class _OneThread:
             self._inside -= 1
             while self._undo and not self._inside:
                 self._undo.pop()()
+
+
+def _reset_threads(said: str | None) -> None:
+    """Put back what the environment said of threads, and what a torch that was imported since then makes of it."""
+    if said is None:
+        os.environ.pop("OMP_NUM_THREADS", None)
+    else:
+        os.environ["OMP_NUM_THREADS"] = said
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(int(said) if said and said.isdigit() else available_cores())
 
 
 _ONE_THREAD: Final = _OneThread()
