@@ -159,7 +159,7 @@ def test_every_concept_of_every_model_is_in_figures_and_tables(leaning, leaning_
 
 
 def test_category_statistics_stand_model_below_model(leaning, leaning_page):
-    table = cells(leaning_page, "the concept that leans most")
+    table = cells(leaning_page, "the concept of the largest MCAS")
     assert [row[:2] for row in table] == [
         [label, name] for label in ("Low", "High", "All concepts") for name in leaning
     ]  # fmt: skip

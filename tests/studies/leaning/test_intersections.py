@@ -207,7 +207,8 @@ def planted(excess: float, seed: int = 0, noise: float = 0.2, images: int = 60):
 
     def drawn(t):
         counts = np.rint((0.25 + excess * signs * (t == 0)) * images).astype(int)
-        return around(np.repeat(design.groups, counts))
+        shuffled = np.random.default_rng(t).permutation(np.repeat(design.groups, counts))  # no order to see
+        return around(shuffled)
 
     base = crossed_embeddings(design)
     return design, replace(
