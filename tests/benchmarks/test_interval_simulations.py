@@ -31,5 +31,5 @@ def test_the_page_says_what_each_section_claims():
             assert rate < 0.85 or portraits > 2
     assert all(rate >= 0.93 for what, _, _, rate, _ in told("interval-agreement") if what == "Krippendorff's α")
     texts = told("interval-texts")
-    assert all(rate >= 0.95 for what, _, _, rate, _ in texts if what.startswith("interval holds"))
+    assert all(rate + 2 * error >= 0.95 for what, _, _, rate, error in texts if what.startswith("interval holds"))
     assert all(rate <= 0.05 for what, data, _, rate, _ in texts if what == "leans" and "text part 0," in data)

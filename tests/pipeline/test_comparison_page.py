@@ -530,7 +530,8 @@ def test_missing_pictures_of_a_group_are_told_in_a_run_and_between_two(tmp_path)
     ]
     lost = (runs[1].samples.status != "ok").sum()
     assert lost > 0
-    rows = [run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")] for run in runs]
+    mean = [run.scores[(run.scores.metric == "mcas") & (run.scores.encoder == "mean")] for run in runs]
+    rows = [scores[scores.component == "image_part"] for scores in mean]
     assert not rows[0].n_missing_attributes.any()
     assert (rows[1].n_missing_attributes == lost).all()
     assert (rows[1].bound_low < rows[1].low).all()
@@ -555,7 +556,8 @@ def test_a_verdict_that_missing_pictures_might_change_says_so_on_the_page(tmp_pa
     assert (over_all.depends_on, over_all.n_missing) == ("missing", (runs[1].samples.status != "ok").sum())
     for words in (
         "shut beside open: open leans more, if the missing pictures are like the rest.",
-        f"with its {over_all.n_missing} missing pictures filled in either way the interval is",
+        f"with its {over_all.n_missing} missing",
+        "pictures filled in either way the interval is",
         "a verdict that the missing pictures may change says so.",
         "Missing filled in: the same 95",
     ):

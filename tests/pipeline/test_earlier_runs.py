@@ -40,6 +40,10 @@ def without_images_test(scores: pd.DataFrame) -> pd.DataFrame:
     """Without what another test over images has changed: earlier versions took Student's t for numbers of images."""
     changed = scores.metric.isin(["mcas", "profile", "prior", "amplification"])
     changed |= (scores.metric == "association") & (scores.component == "mean")
+    said = scores.reason.str.replace(
+        "its images do not show the concept better", "its images are not shown to match their own prompt better"
+    )
+    scores = scores.assign(reason=said)  # what is not shown is not so
     return scores.assign(**{name: scores[name].astype(object).mask(changed, None) for name in INFERENCE})
 
 

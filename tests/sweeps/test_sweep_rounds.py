@@ -64,7 +64,8 @@ def test_images_go_to_the_concepts_whose_difference_is_undecided(whole):
     assert (found.verdict["same"] == "undecided").all()
     for concept, row in found.loc["far"].iterrows():
         assert images["far"][concept] == MOST or row.verdict == "more"
-        assert 0 <= images["far"][concept] - row.n_target <= 1  # a pair that holds a picture again counts for none
+        # A pair that holds a picture again counts for none; so far from the others, several look alike
+        assert 0 <= images["far"][concept] - row.n_target <= 3
         assert row.low <= row.value <= row.high
     assert "more" in set(found.verdict["far"])
 
@@ -104,7 +105,7 @@ def test_a_cell_that_joins_late_draws_what_the_baseline_has_before_it_is_looked_
     late = swept(out)
     assert set(drawn(late)["far"].values()) == {MOST}
     assert set(record(out)["rounds"]["toy"]["stopped"]["far-toy-seed-0".removesuffix("-seed-0")].values()) <= {MOST}
-    assert (differences(late).n_target["far"] >= MOST - 1).all()
+    assert (differences(late).n_target["far"] >= MOST - 3).all()
 
 
 def test_it_goes_on_as_if_it_had_not_been_stopped(whole, tmp_path):

@@ -512,7 +512,7 @@ class Evidence:
     middle : the groups' middle, with the confidence sequence of how far the mean lies from it, and the margin around
         it; NaN where there is none.
     e_zeros : the evidence against 0 alone, and against the middle alone.
-    reach : r, what the attribute images may be off by.
+    reach : r, what the attribute images may be off by; NaN where a prompt has one, so that nothing can be decided.
     factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
         to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
         where nobody asked (``ahead``).
@@ -560,7 +560,9 @@ class Evidence:
         return self.q_balance <= LEVEL
 
     def stops(self, rule: StoppingRule) -> bool:
-        """Tell whether more images are not needed."""
+        """Whether no more images are needed, or none could help."""
+        if isnan(self.reach):
+            return True
         if rule.precision is not None:
             return (self.high - self.low) / 2 <= rule.precision
         return self.leans or self.balanced

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import numpy as np
+import PIL
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 MAX_PIXELS = 40_000_000
@@ -146,6 +147,7 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
             image: Image.Image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             _require_sides(image)
+            _require_known_ycbcr(image)
             kind, conversions = str(image.format), list[str]()
             if getattr(image, "is_animated", False):  # to count the frames would read them all
                 conversions.append("first frame of several")
@@ -344,6 +346,16 @@ def _require_sides(image: Image.Image) -> None:
     if long > MOST_SIDES * short:
         raise _UnreadableError(
             f"it has {image.width} x {image.height} pixels, one side over {MOST_SIDES} times the other"
+        )
+
+
+def _require_known_ycbcr(image: Image.Image) -> None:
+    """Refuse what Pillow before 13 takes for a truncated file: a TIFF of YCbCr that is not compressed."""
+    colours = getattr(image, "tag_v2", {}).get(ExifTags.Base.PhotometricInterpretation)
+    plain = image.format == "TIFF" and colours == 6 and image.info.get("compression") == "raw"
+    if plain and int(PIL.__version__.split(".")[0]) < 13:
+        raise _UnreadableError(
+            f"Pillow {PIL.__version__} cannot read an uncompressed YCbCr TIFF; save it as PNG, or install pillow>=13"
         )
 
 

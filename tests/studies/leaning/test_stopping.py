@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import Verdict
-from clinometer.studies.leaning import Evidence, StoppingRule, evidence_of, rows_when_stopped
+from clinometer.studies.leaning import Evidence, StoppingRule, evidence_of, mcas_study, rows_when_stopped
 from tests.studies.leaning.studies import design, embeddings, one, study
 
 DECIDED = StoppingRule()
@@ -217,8 +217,17 @@ def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand(compon
 def test_few_attribute_images_decide_less():
     many, few = (evidence_of([embeddings(images=40, attribute_images=n)], design()) for n in (40, 2))
     assert max(stand.reach for stand in many) < min(stand.reach for stand in few)
-    with pytest.raises(InvalidInputError, match="a prompt of the pair has one image"):
-        evidence_of([embeddings(images=40, attribute_images=1)], design())
+
+
+@pytest.mark.parametrize("rule", [StoppingRule(), StoppingRule(precision=0.1)])
+def test_one_attribute_image_a_prompt_decides_nothing_and_asks_for_no_more(rule):
+    encoders = [embeddings(images=40, attribute_images=1)]
+    stands = evidence_of(encoders, design(), ahead=True)
+    assert all(np.isnan(stand.reach) and stand.stops(rule) and not (stand.leans or stand.balanced) for stand in stands)
+    rows = rows_when_stopped(mcas_study(encoders, design(), n_resamples=99), {"image_part": stands}, design())
+    told = [row for row in rows if (row.metric, row.component, row.encoder) == ("mcas", "image_part", "mean")]
+    assert {row.verdict for row in told} == {"not measured"}
+    assert all(row.reason.startswith("no interval: an attribute prompt has one picture that counts") for row in told)
 
 
 def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():

@@ -8,6 +8,7 @@ import pytest
 import clinometer as cm
 from clinometer.studies.leaning.embeddings import encoder_embeddings, readings_of_wordings, study_design
 from clinometer.studies.leaning.scores.components import image_part_direction
+from clinometer.studies.leaning.scores.measuring import counted_once, pictures_that_count
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite, two_wordings
 
@@ -32,13 +33,16 @@ def test_every_wording_has_its_verdict_and_every_concept_its_test(finished):
 
 def test_the_readings_are_the_image_parts(finished):
     scores, suite = finished.scores, finished.suite
-    direction = image_part_direction(encoder_embeddings(finished, suite, "eye"), study_design(suite))
+    seen, design = [encoder_embeddings(finished, suite, "eye")], study_design(suite)
+    direction = image_part_direction(counted_once(seen, design)[0], design)
+    kept = dict(zip((target.name for target in design.targets), pictures_that_count(seen, design).kept, strict=True))
     readings = readings_of_wordings(finished, suite, "eye", direction)
     rows = scores[(scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "eye")]
     values = rows.set_index("concept").value
     for concept, by_wording in suite.wordings.items():
         for order, target in enumerate(by_wording.values()):
-            assert readings[concept][order].mean() == pytest.approx(values[target], abs=1e-6)
+            counted = slice(None) if kept[target] is None else kept[target]
+            assert readings[concept][order][counted].mean() == pytest.approx(values[target], abs=1e-6)
 
 
 def test_the_page_tells_where_the_variance_comes_from(finished):

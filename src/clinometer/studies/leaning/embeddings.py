@@ -25,7 +25,6 @@ from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
-from clinometer.stats.repeats import SAVED_AGAIN
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.differences import MissingPictures
@@ -328,7 +327,7 @@ def _embeddings(
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
         blank_text=blank if blank is not None and blank.any() else None,  # no cosine takes a zero vector
         unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
-        saved_again=run.vectors.saved_again(encoder) or SAVED_AGAIN,
+        saved_again=run.vectors.saved_again(encoder),
     )
 
 

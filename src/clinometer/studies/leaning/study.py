@@ -123,7 +123,7 @@ def _rows_of_wordings(
     if not suite.wordings:
         return []
     readings = {}
-    for embeddings in encoders:
+    for embeddings in counted_once(encoders, design):
         direction = image_part_direction(embeddings, design)
         if direction is not None:
             readings[embeddings.encoder] = readings_of_wordings(run, suite, embeddings.encoder, direction)

@@ -18,7 +18,6 @@ from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.stats.association import association_scores
-from clinometer.stats.repeats import SAVED_AGAIN
 from clinometer.studies.study import (
     ComparedGroups,
     Pool,
@@ -173,7 +172,7 @@ def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors
             key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read
         },
         repeats={name: vectors.repeats[name, ""] for name in neutral_texts},
-        saved_again=run.vectors.saved_again(encoder) or SAVED_AGAIN,
+        saved_again=run.vectors.saved_again(encoder),
     )
 
 

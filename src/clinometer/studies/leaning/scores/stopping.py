@@ -99,6 +99,7 @@ CONFIDENCE = 0.95
 TEST = "betting e-values, two-sided, valid at any number of images"
 AHEAD = np.geomspace(1, 1000, 350)
 """Times the images that are looked ahead, 2 % apart: what comes of it is said in two figures."""
+ONE_PICTURE = "no interval: an attribute prompt has one picture that counts, so what its pictures are off by is unknown"
 FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
 
 
@@ -259,18 +260,11 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
 def reaches_of(layout: Layout, influences: ItemValues, size: int) -> np.ndarray:
     """Bound what the attribute images add to each of ``size`` targets by chance; 0 without images of it.
 
-    Raises
-    ------
-    InvalidInputError
-        A prompt of the pair has one image.
+    NaN where a prompt of the pair has one picture that counts: what it is off by is then unknown.
     """
     variances, freedom = group_variances(layout, influences, size, images=True)
     reaches = scipy.stats.t.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variances.sum(axis=1))
-    if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
-        raise InvalidInputError(
-            "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"
-        )
-    return np.asarray(np.nan_to_num(reaches))
+    return np.where(np.array(layout.target_sizes) > 0, reaches, 0.0)
 
 
 def mean_evidence(
@@ -283,6 +277,9 @@ def mean_evidence(
     margin = zeros[0].margin
     if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
         return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
+    if any(isnan(zero.reaches[t]) for zero in zeros):
+        none = nan if margin is None else 1.0
+        return Evidence(len(values), float(values.mean()) + constant, nan, nan, 1.0, e_balance=none, reach=nan)
     observations = np.clip(values, low, high)
     bounds = confidence_sequence(observations, low=low, high=high, confidence=CONFIDENCE + ATTRIBUTE_LEVEL)
     value = float(values.mean())
@@ -378,6 +375,9 @@ def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score
     if not isfinite(row.value) or stand.n == 0:
         unmeasured = Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
         return judged_as(without_inference(row), unmeasured)
+    if isnan(stand.reach):
+        unmeasured = Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_TEST)
+        return judged_as(replace(without_inference(row), reason=ONE_PICTURE), unmeasured)
     needed = 0
     if stand.balanced:
         judgement = Judgement(Verdict.BALANCED)
@@ -488,6 +488,8 @@ def differences_when_stopped(
         stand = evidence.get((row.component, row.concept))
         if row.encoder == "mean" and stand is not None and isfinite(row.value) and stand.n:
             judged = _anytime(without_inference(row), stand, "pairs", f"{TEST}, over pairs")
+            if isnan(stand.reach):
+                judged = replace(judged, reason=ONE_PICTURE)
             n_decide = images_to_decide(stand.n, min(stand.factor_balance, stand.factor))
             decided[row.component].append(replace(judged, n_target=stand.n, n_decide=n_decide))
             fixed[row.component].append(row)
