@@ -6,20 +6,25 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from scipy.stats import binom
 
 import clinometer as cm
 from clinometer.errors import RunNotFoundError
-from clinometer.metrics.verdict import Verdict
+from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.models import reference
 from clinometer.stats.proportion import exact_share
 from clinometer.studies import fit
 from clinometer.studies.fit import STRAYS, knows_images, misfits, unfit, unfit_pictures, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests import quick
-from tests.toys import Eye, Notes, Painter, toy_suite
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader as Colours
+from tests.toy_editing import Recolourer
+from tests.toy_editing import toy_suite as toy_editing_suite
+from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
 MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
@@ -147,3 +152,81 @@ def test_fitting_pictures_are_refused_less_than_once_in_a_hundred():
     for n in (2, 10, 20, 60, 200):
         least = next(k for k in range(1, n + 1) if exact_share(k, n, STRAYS, confidence=0.98).low > STRAYS)
         assert binom.sf(least - 1, n, STRAYS) <= 0.01
+
+
+# --- every study ------------------------------------------------------------------------------------------------------
+
+
+DRAWINGS = {"about": "drawings of another model", "models": ["another"]}
+
+
+class StrangeEye(Eye):
+    def __init__(self, name: str = "stranger") -> None:
+        super().__init__(name)
+        self.card = replace(self.card, notes={"domain": DRAWINGS})
+
+
+class StrangeColours(Colours):
+    card = replace(Colours.card, name="stranger", notes={"domain": DRAWINGS})
+
+
+STUDIES = {
+    "leaning": (Painter, toy_suite(target=12), Eye, StrangeEye),
+    "axes": (Painter, crossed_suite(images=12), Eye, StrangeEye),
+    "t2iat": (Painter, toy_t2iat_suite(neutral=8, attribute=6, stimuli=4), Eye, StrangeEye),
+    "t2iat without tests": (Painter, toy_t2iat_suite(neutral=12, attribute=6, tests=False), Eye, StrangeEye),
+    "editing": (Recolourer, toy_editing_suite(images={"group": 12}), Colours, StrangeColours),
+}
+"""Who draws, what, and an encoder that fits and one that does not."""
+
+
+def judged(scores: pd.DataFrame) -> pd.DataFrame:
+    """Verdicts that rest on an encoder, and not on pixels."""
+    return scores[scores.verdict.ne("") & scores.encoder.ne("pixels")]
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def unfit_runs(request, tmp_path_factory):
+    """A run by an encoder that fits; one by an encoder that does not, after what was said of it; and one by both."""
+    painter, suite, fits, strange = STUDIES[request.param]
+    place, notes = tmp_path_factory.mktemp("unfit"), Notes()
+    measured = quick.finished(painter(), suite, encoder=fits())
+    run = quick.audit(painter(), suite, place / "run", encoder=strange(), progress=notes, report=True)
+    assert any("it gives no verdict here" in each for each in notes.messages)
+    return measured, run, quick.audit(painter(), suite, place / "both", encoder=[fits(), strange()], seed=1)
+
+
+def test_an_encoder_that_does_not_fit_gives_no_verdict_in_any_study(unfit_runs):
+    measured, run, both = unfit_runs
+    before, rows = judged(measured.scores), judged(run.scores)
+    assert before.verdict.isin(["leans", "leans slightly", "undecided", "balanced"]).any()  # else nothing is shown
+    assert len(rows) == len(before)
+    assert set(rows.verdict) == {Verdict.NOT_MEASURED}
+    assert set(rows.side) == {""}
+    told = rows[rows.value.notna()]
+    assert set(told.reason_code) == {ReasonCode.DOMAIN}
+    assert told.reason.str.contains("knows nothing but drawings of another model").all()
+    page = run.directory.read_bytes("report.html").decode()
+    assert "the encoder does not fit the suite or the model" in page
+    assert "the change stands out" not in page
+    # the average holds what does not fit; by itself the other encoder keeps its verdicts
+    by_both = judged(both.scores)
+    assert set(by_both.verdict[by_both.encoder.isin(["mean", "stranger"])]) <= {Verdict.NOT_MEASURED}
+    own = by_both[~by_both.encoder.isin(["mean", "stranger"])]
+    assert own.empty or not own.verdict.eq(Verdict.NOT_MEASURED).all()
+
+
+def test_nor_between_runs(unfit_runs):
+    _, run, both = unfit_runs
+    (compared,) = cm.compare(run, both)  # they share the encoder that does not fit
+    rows = judged(compared.scores)
+    rows = rows[~rows.component.str.contains("refusal")]
+    assert len(rows)
+    assert set(rows.verdict) == {Verdict.NOT_MEASURED}
+    assert rows.reason[rows.value.notna()].str.startswith("in the first run, encoder stranger does not fit").all()
+
+
+def test_what_rests_on_no_encoder_keeps_its_verdicts():
+    run = quick.finished(ClassifyingPainter(), toy_classification())
+    assert run.scores.verdict.eq("leans").any()
+    pd.testing.assert_frame_equal(fit.withhold_unfit(run.scores, run), run.scores)

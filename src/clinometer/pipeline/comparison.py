@@ -18,6 +18,7 @@ from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
+from clinometer.studies.fit import withhold_unfit
 from clinometer.studies.refusals.scoring import compared_refusals
 from clinometer.studies.study import scores_table
 
@@ -44,8 +45,10 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     keep = None if unpaired else _pairs(drawn)
     with one_thread():
         rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
+    scores = withhold_unfit(scores_table(rows), first, second, encoders=encoders)
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
-        rows += compared_refusals(first, second, paired=not unpaired)
+        refusals = compared_refusals(first, second, paired=not unpaired)
+        scores = pd.concat([scores, scores_table(refusals)], ignore_index=True) if refusals else scores
     return Comparison(
         first=first,
         second=second,
@@ -53,7 +56,7 @@ def compare_runs(first: Run, second: Run) -> Comparison:
         pairs=len(both),
         dropped=len(drawn[0].keys() ^ drawn[1].keys()),
         identical=sum(drawn[0][start] == drawn[1][start] for start in both),
-        scores=scores_table(rows),
+        scores=scores,
     )
 
 

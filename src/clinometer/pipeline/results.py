@@ -31,6 +31,7 @@ from clinometer.runs.verification import (
     is_current,
 )
 from clinometer.studies import study_of
+from clinometer.studies.fit import withhold_unfit
 from clinometer.studies.reading import with_readings
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
@@ -79,15 +80,21 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
 
 
 def _compute(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    scored = score_study(run, resamples, pool)
+    scores = with_repeats(run, with_refusals(run, scored.scores))
+    scores = with_readings(run, with_ratings(run, study_of(run.suite).rated(run.suite), scores))
+    return Scored(scores, scored.curves)
+
+
+def score_study(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Compute what the run's study measures, without verdicts of encoders that do not fit the run."""
     study = study_of(run.suite)
     with one_thread():
         if pool is None or study.score_by is None:
             scored = study.score(run, resamples)
         else:
             scored = study.score_by(run, resamples, pool)
-    scores = with_repeats(run, with_refusals(run, scored.scores))
-    scores = with_readings(run, with_ratings(run, study.rated(run.suite), scores))
-    return Scored(scores, scored.curves)
+    return Scored(withhold_unfit(scored.scores, run), scored.curves)
 
 
 def require_same_scores(run: Run, progress: Progress) -> None:

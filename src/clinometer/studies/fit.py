@@ -13,17 +13,22 @@ What is left out is not asked. An encoder without the note, such as a CLIP of ph
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
 from clinometer._messages import first_and_more
+from clinometer.metrics.records import MEAN
+from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.stats.proportion import exact_share
 from clinometer.suites import LeaningSuite, Suite
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from clinometer.runs.store import Run
 
 DOMAIN: Final = "domain"
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -83,6 +88,28 @@ def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite
         return f"{reasons['']}: it gives no verdict here; {way_out}"
     named = first_and_more([repr(name) for name in reasons], _SHOWN)
     return f"encoder {card['name']} has not learned every word of {named}: no verdict on these; {way_out}"
+
+
+def withhold_unfit(scores: pd.DataFrame, *runs: Run, encoders: Collection[str] | None = None) -> pd.DataFrame:
+    """Take out the verdicts of encoders that do not fit a run, whatever the study: ``not measured``, with the reason.
+
+    Numbers stay. The average over encoders holds each of them (``encoders``, or all of a run), so it is withheld with
+    any; so is what is said of two runs over all units, which rests on the average and names no encoder.
+    """
+    rows = scores.copy()
+    for which, run in zip(("first", "second") if len(runs) > 1 else ("",), runs, strict=True):
+        for name, card in run.encoder_cards.items():
+            if encoders is not None and name not in encoders:
+                continue
+            views = [name, MEAN, *([""] if which else [])]
+            for target, reason in unfit(card, run.model_card, run.suite).items():
+                own = rows.encoder.isin(views) & ~rows.verdict.isin(["", Verdict.NOT_MEASURED])
+                own &= (rows.concept == target) if target else True
+                rows.loc[own, ["verdict", "side", "reason_code", "n_decide"]] = (
+                    Verdict.NOT_MEASURED, "", ReasonCode.DOMAIN, 0
+                )  # fmt: skip
+                rows.loc[own, "reason"] = f"in the {which} run, {reason}" if which else reason
+    return rows
 
 
 def unfit_stimuli(card: Mapping[str, Any], texts: Iterable[str], *, pictures: bool) -> str:

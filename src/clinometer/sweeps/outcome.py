@@ -26,14 +26,13 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow as pa
 
-from clinometer._cores import one_thread
 from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import compare_runs, evidence_between
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
-from clinometer.pipeline.results import resamples_of
+from clinometer.pipeline.results import resamples_of, score_study
 from clinometer.report.rows import Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.together import Comparison, pooled
@@ -168,9 +167,7 @@ def _score(directory: Directory, setting: Setting) -> Setting:
         return replace(setting, run=run, scores=run.scores)
 
     def compute() -> Computed:
-        with one_thread():
-            scored = study_of(run.suite).score(run, resamples_of(*runs))
-        return with_refusals(run, scored.scores), {}
+        return with_refusals(run, score_study(run, resamples_of(*runs)).scores), {}
 
     scores, _ = stored_table(directory, f"{setting.cell.name}-scores", runs, compute)
     return replace(setting, run=run, scores=scores)

@@ -25,7 +25,7 @@ from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
 from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead, page_sections
-from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
+from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of, withheld
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import EditingSuite
 
@@ -159,6 +159,8 @@ def lead(view: EditingView) -> dict[str, Any]:
 def finding(view: EditingView) -> str:
     """Word the strongest asymmetry between the genders in one sentence."""
     row = _leading(view)
+    if row is None and (why := withheld(view.class_rows("flip_asymmetry", view.reader))):
+        return f"Whom editing flips could not be judged: {why}."
     if row is None:
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not leans(row):

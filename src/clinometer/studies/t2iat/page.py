@@ -28,7 +28,16 @@ from clinometer.report.sections import (
     refusal_words,
     rest_in_words,
 )
-from clinometer.report.wording import held_back, leans, needed, not_measured, reason_words, slightly, too_few
+from clinometer.report.wording import (
+    held_back,
+    leans,
+    needed,
+    not_measured,
+    reason_words,
+    slightly,
+    too_few,
+    withheld,
+)
 from clinometer.studies.t2iat.figures import (
     T2IATView,
     arrow_figure,
@@ -248,10 +257,15 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
         ]
         for concept in (*view.suite.concepts, "all")
     }
+    sentence = (
+        f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images go farther than the text in the text’s "
+        f"own direction; for {sure} of those the change stands out (q at most 0.05)."
+    )
+    if why := withheld(view.judged.values()):
+        sentence = f"Whether they do could not be judged: {why}."
     return {
         "figures": [entry for entry in figures if entry[1] is not None],
-        "sentence": f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images go farther than the text in "
-        f"the text’s own direction; for {sure} of those the change stands out (q at most 0.05).",
+        "sentence": sentence,
         "overall": {concept: pair for concept, pair in overall.items() if any(pair)},
     }
 
