@@ -64,9 +64,12 @@ def require_command(program, *rest):
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", page("Makefile"), re.MULTILINE)
     elif program == "pip":
-        for extra in re.findall(r"\[(.+?)\]", rest[-1]):
-            assert extra in EXTRAS
+        for extras in re.findall(r"\[(.+?)\]", rest[-1]):
+            assert set(extras.split(",")) <= set(EXTRAS)
         assert "-c" not in rest or (ROOT / rest[rest.index("-c") + 1]).exists()
+    elif program == "export":
+        variable = rest[0].partition("=")[0]
+        assert any(f'"{variable}"' in path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
     else:
         assert program == ".venv/bin/python"
         named = rest[1] if rest[0] == "-m" else rest[0]
