@@ -38,6 +38,7 @@ def test_the_public_names():
         "push",
         "read_images",
         "read_run",
+        "reproduce",
         "score_run",
         "sweep",
         "trace_run",

@@ -2,6 +2,7 @@
 
 from clinometer.api.audits import audit, import_counts, import_images, sweep
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
+from clinometer.api.papers import plan_reproduction, reproduce
 from clinometer.api.runs import (
     Run,
     compare,
@@ -39,9 +40,11 @@ __all__ = [
     "open_run",
     "paper_table",
     "plan",
+    "plan_reproduction",
     "push",
     "read_images",
     "read_run",
+    "reproduce",
     "score_run",
     "sweep",
     "trace_run",

@@ -35,6 +35,7 @@ from clinometer.cli.options import (
     option_of,
     refuse_repeated,
 )
+from clinometer.cli.papers import reproduce
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import ratings, serve
 from clinometer.cli.tables import echo, tell, with_common_options
@@ -220,8 +221,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "trace": trace, "report": report, "verify": verify, "compare": compare,
     "gate": gate, "card": card, "export": export, "push": push, "import": import_, "classify": classify, "read": read,
     "questions": questions, "test": association_test,
-    "plan": plan, "suites": suites, "models": models, "sweep": sweep, "mitigate": mitigate, "serve": serve,
-    "schema": schema, "config": config,
+    "plan": plan, "suites": suites, "models": models, "sweep": sweep, "reproduce": reproduce, "mitigate": mitigate,
+    "serve": serve, "schema": schema, "config": config,
 }  # fmt: skip
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "audit": (
@@ -269,6 +270,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites mcas --dataset bench"),
     "models": ("clinometer models", "clinometer models reference"),
     "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
+    "reproduce": (
+        "clinometer reproduce mcas --quick --out runs/mcas-rehearsal",
+        "clinometer reproduce mcas --model stabilityai/stable-diffusion-2 --device cuda --out runs/mcas-paper",
+        "clinometer reproduce all --quick --dry-run --out runs/papers",
+    ),
     "mitigate": (
         "clinometer mitigate reference --method balanced --out balanced",
         "clinometer mitigate openai:gpt-image-1 --method prompt --out words",
@@ -291,7 +297,7 @@ EXIT_CODES: Final = {
     "`--allow-undecided` is given.",
     1: "`gate`: a number is shown to be beyond its limit.",
     2: "A mistake of the user's, in one or two lines on stderr; a run whose files are not as they were written; a "
-    "cell of a sweep that failed, the others are finished.",
+    "cell of a sweep, or a run of a reproduction, that failed, the others are finished.",
     3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs.",
     70: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
     130: "Stopped by Ctrl-C. The same command goes on from there, where it is one that resumes.",
@@ -348,7 +354,7 @@ STATUS: Final = 70
 VARIABLE: Final = "CLINOMETER_DEBUG"
 FILE: Final = ".last-error.txt"
 LONGEST: Final = 200
-RESUMED: Final = ("audit", "import", "score", "sweep")
+RESUMED: Final = ("audit", "import", "reproduce", "score", "sweep")
 """Commands that go on where they were."""
 
 

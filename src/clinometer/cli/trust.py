@@ -29,7 +29,7 @@ HARMLESS: Final = frozenset(
     paper paper_model recompute explain rows format evidence dataset board check_skin port
     name labels template trials all_trials question threshold most sentences unit alternative ddof spread
     effect margin power alpha target gate word intervention strength loss training_steps learning_rate
-    item_column rater_column answer_column title shown strata concept answer raters items blur
+    quick item_column rater_column answer_column title shown strata concept answer raters items blur
 """.split()  # noqa: SIM905 - words are read, a list of eighty strings is not
 )
 """Options that at most change what is measured, and how fast. Every option is here or in ``GUARDED``."""

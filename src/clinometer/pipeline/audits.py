@@ -173,11 +173,17 @@ def questions_of(
 
 
 def audit(
-    request: AuditRequest, models: Models, workers: OpensEngine, progress: Progress, steering: Steering | None = None
+    request: AuditRequest,
+    models: Models,
+    workers: OpensEngine,
+    progress: Progress,
+    steering: Steering | None = None,
+    pictures: Sequence[str] = (),
 ) -> str:
     """Draw, embed, score and report; what is finished already is kept. Returns the run's place.
 
     ``steering`` : where a sweep says how many images there are to be, in place of the audit's own concepts.
+    ``pictures`` : runs of which pictures are taken that are those this one would draw.
 
     Raises
     ------
@@ -226,7 +232,7 @@ def audit(
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
         asked=ask if asked is None else lambda: asked, readers=readers, questions=questions_asked,
-        watches=request.watches, options=request.kept,
+        watches=request.watches, options=request.kept, pictures=pictures,
     )  # fmt: skip
     usual = (() if prescribed is None else prescribed.encoders) or "reference"
     encoders = usual if request.encoder is None else request.encoder

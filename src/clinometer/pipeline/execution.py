@@ -21,7 +21,7 @@ from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.readers import Reader
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
-from clinometer.runs.drawing import generate, price_of, require_budget
+from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
 from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
@@ -241,6 +241,7 @@ class Job:
     readers, questions : who reads the images, and what each is asked.
     watches : what is looked at on the way to the images, as of :class:`~clinometer.runs.tracing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
+    pictures : runs of which pictures are taken that are those this one would draw.
     """
 
     suite: Suite
@@ -258,6 +259,7 @@ class Job:
     questions: Sequence[QuestionSpec] = ()
     watches: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Sequence[str] = ()
 
 
 def part_size_of(generator: Generator) -> int:
@@ -318,6 +320,9 @@ def _begun(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], p
     if job.retry_failed:
         progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
         ask_failed_again(run, job.readers, progress)
+    for place in job.pictures:
+        if taken := take_pictures(run, Run(place)):
+            progress.note(f"{taken} pictures are those of {place}, and are not drawn again")
     _require_budget(job, run, progress)
     return run
 

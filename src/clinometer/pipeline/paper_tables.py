@@ -109,6 +109,7 @@ class _Source:
     scores: pd.DataFrame
     suite: Suite
     encoder: str = field(default="mean")
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def _rows(self) -> dict[tuple[str, str], list[dict[Any, Any]]]:
@@ -121,7 +122,8 @@ class _Source:
     def find(self, metric: str, component: str, *, encoder: str | None = None, **equal: str) -> _Estimate:
         """Return the one row that has these names and no others."""
         encoder = self.encoder if encoder is None else encoder
-        names = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
+        asked = {name: self.renamed.get(value, value) for name, value in equal.items()}
+        names = {"concept": "", "group": "", "setting": "", **asked, "metric": metric, "component": component}
         names["encoder"] = encoder
         rows = self._rows.get((metric, component), [])
         row = next((row for row in rows if all(row[name] == value for name, value in names.items())), None)
@@ -132,13 +134,16 @@ class _Source:
         return _Estimate(row["value"], row["low"], row["high"], encoder, tuple(filter(None, notes)), row["p"])
 
 
-def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFrame:
+def paper_table(
+    run: Run, paper: str, models: Sequence[str] = (), renamed: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Every printed cell of a paper's tables beside the run's number: a row a cell, the fields of :class:`PrintedCell`.
 
     Parameters
     ----------
     paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
     models : the paper's models whose numbers are shown; empty for all.
+    renamed : of a run that rehearses the paper in other words, its own name for each name of the paper's suite.
 
     Raises
     ------
@@ -146,12 +151,12 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
         No such paper or model, or a run whose suite does not ask what the table shows.
     """
     publication = published(paper)
-    answered = _require_answered(run.suite, publication, paper)
+    answered = _require_answered(run.suite, publication, paper) if renamed is None else publication.suites
     for name in models:
         if name not in publication.models:
             way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
             raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
-    source = _Source(run.scores, run.suite)
+    source = _Source(run.scores, run.suite, renamed=renamed or {})
     if paper == "downstream":  # editing has no average over encoders
         readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]
         source = replace(source, encoder=readers.iloc[0] if len(readers) else "")
@@ -166,7 +171,7 @@ def models_of(paper: str) -> dict[str, str]:
     return {key: model.label for key, model in published(paper).models.items()}
 
 
-def _require_answered(suite: Suite, publication: Published, paper: str) -> list[str]:
+def _require_answered(suite: Suite, publication: Published, paper: str) -> Sequence[str]:
     """Return the suites of the paper all of whose questions the run's suite asks."""
     questions = _concepts_and_groups(suite)
     answered = [name for name in publication.suites if _concepts_and_groups(load_suite(name)) <= questions]

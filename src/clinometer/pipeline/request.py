@@ -240,6 +240,13 @@ class AuditOptions(CellOptions):
     wording: Annotated[str | None, Flag(several=str, of_suite=True, default="all")] = Field(
         None, description="One wording alone, by its name, where a suite asks for its concepts in several."
     )
+    image_counts: Annotated[
+        Mapping[str, ImageCount] | None, Flag(typed=False, default="the suite's", of_suite=True)
+    ] = Field(
+        None,
+        description="Images by the suite's own names for their numbers, such as {'target': 6, 'attribute': 4}, in "
+        "place of images.",
+    )
     model_options: Annotated[Mapping[str, Any] | None, Flag(typed=False)] = Field(
         None,
         description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "

@@ -247,6 +247,36 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
     }
 
 
+# --- Pictures that another run has drawn already ---------------------------------------------------------------------
+
+
+def take_pictures(run: Run, other: Run) -> int:
+    """Take the pictures of another run that this one would draw, and return how many.
+
+    An id says the prompt, how often it came before, the seed and the model's card, so a picture of the same id is the
+    same (decision 28). A picture that failed is left to be drawn, and edits are made anew.
+    """
+    there = set(other.plan.column("id").to_pylist())
+    taken, last = 0, (-1, list[dict[str, Any]]())
+    for part in run.parts:
+        if part in run.drawn.to_redraw:
+            continue
+        wanted = {sample.id: sample for sample in run.drawn.missing(part) if not sample.source and sample.id in there}
+        kept = []
+        for number in sorted(set(other.plan.parts_of(list(wanted)))):
+            if not other.drawn.has(number):
+                continue
+            last = last if last[0] == number else (number, other.drawn.rows(number))
+            for row in last[1]:
+                sample = wanted.get(row["id"])
+                if sample is not None and row["status"] != "failed":
+                    asked = {name: getattr(sample, name) for name in ("concept", "role", "group", "category")}
+                    kept.append(row | asked)
+        run.drawn.keep(part, kept)
+        taken += len(kept)
+    return taken
+
+
 # --- What the rest of a run will cost, and whether its user agreed to it, before a cent is spent ---------------------
 
 

@@ -98,10 +98,8 @@ class Samples:
 
     def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
-        if part in self.to_redraw:
-            earlier_rows = self._with_images(samples_name(part), self.part(part, list(SAMPLE_FIELDS)))
-        else:
-            earlier_rows = self._partial_rows(part, list(SAMPLE_FIELDS))
+        redrawn = part in self.to_redraw
+        earlier_rows = self.rows(part) if redrawn else self._partial_rows(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*earlier_rows, *rows)}
         self.forget_made_of(part)
         ordered = [by_id[sample.id] for sample in self._planned.parts[part]]
@@ -176,6 +174,10 @@ class Samples:
     def read(self, part: int) -> list[dict[str, Any]]:
         """Return a part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
         return self._with_images(samples_name(part), self.part(part, ["id", "status", "image", "sha256"]))
+
+    def rows(self, part: int) -> list[dict[str, Any]]:
+        """Return the rows of a part that is there, with their images."""
+        return self._with_images(samples_name(part), self.part(part, list(SAMPLE_FIELDS)))
 
     def redraw(self, ids_by_part: Mapping[int, Collection[str]]) -> None:
         """Have samples drawn anew, beside the others of their part."""

@@ -299,12 +299,15 @@ class Suite(Strict, ABC):
     def with_options(self, **options: Any) -> Self:
         """Return the same suite with some options changed; those that are None stay as they are.
 
+        ``image_counts`` of every study: numbers of images by the suite's own names for them.
+
         Raises
         ------
         SuiteError
             The study has no such option, or does not take the value.
         """
         changes = {name: value for name, value in options.items() if value is not None}
+        counts: Mapping[str, int] = changes.pop("image_counts", {})
         unknown = sorted(set(changes) - self.options)
         if unknown:
             raise SuiteError(
@@ -312,7 +315,14 @@ class Suite(Strict, ABC):
                 field=unknown[0],
                 takes=sorted(self.options),
             )
-        return self.checked(self._changed(**changes), source=f"suite {self.name}")
+        changed = self._changed(**changes)
+        for name, count in counts.items():
+            known = changed.get("images") or {}
+            if name not in known:
+                way_out = did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
+                raise SuiteError(f"suite {self.name} has no images called {name!r}; {way_out}", field="image_counts")
+            changed["images"] = known | {name: count}
+        return self.checked(changed, source=f"suite {self.name}")
 
 
 UNASKED: Final = ("study", "protocol", "language")

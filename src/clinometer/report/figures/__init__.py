@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
@@ -155,6 +155,23 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
     text = ET.tostring(root, encoding="unicode")
     width, height = (round(size * PIXELS_PER_INCH) for size in figure.get_size_inches())
     return Figure(Markup(text), width, height, title, description, name, figure)
+
+
+def renamed(figure: Figure, name: str) -> Figure:
+    """Give a finished drawing another name, so that it may stand in a page beside another of its own name."""
+    ET.register_namespace("", "http://www.w3.org/2000/svg")
+    ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ET.fromstring(figure.svg)
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            if attribute in ("id", "aria-labelledby"):
+                new = " ".join(f"{name}{part.removeprefix(figure.name)}" for part in value.split(" "))
+            elif attribute == "href" and value.startswith("#"):
+                new = f"#{name}{value[1:].removeprefix(figure.name)}"
+            else:
+                new = value.replace(f"url(#{figure.name}-", f"url(#{name}-")
+            element.set(attribute, new)
+    return replace(figure, svg=Markup(ET.tostring(root, encoding="unicode")), name=name)
 
 
 def svg_file(figure: Figure, colours: Mapping[str, str]) -> bytes:

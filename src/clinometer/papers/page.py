@@ -1,0 +1,323 @@
+"""The page of a paper: its tables and figures in its order, each beside what the runs measured, and the files of both.
+
+It writes what was measured when the runs were scored, and estimates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from clinometer._csv import csv_text
+from clinometer.errors import ClinometerError
+from clinometer.papers.paper import ComponentTable, Drawing, Paper, PrintedTable, rehearsed_words
+from clinometer.papers.planning import REFERENCE, PlannedRun
+from clinometer.papers.record import Reproduction
+from clinometer.papers.tables import LaidTable, component_rows, laid_out
+from clinometer.pipeline.export import latex
+from clinometer.pipeline.paper_tables import models_of, paper_table
+from clinometer.report import wording
+from clinometer.report.figures import Figure, pdf_file, renamed, svg_file
+from clinometer.report.html import asset, environment, light_inks, policy
+from clinometer.report.inputs import report_input
+from clinometer.report.page import View
+from clinometer.report.rows import Scores
+from clinometer.runs import Directory, Run
+from clinometer.runs.record import Departure, departures
+from clinometer.studies import study_of
+from clinometer.suites import load_suite
+
+REHEARSAL = "A rehearsal: other words, another model. It shows the whole way, and says nothing of the paper’s numbers."
+REHEARSAL_IN_SHORT = "Rehearsal: other words, another model."
+QUICK = "A quick look: so few images that most intervals are wide and few verdicts are given (--quick)."
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run of the paper that is finished."""
+
+    planned: PlannedRun
+    run: Run
+    drawn: dict[str, dict[str, Figure]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Name the run where a paper has several, and the model."""
+        return f"{self.planned.name}, {self.planned.model}"
+
+    @cached_property
+    def view(self) -> View:
+        """The run as its report shows it."""
+        return study_of(self.run.suite).page(self.run.suite).view.of(report_input(self.run))
+
+    def figures(self, section: str, names: Sequence[str]) -> Iterator[Figure]:
+        """Return figures of a section of the run's report, those that it has."""
+        if section not in self.drawn:
+            page = study_of(self.run.suite).page(self.run.suite)
+            built = [each.build(self.view) for each in page.sections if each.id == section]
+            self.drawn[section] = {figure.name: figure for figure in _figures_in(built)}
+        drawn = self.drawn[section]
+        return (drawn[name] for name in names if name in drawn)
+
+    @property
+    def departures(self) -> list[Departure]:
+        """Where it is not what the paper prescribes, whether or not it was put under its protocol."""
+        return departures(self.run.record, list(self.run.encoder_cards))
+
+
+def _figures_in(value: Any) -> Iterator[Figure]:
+    if isinstance(value, Figure):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _figures_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _figures_in(part)
+
+
+@dataclass(frozen=True)
+class ToldPart:
+    """Something that the paper prints, with what stands beside it: a table, a table of words, or figures."""
+
+    part: PrintedTable | ComponentTable | Drawing
+    table: LaidTable | None = None
+    words: pd.DataFrame | None = None
+    figures: Sequence[tuple[str, Figure]] = ()
+
+    def frame(self) -> pd.DataFrame | None:
+        """Return the table as it goes into an article; None of what is none."""
+        return self.words if self.table is None else self.table.frame()
+
+
+class PaperPage:
+    """What a page says of a paper, from its runs."""
+
+    def __init__(self, reproduction: Reproduction, paper: Paper) -> None:
+        self.reproduction, self.paper = reproduction, paper
+        self.planned = [run for run in reproduction.planned if run.paper == paper.name]
+        finished = [run for run in self.planned if reproduction.status(run).status == "finished"]
+        self.finished, self.lost = list[FinishedRun](), dict[str, str]()
+        for run in finished:
+            try:
+                opened = Run(run.place)
+                _ = opened.scores
+            except ClinometerError as error:  # a run that was damaged since costs its own part of the page alone
+                self.lost[run.key] = " ".join(str(error).split())
+            else:
+                self.finished.append(FinishedRun(run, opened))
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether no model was asked the paper's own words."""
+        return all(run.renamed is not None for run in self.planned)
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """The runs that are not there, and why."""
+        untold = [(run, self.reproduction.status(run)) for run in self.planned]
+        lines = [
+            (f"{run.name}, {run.model}", status.reason or "not begun")
+            for run, status in untold
+            if status.status != "finished"
+        ]
+        return [*lines, *self.lost.items()]
+
+    @cached_property
+    def stands(self) -> Mapping[str, str]:
+        """What stands for a name of the paper in a rehearsal that is alone on the page."""
+        if not self.is_rehearsal:
+            return {}
+        return {name: own for run in self.planned for name, own in (run.renamed or {}).items()}
+
+    def label(self, key: str, value: str, part: PrintedTable) -> str:
+        """Find the paper's words for a value of a key."""
+        if value in part.labels:
+            return part.labels[value]
+        if key == "model":
+            return models_of(self.paper.name)[value]
+        if key == "category":
+            for spec in self.paper.runs.values():
+                categories = getattr(load_suite(spec.suite), "categories", {})
+                if value in categories:
+                    return str(categories[value].label or value)
+        return value
+
+    @cached_property
+    def cells(self) -> dict[str, pd.DataFrame]:
+        """Every printed cell beside our numbers, by our models."""
+        by_model: dict[str, list[pd.DataFrame]] = {}
+        for each in self.finished:
+            try:
+                table = paper_table(each.run, self.paper.name, renamed=each.planned.renamed)
+            except ClinometerError:  # a run that the paper's figures rest on, and none of its tables
+                continue
+            by_model.setdefault(each.planned.model, []).append(table)
+        return {model: pd.concat(tables) for model, tables in by_model.items()}
+
+    def table(self, part: PrintedTable) -> LaidTable | None:
+        """Lay out a printed table."""
+        name = self.paper.published.tables[part.printed]
+        own = {model: cells[cells.table == name] for model, cells in self.cells.items()}
+        return laid_out(part, own, lambda key, value: self.label(key, value, part), self.stands)
+
+    def figures(self, part: Drawing) -> list[tuple[str, Figure]]:
+        """Draw the figures that have the form of a printed one: whose they are, and the drawing."""
+        drawn = []
+        for order, each in enumerate(run for run in self.finished if run.planned.name == part.run):
+            for figure in each.figures(part.section, part.figures):
+                own = renamed(figure, f"{part.place}-{order}-{figure.name}")
+                drawn.append((each.planned.model if len(self.models) > 1 else "", own))
+        return drawn
+
+    @cached_property
+    def models(self) -> list[str]:
+        """The models of its runs."""
+        return list(dict.fromkeys(run.model for run in self.planned))
+
+    def components(self, part: ComponentTable) -> pd.DataFrame:
+        """Lay out a table of words beside what was measured."""
+        runs = [each for each in self.finished if each.planned.name == part.run]
+        scores = {each.planned.model: Scores.from_frame(each.run.scores) for each in runs}
+        heads = list(scores) if len(scores) > 1 else ["Measured here"] * len(scores)
+        rows = [[*words, *own] for words, own in component_rows(part, scores)]
+        return pd.DataFrame(rows, columns=[*part.columns, *heads])
+
+    @cached_property
+    def parts(self) -> list[ToldPart]:
+        """What the paper prints, in its order."""
+        return [self._told(part) for part in self.paper.contents]
+
+    def _told(self, part: PrintedTable | ComponentTable | Drawing) -> ToldPart:
+        if isinstance(part, PrintedTable):
+            return ToldPart(part, table=self.table(part))
+        if isinstance(part, ComponentTable):
+            return ToldPart(part, words=self.components(part))
+        return ToldPart(part, figures=self.figures(part))
+
+    def finding(self) -> str:
+        """Say in one sentence what stands on the page."""
+        if not self.finished:
+            return "No run of this paper is finished: there is nothing to hold against it yet."
+        if self.is_rehearsal:
+            return REHEARSAL
+        frames = list(self.cells.values())
+        held = pd.concat([frame[frame.paper_inside.notna()] for frame in frames]) if frames else pd.DataFrame()
+        if not len(held):
+            return "No printed number has an interval of ours beside it."
+        inside = int(held.paper_inside.astype(bool).sum())
+        of = wording.count(len(held), "printed number")
+        return f"{inside} of {of} lie in the 95\N{NARROW NO-BREAK SPACE}% intervals of what was measured here."
+
+    def notices(self) -> list[str]:
+        """Say what a reader must know first."""
+        lines = [QUICK] if self.reproduction.record.quick else []
+        if self.is_rehearsal and self.finished:
+            lines.insert(0, REHEARSAL)
+        elif any(run.renamed is not None for run in self.planned):
+            lines.append(f"The numbers of {REFERENCE} are a rehearsal: other words, another model.")
+        return lines
+
+    def departures(self) -> list[tuple[str, Departure]]:
+        """List every departure from the protocol with whose it is: one that several runs share once."""
+        whose: dict[Departure, list[str]] = {}
+        for each in self.finished:
+            for departure in each.departures:
+                whose.setdefault(departure, []).append(each.label)
+        every = len(self.finished)
+        return [("every run" if len(names) == every else wording.listed(names), each) for each, names in whose.items()]
+
+    def runs_told(self) -> list[dict[str, Any]]:
+        """Describe the runs, with links to their reports."""
+        ups = "../" if self.reproduction.folder_of(self.paper) else ""
+        return [
+            {
+                "name": each.label,
+                "link": f"{ups}runs/{each.planned.key}/report.html" if each.run.directory.exists("report.html") else "",
+                "suite": each.run.suite.name,
+                "images": f"{len(each.run.samples):,}",
+                "encoders": wording.listed(list(each.run.encoder_cards)) or "none",
+                "seed": str(each.run.record["seed"]),
+            }
+            for each in self.finished
+        ]
+
+    def open_questions(self) -> list[tuple[str, str]]:
+        """List what the paper leaves open and what is taken, and what is done otherwise on purpose."""
+        lines: dict[tuple[str, str], None] = {}
+        for spec in self.paper.runs.values():
+            protocol = load_suite(spec.suite).protocol
+            if protocol is not None:
+                lines |= dict.fromkeys((each.option.replace("_", " "), each.taken) for each in protocol.unsaid)
+                lines |= dict.fromkeys(("on purpose", decision) for decision in protocol.decisions)
+        return list(lines)
+
+
+def paper_html(page: PaperPage) -> str:
+    """Render a paper as one self-contained HTML page."""
+    style, script = f"{asset('style.css')}\n{_own_style()}", asset("page.js")
+    paper = page.paper
+    words = [(name, own) for name, own in rehearsed_words()[0].items() if page.stands.get(name) == own]
+    return (
+        environment("clinometer.papers")
+        .get_template("paper.html")
+        .render(
+            title=f"{paper.name}: {paper.title}",
+            paper=paper,
+            publication=paper.published,
+            models=page.models,
+            finding=page.finding(),
+            notices=page.notices(),
+            left_out=page.left_out,
+            departures=page.departures(),
+            unsaid=page.open_questions(),
+            is_rehearsal=page.is_rehearsal,
+            words=words,
+            parts=page.parts,
+            runs=page.runs_told(),
+            style=Markup(style),
+            script=Markup(script),
+            policy=policy(style, script),
+        )
+    )
+
+
+def _own_style() -> str:
+    from importlib import resources
+
+    return (resources.files("clinometer.papers") / "templates" / "paper.css").read_text(encoding="utf-8")
+
+
+def write_page(reproduction: Reproduction, paper: Paper) -> None:
+    """Write a paper's page, and its tables and figures each as files of their own."""
+    page, folder = PaperPage(reproduction, paper), reproduction.folder_of(paper)
+    directory, inks = reproduction.directory, light_inks()
+    for told in page.parts:
+        for _, figure in told.figures:
+            directory.write_bytes(f"{folder}figures/{figure.name}.svg", svg_file(figure, inks))
+            directory.write_bytes(f"{folder}figures/{figure.name}.pdf", pdf_file(figure, inks))
+        if (frame := told.frame()) is not None:
+            place = f"{folder}tables/{told.part.place}"
+            text = latex(frame, caption=caption_of(told, page), label=f"tab:{paper.name}-{told.part.place}")
+            cells = frame if told.table is None else told.table.cells
+            _write(directory, f"{place}.csv", csv_text(cells))
+            _write(directory, f"{place}.tex", text)
+    _write(directory, reproduction.page_of(paper), paper_html(page))
+
+
+def caption_of(told: ToldPart, page: PaperPage) -> str:
+    """Caption a table for an article: what its cells are, whether it is a rehearsal, and its notes."""
+    parts = [f"{told.part.title}."]
+    if told.table is not None:
+        parts.append("Printed / measured with its 95 % interval.")
+        parts += [REHEARSAL_IN_SHORT] if page.is_rehearsal else []
+        parts += [f"{letter}: {note}." for letter, note in told.table.notes]
+    return " ".join(parts)
+
+
+def _write(directory: Directory, name: str, text: str) -> None:
+    directory.write_bytes(name, text.encode("utf-8", "replace"))

@@ -1,0 +1,138 @@
+"""The shape of a paper's file: the runs that it takes, and what it prints, in its order."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final, Literal
+
+import yaml
+from pydantic import Field
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import InvalidInputError
+from clinometer.published import Published, published
+from clinometer.suites.strict import ImageCount, Name, Strict, Text
+
+_DATA: Final = resources.files("clinometer.papers") / "data"
+
+ALL: Final = "all"
+"""Stands for every paper, in their order here."""
+
+Key = Literal["model", "column", "category", "concept", "group", "setting"]
+
+
+class PaperRun(Strict):
+    """A run that a paper takes.
+
+    Attributes
+    ----------
+    suite : the built-in suite that asks what the paper asked; its protocol says the rest.
+    quick : numbers of images of a quick look, by the suite's names for them.
+    rehearsal : what stands for the suite on the reference model, whose words are few: ``"words"``, the same suite with
+        the concepts of rehearsal.yaml, or a built-in suite of the same design.
+    renamed : for such a suite, its name for each name that the paper's tables are looked up by.
+    needs : what has to be brought, in a sentence; empty where nothing has.
+    """
+
+    suite: Name
+    quick: dict[Name, ImageCount]
+    rehearsal: Name = "words"
+    renamed: dict[Name, Name] = Field(default_factory=dict)
+    needs: Text | None = None
+
+
+class Part(Strict):
+    """Something that the paper prints: what it calls it, and its title."""
+
+    heading: Text
+    title: Text
+    note: Text | None = None
+
+    @property
+    def place(self) -> str:
+        """Its anchor, and the name of its files: ``"table-5"``."""
+        return "-".join(self.heading.lower().split())
+
+
+class PrintedTable(Part):
+    """A table of numbers, laid out as the paper has it.
+
+    ``printed`` is the file in ``published``; ``rows`` and ``columns`` say what the rows and the columns are of, outer
+    first. ``labels`` are the paper's words for what the file calls otherwise; of a column in its order, with `` | ``
+    between lines of its head.
+    """
+
+    printed: Name
+    rows: tuple[Key, ...] = Field(min_length=1)
+    columns: tuple[Key, ...] = Field(min_length=1)
+    labels: dict[Name, Text] = Field(default_factory=dict)
+
+
+class ComponentTable(Part):
+    """A table of words about components of a score; beside each row stands what the runs measured of it."""
+
+    run: Name
+    metric: Name
+    columns: tuple[Text, ...]
+    components: dict[Name, tuple[Text, ...]]
+
+
+class Drawing(Part):
+    """Figures of a run's own report, which have the form of the paper's figure."""
+
+    run: Name
+    section: Name
+    figures: tuple[Name, ...] = Field(min_length=1)
+
+
+class Paper(Strict):
+    """A paper: how it is cited, the runs that it takes by their names, and what it prints."""
+
+    name: Name
+    title: Text
+    cited: Text
+    runs: dict[Name, PaperRun] = Field(min_length=1)
+    contents: tuple[PrintedTable | ComponentTable | Drawing, ...] = Field(min_length=1)
+
+    @property
+    def published(self) -> Published:
+        """Its printed numbers, the models they are of, and what is known to be wrong in print."""
+        return published(self.name)
+
+
+@cache
+def _papers() -> dict[str, Paper]:
+    order = yaml.safe_load((_DATA / "order.yaml").read_text(encoding="utf-8"))
+    read = (yaml.safe_load((_DATA / f"{name}.yaml").read_text(encoding="utf-8")) for name in order)
+    return {paper.name: paper for paper in map(Paper.model_validate, read)}
+
+
+def paper_names() -> list[str]:
+    """List the papers that can be reproduced."""
+    return list(_papers())
+
+
+def load_paper(name: str) -> Paper:
+    """Return a paper by its name.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such paper here.
+    """
+    papers = _papers()
+    if name not in papers:
+        way_out = did_you_mean(name, papers) or f"expected one of {', '.join(papers)} or {ALL}"
+        raise InvalidInputError(f"found {name!r}; {way_out}", field="paper")
+    return papers[name]
+
+
+@cache
+def rehearsed_words() -> tuple[dict[str, str], dict[str, str]]:
+    """Return what stands for each concept of the papers in the reference model's vocabulary, and for pairs of prompts.
+
+    Both are names of ``reference.vocabulary()["concepts"]``.
+    """
+    read = yaml.safe_load((_DATA / "rehearsal.yaml").read_text(encoding="utf-8"))
+    return read["concepts"], read["pairs"]

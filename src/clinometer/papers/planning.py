@@ -1,0 +1,300 @@
+"""What a reproduction takes, before anything is drawn: its runs, the pictures that they share, evaluations, time, disk.
+
+On the reference model a paper is rehearsed: the suite's design in words that the model knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from time import perf_counter
+from typing import Any, Final
+
+from clinometer.errors import ClinometerError
+from clinometer.models import reference
+from clinometer.models.protocols import GenerationRequest, Generator
+from clinometer.papers.paper import Paper, PaperRun, load_paper, rehearsed_words
+from clinometer.pipeline.execution import part_size_of
+from clinometer.pipeline.recipes import Models
+from clinometer.pipeline.request import OF_SUITE, AuditRequest, ask
+from clinometer.runs import Directory, Run
+from clinometer.runs.drawing import price_of
+from clinometer.runs.ledger import RECORD, samples_name
+from clinometer.runs.plan import build_plan
+from clinometer.runs.record import suite_under
+from clinometer.studies import study_of
+from clinometer.suites import ClassificationSuite, LeaningSuite, Suite, load_suite, suite_from_mapping
+from clinometer.sweeps import Cell
+
+RUNS: Final = "runs"
+REFERENCE: Final = "reference"
+PATIENCE: Final = 10.0
+"""Seconds of a picture that is timed, over which no second one is drawn to time it without what comes before."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a paper, of one model.
+
+    Attributes
+    ----------
+    paper, name : which run of which paper.
+    request : the audit that it is.
+    renamed : of a rehearsal, its own name for each name of the paper's suite; None where the paper's words are asked.
+    """
+
+    paper: str
+    name: str
+    model: str
+    request: AuditRequest
+    renamed: Mapping[str, str] | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it lies."""
+        return str(self.request.out)
+
+    @property
+    def key(self) -> str:
+        """Its folder among the runs."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    @property
+    def spec(self) -> PaperRun:
+        """What its paper says of it."""
+        return load_paper(self.paper).runs[self.name]
+
+    @property
+    def suite(self) -> Suite:
+        """The suite as it is asked."""
+        suite = suite_under(self.request.protocol, load_suite(self.request.suite))
+        return suite.with_options(**{name: getattr(self.request, name) for name in OF_SUITE})
+
+    @property
+    def prefer(self) -> Mapping[str, float]:
+        """The settings of the model that the paper prescribes; none of a rehearsal."""
+        protocol = self.suite.protocol if self.request.protocol is not None else None
+        return {} if protocol is None else protocol.sampling
+
+
+def planned_runs(
+    directory: Directory, papers: Iterable[Paper], models: Sequence[str], *, quick: bool, options: Mapping[str, Any]
+) -> list[PlannedRun]:
+    """Plan every run of some papers, model by model; ``options`` are those of an audit that hold for all.
+
+    Raises
+    ------
+    InvalidInputError
+        An option is not one of an audit, or does not take the value.
+    """
+    return [
+        _planned(directory, paper, name, model, quick=quick, options=options)
+        for model in models
+        for paper in papers
+        for name in paper.runs
+    ]
+
+
+def _planned(
+    directory: Directory, paper: Paper, name: str, model: str, *, quick: bool, options: Mapping[str, Any]
+) -> PlannedRun:
+    spec, renamed, own = paper.runs[name], None, dict(options)
+    suite: str | Suite = spec.suite
+    if model == REFERENCE:
+        suite, renamed = rehearsal_of(spec)
+        own["encoder"] = own.get("encoder") or REFERENCE
+    else:
+        own["protocol"] = "paper"
+    if study_of(load_suite(suite)).check is None:  # which works on portraits
+        own.pop("portraits", None)
+    called = suite.name if isinstance(suite, Suite) else suite
+    place = f"{directory.url.rstrip('/')}/{RUNS}/{Cell.of(model=model, suite=called, seed=None).name}"
+    request = ask(model=model, suite=suite, out=place, image_counts=spec.quick if quick else None, **own)
+    return PlannedRun(paper.name, name, model, request, renamed)
+
+
+def rehearsal_of(run: PaperRun) -> tuple[Suite, Mapping[str, str]]:
+    """Return the suite that stands for a paper's on the reference model, and its names for the paper's names."""
+    original = load_suite(run.suite)
+    if run.rehearsal != "words":
+        suite = load_suite(run.rehearsal)
+        asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
+        return suite_from_mapping(asked, source=f"rehearsal of {run.suite}"), run.renamed
+    assert isinstance(original, LeaningSuite)
+    return _in_known_words(original), rehearsed_words()[0]
+
+
+def _in_known_words(suite: LeaningSuite) -> Suite:
+    """Put a suite of the papers into words that the reference model was taught, concept by concept."""
+    words, pairs = rehearsed_words()
+    known = reference.vocabulary()["concepts"]
+    asked = suite.model_dump()
+    for category in asked["categories"].values():
+        for target in category["targets"]:
+            name = words[target["name"]]
+            told = {"keyword": known[name]["keyword"], "prompt": f"an image of {known[name]['neutral']}"}
+            target |= {"name": name, **told}
+    for name, group in asked["groups"].items():
+        of_group = {"nonbinary": "non-binary"}.get(name, name)
+        for prompt in group["prompts"]:
+            prompt["prompt"] = f"an image of {known[pairs[prompt['pair']]][of_group]}"
+    asked["name"], asked["title"] = f"{suite.name}-rehearsal", f"Rehearsal in other words of {suite.title}"
+    asked["description"] = (
+        f"The design of the suite {suite.name} in words that the reference model was taught. Its concepts are others, "
+        "so that its numbers are not the paper's."
+    )
+    return suite_from_mapping(asked, source=f"rehearsal of {suite.name}")
+
+
+# --- what it takes ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How long an image takes, and how many bytes; NaN where nobody knows."""
+
+    seconds: float = nan
+    bytes: float = nan
+
+
+@dataclass(frozen=True)
+class RunNeeds:
+    """What a run takes.
+
+    Attributes
+    ----------
+    images : in the run. ``shared`` of them are those of an earlier run, and ``there`` are drawn already.
+    evaluations : of the network for what is missing: steps, twice where guidance evaluates without the prompt, too; NaN
+        where the model's card names no steps.
+    seconds, bytes : for what is missing, at the model's rate.
+    cost : of a model with a price.
+    reason : why the model cannot be had, or does not do what the run needs; the rest is then nothing.
+    """
+
+    run: PlannedRun
+    images: int = 0
+    shared: int = 0
+    there: int = 0
+    evaluations: float = 0.0
+    seconds: float = 0.0
+    bytes: float = 0.0
+    cost: float = 0.0
+    reason: str = ""
+
+    @property
+    def missing(self) -> int:
+        """Images that are drawn."""
+        return self.images - self.shared - self.there
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a reproduction takes, run by run."""
+
+    runs: Sequence[RunNeeds] = field(default_factory=list)
+
+    def total(self, name: str) -> float:
+        """Sum a number over the runs."""
+        return float(sum(getattr(run, name) for run in self.runs))
+
+    @property
+    def brought(self) -> list[str]:
+        """What has to be brought, a sentence each."""
+        specs = [each.run.spec for each in self.runs if each.run.request.portraits is None]
+        return list(dict.fromkeys(spec.needs for spec in specs if spec.needs))
+
+
+def needs_of(planned: Sequence[PlannedRun], models: Models, rates: dict[str, Rate], *, draws: bool) -> Needs:
+    """Load the models and say what their runs take; ``rates`` by model are filled in.
+
+    ``draws`` : whether one picture, which nobody keeps, may be drawn of a model without a price to know how long it
+    takes.
+    """
+    found, planned_ids = list[RunNeeds](), dict[str, set[str]]()
+    for run in planned:
+        try:
+            found.append(_run_needs(run, models, rates, planned_ids.setdefault(run.model, set()), draws=draws))
+        except ClinometerError as error:
+            found.append(RunNeeds(run, reason=" ".join(str(error).split())))
+    return Needs(found)
+
+
+def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier: set[str], *, draws: bool) -> RunNeeds:
+    request, suite = run.request, run.suite
+    generator, _ = models.generator(request.model, request.adapter_options, request.device, prefer=run.prefer)
+    study, card, size = study_of(suite), generator.card, part_size_of(generator)
+    if study.check is not None:
+        study.check(generator, suite)
+    plan = build_plan(suite.prompt_specs(), seed=request.seed, model_fingerprint=card.fingerprint, part_size=size)
+    samples = plan if study.extend_plan is None else study.extend_plan(suite, plan, size)
+    there = _drawn_of(run.place)
+    if run.model not in rates:
+        rates[run.model] = rate_of(run.place) or (_timed(generator, samples[0].prompt) if draws else None) or Rate()
+    steps, rows = card.settings.get("steps"), 2 if (card.settings.get("guidance_scale") or 0) > 1 else 1
+    of_image = steps * rows if steps else nan
+    missing, shared, evaluations = 0, 0, 0.0
+    for sample in samples:
+        if sample.id in there:
+            continue
+        if sample.id in earlier and not sample.source:
+            shared += 1
+            continue
+        missing += 1
+        evaluations += of_image * (sample.strength if sample.source else 1.0)
+    earlier |= {sample.id for sample in samples}
+    rate = rates[run.model]
+    if isinstance(suite, ClassificationSuite) and not _is_scored(run.place):
+        evaluations += len(plan) * len({*suite.a.classes, *suite.b.classes}) * max(suite.noise_samples)
+    return RunNeeds(
+        run, images=len(samples), shared=shared, there=len(samples) - missing - shared, evaluations=evaluations,
+        seconds=_times(rate.seconds, evaluations / of_image if steps else missing),
+        bytes=_times(rate.bytes, missing + shared),
+        cost=missing * price_of(generator),
+    )  # fmt: skip
+
+
+def _times(rate: float, number: float) -> float:
+    """Multiply; nothing takes nothing, whatever the rate."""
+    return rate * number if number else 0.0
+
+
+def _drawn_of(place: str) -> frozenset[str]:
+    """Return the ids of what is drawn of a run already."""
+    if not Directory(place).exists(RECORD):
+        return frozenset()
+    run = Run(place)
+    parts = [part for part in run.parts if run.drawn.has(part)]
+    return frozenset(identifier for part in parts for identifier in run.parts[part].column("id").to_pylist())
+
+
+def _is_scored(place: str) -> bool:
+    return Directory(place).exists(RECORD) and Run(place).is_scored
+
+
+def rate_of(place: str) -> Rate | None:
+    """Return what an image of a run took; None where none of it is drawn."""
+    if not Directory(place).exists(RECORD):
+        return None
+    run = Run(place)
+    drawn = run.samples
+    if not len(drawn):
+        return None
+    stored = sum(run.directory.size(samples_name(part)) for part in run.parts if run.drawn.has(part))
+    return Rate(float(drawn.seconds[drawn.status == "ok"].mean()), stored / len(drawn))
+
+
+def _timed(generator: Generator, prompt: str) -> Rate | None:
+    """Time a picture that nobody keeps; None of a model that is paid for."""
+    if price_of(generator):
+        return None
+    from clinometer.models.images import encode_png
+
+    seconds = 0.0
+    for _ in range(2):  # the first picture of a small model takes as long as it takes to get ready
+        begun = perf_counter()
+        (result,) = generator.generate([GenerationRequest("trial", prompt, 0)])
+        seconds = perf_counter() - begun
+        if seconds > PATIENCE:
+            break
+    return Rate(seconds, float(len(encode_png(result.image))) if result.image is not None else nan)

@@ -1,0 +1,227 @@
+"""A reproduction from the papers' names to their pages. Models are loaded once, and a run that fails stops no other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.errors import ClinometerError, InvalidInputError, RunError, RunLockedError, RunMismatchError
+from clinometer.models.protocols import Generator
+from clinometer.papers.page import write_page
+from clinometer.papers.paper import ALL, Paper, load_paper, paper_names
+from clinometer.papers.planning import RUNS, Needs, PlannedRun, Rate, needs_of, planned_runs, rate_of
+from clinometer.papers.record import RECORD, Reproduction, ReproductionRecord, RunStatus, read_record
+from clinometer.pipeline.audits import Workers, audit
+from clinometer.pipeline.recipes import Models, named_encoders
+from clinometer.runs import Directory, Progress
+from clinometer.sweeps.sweep import SharedWorkers
+
+ALIKE: Final = ("quick", "seed", "encoder")
+"""What all runs of a reproduction are asked alike, as long as it lasts."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a reproduction is asked.
+
+    Attributes
+    ----------
+    papers, models : names; of papers ``all`` is every one.
+    quick : few images, and every page says so.
+    options : of an audit, which hold for every run: seed, encoder, device, portraits, …
+    objects : generators that are loaded already, by the names that ``models`` has for them.
+    """
+
+    papers: Sequence[Paper]
+    models: Sequence[str]
+    quick: bool
+    options: Mapping[str, Any]
+    objects: Mapping[str, Generator] = field(default_factory=dict)
+
+    def runs_in(self, directory: Directory) -> list[PlannedRun]:
+        """Plan every run."""
+        return planned_runs(directory, self.papers, self.models, quick=self.quick, options=self.options)
+
+
+def papers_of(names: str | Sequence[str]) -> list[Paper]:
+    """Return papers by their names, in the order of the house; ``all`` is every one.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such paper, or none is named.
+    """
+    named = [names] if isinstance(names, str) else list(names)
+    if not named:
+        raise InvalidInputError(f"found none, expected one of {', '.join(paper_names())} or {ALL}", field="paper")
+    if ALL in named:
+        return [load_paper(name) for name in paper_names()]
+    chosen = {load_paper(name).name for name in named}
+    return [load_paper(name) for name in paper_names() if name in chosen]
+
+
+def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
+    """Return the record of a reproduction that is begun, or that goes on with the same or more; it is written."""
+    encoders = named_encoders(asked.options.get("encoder") or ())
+    names = [str(each) if isinstance(each, str | os.PathLike) else each.card.name for each in encoders]
+    alike = {"quick": asked.quick, "seed": int(asked.options.get("seed") or 0), "encoder": names}
+    portraits = asked.options.get("portraits")
+    if directory.exists(RECORD):
+        record = read_record(directory)
+        for name in ALIKE:
+            if getattr(record, name) != alike[name]:
+                raise RunMismatchError(
+                    f"found {alike[name] or 'none'}, and {directory.url} was begun with "
+                    f"{getattr(record, name) or 'none'}; give that, or another --out",
+                    field=name,
+                )
+    else:
+        if directory.contents():
+            raise RunMismatchError(
+                f"{directory.url}: not empty and no reproduction: it has no {RECORD}; give another --out"
+            )
+        record = ReproductionRecord(created=datetime.now(UTC).isoformat("T", "seconds"), papers=[], models=[], **alike)
+    papers = {*record.papers, *(paper.name for paper in asked.papers)}
+    record = record.model_copy(
+        update={
+            "papers": [name for name in paper_names() if name in papers],
+            "models": list(dict.fromkeys([*record.models, *asked.models])),
+            "portraits": record.portraits if portraits is None else str(portraits),
+        }
+    )
+    _write_record(directory, record)
+    return record
+
+
+def _write_record(directory: Directory, record: ReproductionRecord) -> None:
+    directory.write_json(RECORD, record.model_dump(mode="json"))
+
+
+def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
+    """Say what a reproduction takes. Models are loaded; nothing is drawn or written."""
+    directory = Directory(out)
+    rates = _known_rates(read_record(directory)) if directory.exists(RECORD) else {}
+    return needs_of(_with_objects(asked.runs_in(directory), asked), Models(), rates, draws=False)
+
+
+def reproduce(
+    out: str | os.PathLike[str],
+    asked: Asked,
+    workers: Workers,
+    progress: Progress,
+    show: Callable[[Needs], None] = lambda needs: None,
+) -> Reproduction:
+    """Do every run that is not finished, and write the page of each paper.
+
+    ``show`` : is given what it takes before anything is drawn, but for one picture that is timed and thrown away.
+
+    Raises
+    ------
+    InvalidInputError, RunError, EngineError
+        As :func:`clinometer.reproduce`.
+    """
+    directory, models = Directory(out), Models()
+    planned = _with_objects(asked.runs_in(directory), asked)
+    with directory.locked():
+        record = _opened_record(directory, asked)
+        rates = _known_rates(record)
+        needs = needs_of(planned, models, rates, draws=True)
+        record = record.model_copy(update={"rates": _plain_rates(rates)})
+        _write_record(directory, record)
+        show(needs)
+        _run_all(directory, record, planned, models, SharedWorkers(workers), progress)
+    return Reproduction(directory.url)
+
+
+def _run_all(
+    directory: Directory,
+    record: ReproductionRecord,
+    planned: Sequence[PlannedRun],
+    models: Models,
+    workers: SharedWorkers,
+    progress: Progress,
+) -> None:
+    """Do the runs one after the other; a paper's page is written anew as soon as the last of its runs is over."""
+    last = {run.paper: run.key for run in planned}
+    try:
+        for number, run in enumerate(planned, 1):
+            progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
+            status = _run_one(run, _siblings(directory, run, record), models, workers, progress)
+            rates = record.rates | _plain_rates({run.model: rate_of(run.place) or Rate()})
+            record = record.model_copy(update={"runs": record.runs | {run.key: status}, "rates": rates})
+            _write_record(directory, record)
+            if last[run.paper] == run.key:
+                write_page(Reproduction(directory.url), load_paper(run.paper))
+        for name in record.papers:  # those that were asked for earlier, where their pages have moved
+            opened = Reproduction(directory.url)
+            if name not in last and not directory.exists(opened.page_of(load_paper(name))):
+                write_page(opened, load_paper(name))
+    finally:
+        workers.close()
+
+
+def _run_one(
+    run: PlannedRun, pictures: Sequence[str], models: Models, workers: SharedWorkers, progress: Progress
+) -> RunStatus:
+    """Audit, and say what became of it; whatever happens to one run must not cost the others."""
+    try:
+        audit(run.request, models, workers, progress, pictures=pictures)
+    except RunLockedError:
+        raise
+    except ClinometerError as error:
+        reason = str(error)
+    except Exception as error:
+        reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
+    else:
+        return RunStatus(paper=run.paper, run=run.name, model=run.model, status="finished")
+    progress.note(f"this run failed: {reason}")
+    reason = " ".join(reason.split())[:2000]
+    return RunStatus(paper=run.paper, run=run.name, model=run.model, status="failed", reason=reason)
+
+
+def _siblings(directory: Directory, run: PlannedRun, record: ReproductionRecord) -> list[str]:
+    """Return the runs of the same model whose pictures may be taken: those that are finished."""
+    others = [key for key, status in record.runs.items() if status.model == run.model and status.status == "finished"]
+    places = [f"{directory.url.rstrip('/')}/{RUNS}/{key}" for key in others if key != run.key]
+    return [place for place in places if Directory(place).exists("run.json")]
+
+
+def _with_objects(planned: Sequence[PlannedRun], asked: Asked) -> list[PlannedRun]:
+    """Put generators that are loaded already in the place of their names."""
+    return [
+        replace(run, request=run.request.model_copy(update={"model": asked.objects[run.model]}))
+        if run.model in asked.objects
+        else run
+        for run in planned
+    ]
+
+
+def _known_rates(record: ReproductionRecord) -> dict[str, Rate]:
+    return {name: Rate(*ends) for name, ends in record.rates.items() if all(end is not None for end in ends)}  # type: ignore[arg-type]
+
+
+def _plain_rates(rates: Mapping[str, Rate]) -> dict[str, tuple[float | None, float | None]]:
+    """Return rates as JSON has them, those that are known."""
+    known = {name: rate for name, rate in rates.items() if isfinite(rate.seconds) and isfinite(rate.bytes)}
+    return {name: (rate.seconds, rate.bytes) for name, rate in known.items()}
+
+
+def require_finished(reproduction: Reproduction) -> None:
+    """Refuse to end well where a run failed.
+
+    Raises
+    ------
+    RunError
+        The message counts them, says of the first why, and names the way out.
+    """
+    if failed := reproduction.failed:
+        name, reason = next(iter(failed.items()))
+        raise RunError(
+            f"{reproduction.url}: {len(failed)} of {len(reproduction.planned)} runs failed; the others are finished, "
+            f"and the pages say what is left out. The first, {name}: {reason}. Fix that and give the same command "
+            "again: only what failed is done"
+        )

@@ -1,0 +1,209 @@
+"""A printed table beside what the runs measured, in the layout of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from string import ascii_lowercase
+from typing import Any
+
+import pandas as pd
+
+from clinometer.papers.paper import ComponentTable, PrintedTable
+from clinometer.report import wording
+from clinometer.report.rows import Row, Scores
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one of our models says of a printed cell; ``inside`` whether the printed number lies in its interval."""
+
+    model: str
+    value: str
+    interval: str
+    difference: str
+    inside: bool | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A printed cell: the number as it is printed, what was measured, and the letters of its notes."""
+
+    printed: str
+    measured: tuple[Measured, ...] = ()
+    notes: str = ""
+
+    @property
+    def in_a_line(self) -> str:
+        """The printed number, and what was measured, for LaTeX: ``0.08 / 0.05 [0.02, 0.08]``."""
+        told = [f"{each.value} {each.interval}".strip() for each in self.measured]
+        return " / ".join([self.printed, *told]) + (f" ({self.notes})" if self.notes else "")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row: its name, what stands for it in a rehearsal, and a cell a column."""
+
+    name: str
+    stands: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class LaidTable:
+    """A table as a page shows it.
+
+    Attributes
+    ----------
+    columns : the names of a column, outer first.
+    blocks : rows under a heading, which is empty where the table has none.
+    notes : what is said of cells, by its letter.
+    said : how many printed numbers lie inside our intervals, a sentence a model.
+    cells : a row a printed cell and model of ours, for scripts.
+    """
+
+    part: PrintedTable
+    columns: tuple[tuple[str, ...], ...]
+    blocks: tuple[tuple[str, tuple[TableRow, ...]], ...]
+    notes: tuple[tuple[str, str], ...]
+    said: tuple[str, ...]
+    cells: pd.DataFrame
+
+    @property
+    def heads(self) -> list[list[tuple[str, int]]]:
+        """Each line of column names: a name, and over how many columns it stands."""
+        depth = len(self.columns[0])
+        return [
+            [
+                (names[level], len(list(same)))
+                for names, same in groupby(self.columns, key=lambda each: each[: level + 1])
+            ]
+            for level in range(depth)
+        ]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table as it goes into an article: a row a row, a column a column."""
+        columns = [": ".join(filter(None, names)) for names in self.columns]
+        return pd.DataFrame(
+            [
+                {"": ": ".join(filter(None, (block, row.name)))}
+                | dict(zip(columns, (c.in_a_line for c in row.cells), strict=True))
+                for block, rows in self.blocks
+                for row in rows
+            ]
+        ).fillna("")
+
+
+Label = Callable[[str, str], str]
+"""The words for a key's value: ``("category", "sport")`` → ``"Sports"``."""
+
+
+def laid_out(
+    part: PrintedTable, by_model: Mapping[str, pd.DataFrame], label: Label, stands: Mapping[str, str]
+) -> LaidTable | None:
+    """Lay out a printed table; None where no run has any of its cells.
+
+    Parameters
+    ----------
+    by_model : the cells of the table by our models, as :func:`~clinometer.pipeline.paper_tables.paper_table` has them.
+    stands : of a rehearsal, what stands for a name of the paper.
+    """
+    frames = {model: frame for model, frame in by_model.items() if len(frame)}
+    if not frames:
+        return None
+    cells = pd.concat([frame.assign(ours=model) for model, frame in frames.items()])
+    digits = {
+        str(column): max(2, *(len(text.partition(".")[2]) for text in own.printed))
+        for column, own in cells.groupby("column")
+    }
+    letters = _letters(cells)
+    by_place: dict[tuple[tuple[str, ...], tuple[str, ...]], list[dict[str, Any]]] = {}
+    for each in cells.to_dict("records"):
+        record = {str(name): value for name, value in each.items()}
+        row, column = (tuple(str(record[key]) for key in keys) for keys in (part.rows, part.columns))
+        by_place.setdefault((row, column), []).append(record)
+    rows, columns = (list(dict.fromkeys(place[at] for place in by_place)) for at in (0, 1))
+    named = list(part.labels)
+    columns.sort(
+        key=lambda column: [named.index(name) if name in named else -1 for name in column]
+    )  # as the paper has it
+    made = [(row, [_cell(by_place.get((row, column), []), digits, letters, len(frames)) for column in columns])
+            for row in rows]  # fmt: skip
+
+    def words(keys: Sequence[str], values: Sequence[str]) -> list[str]:
+        return [label(key, value) for key, value in zip(keys, values, strict=True)]
+
+    def block_of(row: tuple[str, ...]) -> str:
+        return ", ".join(words(part.rows[:-1], row[:-1]))
+
+    def row_of(row: tuple[str, ...], own: Sequence[Cell]) -> TableRow:
+        (name,) = words(part.rows[-1:], row[-1:])
+        return TableRow(name, stands.get(row[-1], ""), tuple(own))
+
+    blocks = [
+        (block, tuple(row_of(*each) for each in same))
+        for block, same in groupby(made, key=lambda each: block_of(each[0]))
+    ]
+    return LaidTable(
+        part,
+        tuple(tuple(" | ".join(words(part.columns, column)).split(" | ")) for column in columns),
+        tuple(blocks),
+        tuple((letter, note) for note, letter in letters.items()),
+        tuple(_said(model, frame, several=len(frames) > 1) for model, frame in frames.items()),
+        cells.rename(columns={"ours": "our_model"}),
+    )
+
+
+def _letters(cells: pd.DataFrame) -> dict[str, str]:
+    """Give each note a letter: a, b, …, z, aa, …"""
+    notes = dict.fromkeys(note for text in cells.note for note in text.split("; ") if note)
+    names = [*ascii_lowercase, *(f"{one}{two}" for one in ascii_lowercase for two in ascii_lowercase)]
+    return dict(zip(notes, names, strict=False))
+
+
+def _cell(
+    records: Sequence[Mapping[str, Any]], digits: Mapping[str, int], letters: Mapping[str, str], models: int
+) -> Cell:
+    if not records:
+        return Cell("")
+    places = digits[records[0]["column"]]
+    measured = tuple(
+        Measured(
+            record["ours"] if models > 1 else "",
+            wording.number(record["run"], places),
+            wording.interval(record["low"], record["high"], places),
+            wording.signed(record["difference"], places) if isfinite(record["difference"]) else "",
+            record["paper_inside"],
+        )
+        for record in records
+    )
+    notes = dict.fromkeys(note for record in records for note in record["note"].split("; ") if note)
+    printed = records[0]["printed"].replace("-", wording.MINUS)
+    return Cell(printed, measured, ", ".join(letters[note] for note in notes if note in letters))
+
+
+def _said(model: str, frame: pd.DataFrame, *, several: bool) -> str:
+    held = frame[frame.paper_inside.notna()]
+    inside, rest = int(held.paper_inside.astype(bool).sum()), len(frame) - len(held)
+    whose = f"the intervals of {model}" if several else "our 95\N{NARROW NO-BREAK SPACE}% intervals"
+    without = f"; {wording.count(rest, 'number has', 'numbers have')} no interval beside" if rest else ""
+    return f"{inside} of {wording.count(len(held), 'printed number')} lie in {whose}{without}."
+
+
+def component_rows(part: ComponentTable, by_model: Mapping[str, Scores]) -> Iterator[tuple[Sequence[str], list[str]]]:
+    """Yield a row a component: the paper's words, and of each of our models what was measured."""
+    for component, words in part.components.items():
+        yield words, [_range(scores.select(part.metric, component)) for scores in by_model.values()]
+
+
+def _range(rows: Sequence[Row]) -> str:
+    """Say from where to where a component reaches over the concepts."""
+    values = [row.value for row in rows if row.concept and row.defined]
+    if not values:
+        return wording.MISSING
+    digits = wording.digits_for(values)
+    above = sum(value > 0 for value in values)
+    ends = f"{wording.signed(min(values), digits)} to {wording.signed(max(values), digits)}"
+    return f"{ends}; {above} of {wording.count(len(values), 'concept')} above 0"

@@ -1,0 +1,5 @@
+"""Runs of reproductions have no pages of their own, but where a test is marked ``pages``."""
+
+from tests.quick import pages_of_a_module, pages_of_a_test
+
+__all__ = ["pages_of_a_module", "pages_of_a_test"]

@@ -1,0 +1,274 @@
+"""A paper reproduced: its runs, the pictures they share, kills, what cannot be had, and its page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.api import plan_reproduction
+from clinometer.errors import InvalidInputError, ModelError, RunError, RunMismatchError, SuiteError
+from clinometer.papers.reproduction import require_finished
+from clinometer.pipeline.audits import Workers, audit
+from clinometer.pipeline.recipes import Models
+from clinometer.pipeline.request import ask
+from clinometer.runs import NoProgress
+from tests.papers.toy_papers import SD2, Artist, reproduced
+from tests.quick import options
+from tests.toys import Eye, Painter, toy_suite
+
+FEW = {"concepts": 1}
+"""One concept of each category: the way is the same."""
+RUN = "stabilityai-stable-diffusion-2-mcas"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return reproduced("mcas", tmp_path_factory.mktemp("whole") / "out")
+
+
+def contents(folder):
+    """Everything that says what was found, by name."""
+    names = ("paper.html", "*.csv", "*.tex", "*.svg", "plan.parquet")
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for name in names for path in sorted(Path(folder).rglob(name))
+    }
+
+
+def test_a_paper_becomes_ordinary_runs_and_a_page(whole):
+    folder = Path(whole.url)
+    assert not whole.failed
+    ((key, run),) = whole.runs.items()
+    assert key.startswith(RUN)
+    assert run.suite.images.model_dump() == {"target": 6, "attribute": 6}
+    opened = cm.open_run(folder / "runs" / key)
+    cells = cm.paper_table(opened, "mcas")
+    written = pd.read_csv(folder / "tables/table-5.csv", keep_default_na=False, dtype=str)
+    assert sorted(written.printed) == sorted(cells.printed)
+    page = (folder / "paper.html").read_text()
+    for value in set(cells.printed):
+        assert f'<span class="printed">{value.replace("-", chr(0x2212))}</span>' in page
+    assert "--quick" in page
+    assert "images (target)" in page  # a departure
+    assert "a slip of the paper" in page
+    assert {path.name for path in (folder / "figures").iterdir()} >= {"figure-3-0-category2.svg"}
+
+
+def test_the_page_says_how_many_printed_numbers_lie_inside(whole):
+    (run,) = whole.runs.values()
+    cells = cm.paper_table(run, "mcas")
+    held = cells[cells.paper_inside.notna()]
+    page = (Path(whole.url) / "paper.html").read_text()
+    assert f"{int(held.paper_inside.astype(bool).sum())} of {len(held)} printed numbers lie in the 95" in page
+    assert page.count('class="inside"') == int(held.paper_inside.astype(bool).sum())
+    assert page.count('class="outside"') == int((~held.paper_inside.astype(bool)).sum())
+
+
+def test_the_page_asks_the_network_for_nothing_and_its_ids_are_its_own(whole):
+    page = (Path(whole.url) / "paper.html").read_text()
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+    for name in re.findall(r'(?:href|aria-labelledby)="#?([^"]+)"', page):
+        for target in name.split():
+            if not target.startswith(("data:", "tables/", "runs/", "http://www.w3.org")):
+                assert target in identifiers
+    assert not re.findall(r'(?:src|href)="https?://', page)
+
+
+def test_what_is_finished_is_not_done_again(whole, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(whole.url, out)
+    before, artist = contents(out), Artist()
+    again = reproduced("mcas", out, artist)
+    assert artist.drawn == 0
+    assert not again.failed
+    assert contents(out) == before
+
+
+def test_one_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path):
+    reproduced("mcas", tmp_path / "whole", **FEW)
+    artist = Artist(stop_after=40)
+    with pytest.raises(KeyboardInterrupt):
+        reproduced("mcas", tmp_path / "out", artist, **FEW)
+    drawn, artist.stop_after = artist.drawn, None
+    reproduced("mcas", tmp_path / "out", artist, **FEW)
+    assert drawn < artist.drawn < drawn + 72
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+class Broken(Artist):
+    """It cannot draw."""
+
+    def generate(self, requests):
+        raise ModelError("no such kernel")
+        yield
+
+
+def test_a_run_that_fails_is_left_out_with_its_reason_and_mended_later(tmp_path):
+    other = "owner/broken"
+    objects = {SD2: Artist(), other: Broken(other)}
+    done = reproduced("mcas", tmp_path / "out", models=(SD2, other), objects=objects, **FEW)
+    (reason,) = done.failed.values()
+    assert "no such kernel" in reason
+    page = (tmp_path / "out/paper.html").read_text()
+    assert "Left out of this page" in page
+    assert "no such kernel" in page
+    assert "above 0" in page  # the rest stays
+    with pytest.raises(RunError, match="1 of 2 runs failed; the others are finished"):
+        require_finished(done)
+    objects[other] = Artist(other)
+    mended = reproduced("mcas", tmp_path / "out", models=(SD2, other), objects=objects, **FEW)
+    assert not mended.failed
+    assert f"{other}" in (tmp_path / "out/paper.html").read_text()
+
+
+def test_a_damaged_run_costs_its_own_part_alone(whole, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(whole.url, out)
+    (run,) = (out / "runs").iterdir()
+    (run / "scores.parquet").write_bytes(b"nothing")
+    from clinometer.papers.page import PaperPage, paper_html
+    from clinometer.papers.record import Reproduction
+
+    opened = Reproduction(out)
+    page = paper_html(PaperPage(opened, opened.papers[0]))
+    assert "Left out of this page" in page
+    assert "scores.parquet" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"seed": 1}, "seed: found 1, and .* was begun with none; give that, or another --out")],
+)
+def test_a_directory_that_was_asked_something_else_is_refused(whole, tmp_path, asked, said):
+    shutil.copytree(whole.url, tmp_path / "out")
+    with pytest.raises(RunMismatchError, match=said):
+        reproduced("mcas", tmp_path / "out", **asked)
+
+
+def test_a_directory_of_other_things_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunMismatchError, match=r"not empty and no reproduction: it has no reproduction\.json"):
+        reproduced("mcas", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("papers", "said"), [("mcsa", "paper: found 'mcsa'; did you mean mcas"), ([], "paper: found none, expected one of")]
+)
+def test_no_such_paper(tmp_path, papers, said):
+    with pytest.raises(InvalidInputError, match=said):
+        cm.reproduce(papers, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_record_is_named(whole, tmp_path):
+    shutil.copytree(whole.url, tmp_path / "out")
+    place = tmp_path / "out/reproduction.json"
+    record = json.loads(place.read_text()) | {"papers": 3}
+    place.write_text(json.dumps(record))
+    with pytest.raises(RunMismatchError, match=r"reproduction.json: papers: expected a list"):
+        reproduced("mcas", tmp_path / "out")
+
+
+# --- what it takes
+
+
+def test_what_it_takes_is_said_before_anything_is_drawn(tmp_path):
+    artist, shown = Artist(), []
+    asked = {"models": SD2, "quick": True, "objects": {SD2: artist}, "encoder": Eye(), **FEW}
+    needs = plan_reproduction("mcas", tmp_path / "out", **asked)
+    (run,) = needs.runs
+    assert (run.images, run.missing, run.evaluations) == (72, 72, 72 * 10 * 2)
+    assert not (tmp_path / "out").exists()
+    assert artist.drawn == 0
+    reproduced("mcas", tmp_path / "out", artist, show=lambda needs: shown.append((needs, artist.drawn)), **FEW)
+    ((told, drawn),) = shown
+    assert drawn == 2  # timed, and thrown away
+    assert told.total("seconds") > 0
+    assert told.total("bytes") > 0
+    needs = plan_reproduction("mcas", tmp_path / "out", **asked)
+    assert (needs.total("missing"), needs.total("seconds"), needs.runs[0].there) == (0, 0, 72)
+
+
+def test_a_model_that_names_no_steps_has_no_number_of_evaluations(tmp_path):
+    needs = plan_reproduction(
+        "mcas", tmp_path / "out", models=SD2, quick=True, objects={SD2: Painter(name=SD2)}, encoder=Eye()
+    )
+    assert needs.total("missing") == 216
+    assert needs.total("evaluations") != needs.total("evaluations")  # NaN
+
+
+def test_a_model_that_cannot_be_had_leaves_the_others(tmp_path):
+    needs = plan_reproduction(
+        "mcas", tmp_path / "out", models=[SD2, str(tmp_path / "nowhere")], quick=True, objects={SD2: Artist()},
+        encoder=Eye(),
+    )  # fmt: skip
+    found, lost = needs.runs
+    assert found.missing == 216
+    assert "nowhere" in lost.reason
+    assert needs.total("missing") == 216
+
+
+# --- shared pictures
+
+
+def by_hand(suite, out, artist, pictures=()):
+    request = ask(model=artist, suite=suite, out=out, **options(encoder=Eye()))
+    audit(request, Models(), Workers(), NoProgress(), pictures=pictures)
+    return cm.open_run(out)
+
+
+def test_pictures_of_another_run_are_those_that_would_be_drawn(tmp_path):
+    """What is shared changes no number: the run is the one that would have drawn them itself."""
+    first, second = toy_suite(target=4, concepts=4), toy_suite(target=6, concepts=4, name="other")
+    earlier = by_hand(first, tmp_path / "first", Artist())
+    alone, artist = by_hand(second, tmp_path / "alone", Artist()), Artist()
+    shared = by_hand(second, tmp_path / "shared", artist, [earlier.url])
+    assert artist.drawn == len(alone.samples) - len(earlier.samples)
+    own = [run.samples.drop(columns="seconds") for run in (alone, shared)]
+    pd.testing.assert_frame_equal(*own)
+    pd.testing.assert_frame_equal(alone.scores, shared.scores)
+
+
+def test_pictures_of_another_model_or_seed_are_not_taken(tmp_path):
+    suite = toy_suite(target=4, concepts=2)
+    earlier = by_hand(suite, tmp_path / "first", Artist("another"))
+    artist = Artist()
+    run = by_hand(suite, tmp_path / "run", artist, [earlier.url])
+    assert artist.drawn == len(run.samples)
+
+
+class Forgetful(Artist):
+    """It fails at every third image."""
+
+    def generate(self, requests):
+        for order, result in enumerate(super().generate(requests)):
+            lost = order % 3 == 2
+            yield type(result)(result.id, "failed", None, "lost") if lost else result
+
+
+def test_pictures_that_failed_are_drawn(tmp_path):
+    suite = toy_suite(target=6, concepts=2)
+    earlier = by_hand(suite, tmp_path / "first", Forgetful())
+    lost = int((earlier.samples.status == "failed").sum())
+    assert lost
+    artist = Artist()
+    run = by_hand(suite, tmp_path / "run", artist, [earlier.url])
+    assert artist.drawn == lost
+    assert (run.samples.status == "ok").all()
+
+
+def test_numbers_of_images_go_by_the_suites_own_names(tmp_path):
+    run = cm.audit(
+        Artist(), toy_suite(target=6, attribute=5, concepts=2), tmp_path / "run", image_counts={"target": 3},
+        **options(encoder=Eye()),
+    )  # fmt: skip
+    assert run.suite.images.model_dump() == {"target": 3, "attribute": 5}
+    with pytest.raises(SuiteError, match="image_counts: suite toy has no images called 'targets'; did you mean"):
+        toy_suite().with_options(image_counts={"targets": 3})
