@@ -101,7 +101,7 @@ def one_thread() -> Iterator[None]:
 
 
 def use_threads(count: int) -> None:
-    """Have torch, which this process may never need, compute with so many threads whenever it is imported."""
+    """Limit torch to so many threads whenever it is imported, which this process may never do."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
@@ -135,7 +135,7 @@ class WeightGate:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Hold further interrupts off while what was paid for is stored, after a first one or an error."""
+    """Ignore further interrupts while what was paid for is stored, after a first one or an error."""
     if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
         yield
         return

@@ -75,7 +75,7 @@ def _list_grants(root: Path) -> Iterator[Memory]:
 
 
 def give_back_freed_memory() -> None:
-    """Give what nobody holds any longer back to the device and to the system.
+    """Return memory that nobody holds any longer to the device and to the system.
 
     Models hold themselves in circles, which only the collector finds; and allocators keep what is freed.
     """
@@ -87,13 +87,13 @@ def give_back_freed_memory() -> None:
 
 
 def _trim() -> None:
-    """Have glibc return the pages it keeps; other C libraries cannot be asked."""
+    """Ask glibc to return the pages it keeps; other C libraries have no such call."""
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # musl has none
         library.malloc_trim(0)
 
 
 def give_back(bytes_freed: int) -> None:
-    """Give freed memory back to the system, where it was much: Arrow and glibc keep it for what comes next.
+    """Return freed memory to the system, where it was much: Arrow and glibc keep it for later.
 
     What is kept of one large image would stand beside the next one.
     """

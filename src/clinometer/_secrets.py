@@ -38,7 +38,7 @@ _authorities: dict[str, str] = {}
 
 
 def remember(*secrets: str) -> None:
-    """Have secrets masked from now on, as they are and as addresses spell them."""
+    """Mask secrets from now on, as they are and as addresses spell them."""
     for secret in secrets:
         _known.update(
             {form: HIDDEN for form in (secret, quote(secret, safe=""), unquote(secret)) if len(form) >= LEAST}
@@ -46,7 +46,7 @@ def remember(*secrets: str) -> None:
 
 
 def masked(text: str) -> str:
-    """Take passwords within addresses, and secrets that are known, out of a text.
+    """Mask known secrets in a text, and passwords within addresses.
 
     >>> masked("s3://AKIA:a/secret@bucket/run, http://token@host:80/v1?sig=abc&page=2, http://host:80/a@b")
     's3://…@bucket/run, http://…@host:80/v1?sig=…&page=2, http://host:80/a@b'

@@ -48,7 +48,7 @@ _swapping = RLock()
 
 
 def keep_freed_memory() -> None:
-    """Have glibc's allocator keep freed memory, unless the environment sets its own rules.
+    """Make glibc's allocator keep freed memory, unless the environment sets its own rules.
 
     On a CPU torch has no allocator of its own, and glibc returns every large block to the system: 277,000 page faults
     for 32 images of the reference model, up to a fifth of the processor's time. 768 images embedded by the reference
@@ -188,7 +188,7 @@ _OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cudnn_status_a
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a smaller batch may succeed where this error arose (CUDA, MPS or CPU memory)."""
+    """Return whether a smaller batch may succeed where this error arose (CUDA, MPS or CPU memory)."""
     from accelerate.utils.memory import should_reduce_batch_size  # type: ignore[import-untyped]
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
@@ -214,7 +214,7 @@ def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int
 
 
 def drop_weights(parts: Iterable[object]) -> None:
-    """Let go of the weights of those parts that are modules. Their shapes stay; to compute with them is an error."""
+    """Release the weights of the parts that are modules. Their shapes stay; computing with them is an error."""
     for part in parts:
         if isinstance(part, torch.nn.Module):
             part.to("meta")

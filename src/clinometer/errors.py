@@ -51,7 +51,7 @@ class ClinometerError(Exception):
         super().__init__(_tell(self.problem, self.fields, takes))
 
     def in_words_of(self, names: Mapping[str, str]) -> str:
-        """Tell the message with other names for its fields, such as a command's options; what has none is left out."""
+        """Word the message with other names for its fields, such as a command's options; others are left out."""
         if not self.fields or not names.keys() >= set(self.fields):
             return str(self)
         takes = None if self.takes is None else [names[name] for name in self.takes if name in names]

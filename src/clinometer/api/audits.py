@@ -61,7 +61,7 @@ class _Audit(Protocol[P]):
 
 
 def _take_options(options: Callable[P, AuditOptions]) -> Callable[[Callable[..., Run]], _Audit[P]]:
-    """Give a function the options of an audit: its types, its signature and its documentation are made of them."""
+    """Decorate a function with the options of an audit, which make its types, signature and documentation."""
 
     def document(function: Any) -> _Audit[P]:
         kinds, parameters, lines = inspect.Parameter, [], []

@@ -191,7 +191,7 @@ def classify_images(
 
 
 def check_skin() -> tuple[Swatch, ...]:
-    """Hold the skin mask and the typology angle against the ten swatches of the Monk scale."""
+    """Check the skin mask and the typology angle against the ten swatches of the Monk scale."""
     return monk_self_test()
 
 
@@ -209,7 +209,7 @@ def read_images(
     progress: Progress | None = None,
     **options: Any,
 ) -> FolderReadings:
-    """Have a reader say what a folder's pictures show, and measure how often it errs where that is known.
+    """Read a folder's pictures, and measure how often the reader errs where the truth is known.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def write_questions(
     budget: float | None = None,
     **options: Any,
 ) -> WrittenQuestions:
-    """Have a language model propose questions about a suite's pictures, and write them as a file to edit.
+    """Let a language model propose questions about a suite's pictures, and write them as a file to edit.
 
     Parameters
     ----------

@@ -205,7 +205,7 @@ def read_run(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Have readers say what a run's images show, and score it anew where it is scored. Draws nothing.
+    """Read a run's images with readers, and score it anew if it was scored. Draws nothing.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def open_answers(
     encoder: str | Encoder | None = None,
     threshold: float = 0.9,
 ) -> OpenAnswers:
-    """Hold what a reader said to an open question against the concepts of a run; it has read it before.
+    """Test what a reader answered to an open question against the concepts of a run that it has read before.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def verify_run(
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> Comparisons:
-    """Hold finished runs of one suite against the first of them.
+    """Compare finished runs of one suite with the first of them.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def gate(
     baseline: str | os.PathLike[str] | store.Run | None = None,
     unchecked: bool = False,
 ) -> Gate:
-    """Hold a finished run to limits, such as before a model is released.
+    """Check a finished run against limits, such as before a model is released.
 
     Parameters
     ----------
@@ -559,7 +559,7 @@ def write_benchmark(suite: str | os.PathLike[str] | Suite, out: str | os.PathLik
 def paper_table(
     run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Hold a run's numbers against the tables that a paper prints: a row a printed cell.
+    """Compare a run's numbers with the tables that a paper prints, one row per printed cell.
 
     Parameters
     ----------

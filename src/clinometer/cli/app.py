@@ -148,7 +148,7 @@ def schema() -> None:
 
 
 def _without_variables(options: list[Any]) -> list[Any]:
-    """Have ``--help`` name no environment variable: docs/cli.md has the one rule for all. What asks has none."""
+    """Hide environment variables from ``--help``: docs/cli.md has the one rule for all. Prompts have none."""
     for each in options:
         each.show_envvar, each.allow_from_autoenv = False, not each.is_eager
     return options
@@ -359,7 +359,7 @@ RESUMED: Final = ("audit", "import", "reproduce", "score", "sweep")
 
 
 def is_wanted(words: list[str]) -> bool:
-    """Tell whether tracebacks are to be shown."""
+    """Return whether tracebacks are to be shown."""
     return "--debug" in words or os.environ.get(VARIABLE, "") not in ("", "0")
 
 

@@ -255,7 +255,7 @@ def mitigate(
 
 
 def _split_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Take NAME=VALUE apart."""
+    """Split NAME=VALUE."""
     pairs = [text.partition("=") for text in texts]
     if wrong := next((text for text, (name, sign, _) in zip(texts, pairs, strict=True) if not (name and sign)), None):
         raise InvalidInputError(f"--{option}: found {wrong!r}, expected GROUP=VALUE")

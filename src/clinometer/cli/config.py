@@ -54,14 +54,14 @@ class Defaults:
         return f"{self.file}: {self.section}{table}{_spell(option)}"
 
     def sets(self, context: Any, option: Any) -> bool:
-        """Tell whether the file sets an option of a command."""
+        """Return whether the file sets an option of a command."""
         values: Any = self.values
         for word in _words_of(context):
             values = values.get(word, {})
         return option.name in values
 
     def refuses(self, context: Any, option: Any) -> bool:
-        """Tell whether the value that the file has for an option is not taken from it."""
+        """Return whether the value that the file has for an option is not taken from it."""
         command = " ".join(_words_of(context))
         return not self.is_trusted and not is_harmless(command, option.name, context.params.get(option.name))
 

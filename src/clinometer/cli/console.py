@@ -124,7 +124,7 @@ class LiveProgress:
             return f"{plain_text(self._stage)}: {done}{pace}"
 
     def _begun(self) -> None:
-        """Take away what stood there until the first stage."""
+        """Remove what was shown until the first stage."""
         if self._waiting is not None:
             self._bars.remove_task(self._waiting)
             self._waiting = None
@@ -297,7 +297,7 @@ def print_model(spec: str, **options: Any) -> None:
 
 
 def _describe(described: Description) -> Iterator[tuple[str, str]]:
-    """Tell what a model is, then what it is able to do."""
+    """Print what a model is, then what it is able to do."""
     card, able = described.card, described.capabilities
     yield "kind", card.kind
     yield "family", card.family

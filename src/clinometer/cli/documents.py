@@ -311,7 +311,7 @@ class NamedTable(_Part):
 
 
 def _tables(given: Any) -> Any:
-    """Take tables by their titles, too: frames, or rows."""
+    """Accept tables by their titles, too: frames, or rows."""
     if not isinstance(given, Mapping):
         return given
     return [

@@ -278,7 +278,7 @@ def read(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
 ) -> None:
-    """Have a reader say what pictures show, and measure how often it errs. Draws nothing."""
+    """Read what pictures show, and measure how often the reader errs. Draws nothing."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
     from clinometer.runs import Directory
@@ -360,7 +360,7 @@ def questions(
     base_url: ServerOption = None,
     concurrency: ConcurrencyOption = None,
 ) -> None:
-    """Have a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
+    """Let a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
     from clinometer import api
 
     names = [name.strip() for name in (concepts or "").split(",") if name.strip()]

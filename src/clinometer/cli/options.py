@@ -30,7 +30,7 @@ def _paid(*names: str, help: str, **more: Any) -> Any:
 
 
 def is_repeatable(field: FieldInfo) -> bool:
-    """Tell whether an option may be given again and again."""
+    """Return whether an option may be given again and again."""
     return flag_of(field).many or flag_of(field).several is not None
 
 
@@ -178,7 +178,7 @@ def request_parameters() -> dict[str, inspect.Parameter]:
 
 
 def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any], bool], None]) -> Callable[..., None]:
-    """Give a command the options of an audit, those of models, of which it gets what was given, and a dry run."""
+    """Decorate a command with the options of an audit and of models, of which it gets what was given, and a dry run."""
     parameters = request_parameters()
     for name, annotation in MODEL_OPTIONS.items():
         parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
+    """Return, for each, one row per concept (or test, or prompt), one sentence, and what was compared with what."""
     console = Console()
     for run in all_runs(comparisons):
         if run.unchecked:

@@ -221,7 +221,7 @@ def compare(
         str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
     ] = None,
 ) -> None:
-    """Hold finished runs against the first of them: which leans more, and by how much."""
+    """Compare finished runs with the first of them: which leans more, and by how much."""
     from clinometer import api
     from clinometer.cli.results import print_comparisons, print_place
 
@@ -274,7 +274,7 @@ def gate(
         ),
     ] = None,
 ) -> None:
-    """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
+    """Check a finished run against limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
     from clinometer import api
     from clinometer.cli.results import STATUS, print_gate
     from clinometer.gates import policy_from_mapping

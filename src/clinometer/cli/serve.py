@@ -161,7 +161,7 @@ def import_(
     answer_column: Annotated[str, typer.Option(help="The answer's column. [default: found by its name]")] = "",
     question: Annotated[str, typer.Option(help="What the raters were asked.")] = "",
 ) -> None:
-    """Take ratings made elsewhere into a run, and score and report it with them."""
+    """Import ratings made elsewhere into a run, and score and report it with them."""
     from clinometer.cli.console import print_report_place
     from clinometer.pipeline.results import write_report
     from clinometer.runs import Run

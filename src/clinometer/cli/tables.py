@@ -151,7 +151,7 @@ COMMON_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
 
 
 def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options by which it is told how to speak."""
+    """Decorate a command with the options that say how it prints."""
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     own = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
     common = [

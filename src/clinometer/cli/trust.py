@@ -58,7 +58,7 @@ _REPOSITORY: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def is_harmless(command: str, option: str, value: Any) -> bool:
-    """Tell whether somebody else's file may set an option of a command to a value."""
+    """Return whether somebody else's file may set an option of a command to a value."""
     if option in MODELS:
         named = value if isinstance(value, list) else [value]
         return all(
@@ -82,7 +82,7 @@ def _allowed() -> dict[str, str]:
 
 
 def is_allowed(file: Path, content: bytes) -> bool:
-    """Tell whether the user has allowed a file, with the content that it has now."""
+    """Return whether the user has allowed a file, with the content that it has now."""
     return _allowed().get(str(file.resolve())) == hashlib.sha256(content).hexdigest()
 
 

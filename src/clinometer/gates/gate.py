@@ -1,4 +1,4 @@
-"""Hold a finished run to a policy: which of its numbers keep their limits, and what follows for the whole.
+"""Check a finished run against a policy: which of its numbers keep their limits, and what follows for the whole.
 
 See decision 50.
 """
@@ -45,7 +45,7 @@ WHOLE: Final = ""
 def gate(
     run: Run, policy: Policy, baseline: Run | None = None, *, source: str = "gate", unchecked: bool = False
 ) -> Gate:
-    """Hold a run to a policy.
+    """Check a run against a policy.
 
     A number keeps its limits where its 95 % interval lies within them, and breaks them where the interval lies beyond,
     after Holm's correction over all numbers of the policy. So of runs with a number at its limit or beyond about 2.5 in
@@ -276,7 +276,7 @@ def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None,
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Tell whether a name is the pattern, brackets and all, or matches it; of a number without a name, ``none``."""
+    """Return whether a name is the pattern, brackets and all, or matches it; of a number without a name, ``none``."""
     return value == pattern or fnmatchcase(value, pattern) or (value or NONE) == pattern
 
 
@@ -317,7 +317,7 @@ def _hold(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _hold_from(table: pd.DataFrame, judged: pd.Series, columns: Sequence[str]) -> tuple[HeldToLimits, np.ndarray]:
-    """Hold numbers to their limits, counted from 0 or from their middles, and name the outcomes."""
+    """Check numbers against their limits, counted from 0 or from their middles, and name the outcomes."""
     value, low, high = (table[name].astype(float) for name in columns)
     held = hold_to_limits(
         value.to_numpy(),

@@ -274,7 +274,7 @@ class Withheld:
 
 
 def _rests_on(row: Mapping[Any, Any], axis: str, level: str) -> bool:
-    """Tell whether a number needs the reading of an axis, or of one of its levels; what is along no axis needs all."""
+    """Return whether a number needs the reading of an axis, or of one of its levels; one along no axis needs all."""
     if not axis or not row["component"].startswith(AXIS):
         return True
     return axis == row["component"] or (axis == f"{row['component']} {level}" and row["group"] in ("", level))

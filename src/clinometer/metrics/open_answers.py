@@ -37,7 +37,7 @@ _STRONGEST: Final = 4.0
 
 
 def normalise_answer(text: str) -> str:
-    """Bring an answer to one form; what says that nothing can be told is empty.
+    """Normalise an answer; one that says that nothing can be told becomes empty.
 
     Compatibility characters, accents apart from their letters, case, punctuation, runs of spaces, and an opening "it
     is a" are taken off; accents stay where they are. Only English has its articles removed.

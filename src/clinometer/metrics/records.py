@@ -198,7 +198,7 @@ def permuted(test: PermutationTest, at: int = 0) -> dict[str, Any]:
 
 
 def corrected(rows: Sequence[Score], family: str) -> list[Score]:
-    """Give rows that are one family its name, Benjamini–Hochberg q-values and Holm's adjusted p-values.
+    """Add a family's name, Benjamini–Hochberg q-values and Holm's adjusted p-values to its rows.
 
     q bounds the share of false findings among all findings, Holm's p the chance of a single one. A row without p is no
     test of the family.

@@ -239,7 +239,7 @@ def judge_rows(
     margin: float | None,
     ends: Ends,
 ) -> list[Score]:
-    """Give every row of one family its equivalence test, its verdict and the images that would decide it.
+    """Add to every row of one family its equivalence test, its verdict and the images that would decide it.
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. A row that has no p of its own
     equivalence test gets one from ``ends``, which chooses the 95 % interval that is judged: its width stands for the
@@ -303,7 +303,7 @@ def _p_outside(value: float, low: float, high: float, margin: float) -> float:
 
 
 def against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[tuple[Held, Held]]:
-    """Hold the rows of one family, each with a middle, against 0 and against their middles, each a family of tests."""
+    """Test the rows of one family, each with a middle, against 0 and against their middles, each a family of tests."""
     if margin is None:
         margin = nan
     held = []
@@ -340,7 +340,7 @@ def judge_family(
     ends: Ends = image_ends,
     fewest: int = 0,
 ) -> list[Score]:
-    """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images.
+    """Add to every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images.
 
     Those with a middle are judged against both zeros.
     """
@@ -428,7 +428,7 @@ READER: Final = "reader"
 def with_bounds(
     rows: Sequence[Score], fillings: Mapping[str, Sequence[Sequence[Score]]], ends: Ends = image_ends
 ) -> list[Score]:
-    """Give rows the outermost ends of their interval over all fillings, and what their verdict depends on.
+    """Add to rows the outermost ends of their interval over all fillings, and what their verdict depends on.
 
     ``fillings`` : by what is filled in, the same rows judged with it, once for every way to fill it in.
     ``ends`` : which interval is judged.
@@ -453,7 +453,7 @@ def with_bounds(
 
 
 def with_share_bounds(row: Score, count: int, n: int, confidence: float, unread: int = 0) -> Score:
-    """Give the row of a share, ``count`` of ``n``, Wilson's ends with what is missing taken to be of it, or none.
+    """Add to the row of a share, ``count`` of ``n``, Wilson's ends with what is missing taken to be of it, or none.
 
     ``unread`` : how many of the n have no answer, and might be of it too.
     """
@@ -470,7 +470,7 @@ def without_bounds(row: Score) -> Score:
 
 
 def bears_out(row: Score, other: Score) -> bool:
-    """Tell whether a filling, or another reader, has a row's verdict; what it does not decide depends on nothing."""
+    """Return whether a filling, or another reader, has a row's verdict; what it does not decide depends on nothing."""
     if row.verdict in LEANING:
         return other.verdict in LEANING and other.side == row.side
     return row.verdict not in (Verdict.BALANCED, Verdict.MORE, Verdict.ALIKE) or (

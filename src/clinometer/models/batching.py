@@ -80,7 +80,7 @@ def _outcome(attempt: Callable[[int], object], size: int) -> str:
 
 
 def release_memory() -> None:
-    """Give back what torch keeps for later, where it keeps any."""
+    """Empty torch's caches, where it has any."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

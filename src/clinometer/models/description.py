@@ -162,7 +162,7 @@ def describe_model(spec: str, **options: Any) -> Description:
 
 
 def kind_of(spec: str) -> Kind:
-    """Tell a generator from an encoder by the name or by what lies there, without loading it.
+    """Distinguish a generator from an encoder by its name or by its files, without loading it.
 
     Raises
     ------

@@ -226,7 +226,7 @@ def decode_in_batches(
 
 
 def may_be_read(file: bytes | Path, max_pixels: int) -> bool:
-    """Tell whether a file is small enough for `decode_image`."""
+    """Return whether a file is small enough for `decode_image`."""
     size = len(file) if isinstance(file, bytes) else file.stat().st_size
     return size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 

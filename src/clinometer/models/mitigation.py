@@ -121,7 +121,7 @@ class Mitigation(BaseModel):
         return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(ends, key=len, reverse=True)))})(?!\w)")
 
     def spares(self, prompt: str) -> bool:
-        """Tell whether the gate leaves a prompt alone, since it names a group."""
+        """Return whether the gate leaves a prompt alone, since it names a group."""
         return self.gate == "words" and self._named.search(prompt.lower()) is not None
 
     def group_of(self, seed: int) -> str:

@@ -238,7 +238,7 @@ Ability = TypeVar("Ability")
 
 
 def offers(model: object, ability: type[Ability]) -> TypeGuard[Ability]:
-    """Tell whether a model has an ability.
+    """Return whether a model has an ability.
 
     >>> class Drawer:
     ...     price_per_image = 0.04
@@ -257,7 +257,7 @@ class Edits(Generator, Protocol):
     """Changes images towards prompts; ``editor`` raises `ModelError` where its weights cannot."""
 
     def editor(self) -> Editor:
-        """Give what edits."""
+        """Return the editor."""
         ...
 
 
@@ -265,7 +265,7 @@ class Denoises(Generator, Protocol):
     """Gives access to its denoising errors; ``denoiser`` raises `ModelError` where its weights give none."""
 
     def denoiser(self) -> Denoiser:
-        """Give what denoises."""
+        """Return the denoiser."""
         ...
 
 
@@ -273,7 +273,7 @@ class DrawsInTwoStages(Generator, Protocol):
     """Draws an image embedding from a text, then the image; ``prior`` is None where this pipeline does not."""
 
     def prior(self) -> Any:
-        """Give the first stage."""
+        """Return the first stage."""
         ...
 
 
@@ -292,7 +292,7 @@ class TakesSettings(Generator, Protocol):
     """
 
     def with_settings(self, **settings: Any) -> Generator:
-        """Give the other generator."""
+        """Return the other generator."""
         ...
 
 
@@ -307,7 +307,7 @@ class Traces(Generator, Protocol):
     traced_total: int
 
     def traced(self, steps: Any = None, *, decoder: str | None = None, keep_latents: bool = False) -> Traces:
-        """Give the generator that does."""
+        """Return the generator that does."""
         ...
 
 
@@ -407,7 +407,7 @@ class Releases(Protocol):
     """Lets go of its weights for good, where others compute in its place; its card and its abilities stay."""
 
     def release(self) -> None:
-        """Let go; nothing is computed by it any more."""
+        """Release the weights; nothing is computed with them any more."""
         ...
 
 

@@ -106,7 +106,7 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
 
 
 def takes_option(spec: str, name: str) -> bool:
-    """Tell whether the adapter of a generator has an option; of what cannot be imported, no."""
+    """Return whether the adapter of a generator has an option; of what cannot be imported, no."""
     adapter = _split(GENERATORS, spec)
     try:
         return adapter is not None and name in inspect.signature(adapter[0].load()).parameters

@@ -42,7 +42,7 @@ def user_path(spec: str | os.PathLike[str]) -> Path:
 
 
 def is_single_file(spec: str) -> bool:
-    """Tell whether a spec names a file of weights, there or not."""
+    """Return whether a spec names a file of weights, there or not."""
     path = user_path(spec)
     return spec != "" and not path.is_dir() and (path.is_file() or path.suffix in (".safetensors", *PICKLES))
 
@@ -133,7 +133,7 @@ def _explain(spec: str, error: Exception) -> ModelError:
 
 @contextmanager
 def named_by(option: str) -> Iterator[None]:
-    """Let an error open with the option that named what cannot be found."""
+    """Begin an error with the option that named what cannot be found."""
     try:
         yield
     except ModelError as error:
@@ -273,7 +273,7 @@ def hash_of_hashes(hashes: Iterable[tuple[Path, str]]) -> str:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Hold back the progress bars that diffusers and transformers draw while they read weights."""
+    """Silence the progress bars that diffusers and transformers draw while they read weights."""
     from diffusers.utils import logging as diffusers_logging
     from transformers.utils import logging as transformers_logging
 

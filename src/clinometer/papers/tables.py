@@ -157,7 +157,7 @@ def laid_out(
 
 
 def _letters(cells: pd.DataFrame) -> dict[str, str]:
-    """Give each note a letter: a, b, …, z, aa, …"""
+    """Assign each note a letter: a, b, …, z, aa, …"""
     notes = dict.fromkeys(note for text in cells.note for note in text.split("; ") if note)
     names = [*ascii_lowercase, *(f"{one}{two}" for one in ascii_lowercase for two in ascii_lowercase)]
     return dict(zip(notes, names, strict=False))

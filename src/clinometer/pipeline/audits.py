@@ -115,7 +115,7 @@ class Workers:
     workers: int | None = None
 
     def places_by_weights(self, device: str) -> bool:
-        """Tell whether models that take more may need other workers."""
+        """Return whether models that take more may need other workers."""
         return isinstance(self.engine, str) and places_by_weights(self.engine, device)
 
     @contextmanager
@@ -443,7 +443,7 @@ def _portraits(
 
 
 def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: Suite, progress: Progress) -> None:
-    """Let a generator that can find its batch size do so, before the plan is cut into parts of that size.
+    """Find the batch size of a generator that can, before the plan is cut into parts of that size.
 
     A run that is there already says what it found, so that it goes on with the batches it would have had.
     """

@@ -24,7 +24,7 @@ from clinometer.studies.study import scores_table
 
 
 def compare_runs(first: Run, second: Run) -> Comparison:
-    """Hold the second run against the first.
+    """Compare the second run with the first.
 
     Two runs of one suite and one seed start every image from the noise that the other's starts from. Their images are
     then compared in pairs, and an image without a partner counts in neither. Portraits that were given are pairs where
@@ -157,7 +157,7 @@ def _explain_unpaired(first: Run, second: Run) -> str:
 
 
 def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
-    """Tell whether of each prompt the run with fewer images has none that the other lacks."""
+    """Return whether of each prompt the run with fewer images has none that the other lacks."""
     seeds = [defaultdict[tuple[str, float], set[int]](set) for _ in range(2)]
     for prompts, starts in zip(seeds, (first, second), strict=True):
         for seed, prompt, strength in starts:
@@ -244,7 +244,7 @@ def _require_same_suite(first: Run, second: Run) -> None:
 
 
 def first_against_rest(runs: Sequence[Run]) -> list[Comparison]:
-    """Hold every further run against the first."""
+    """Compare every further run with the first."""
     if len(runs) < 2:
         raise RunMismatchError(f"compare: found {len(runs)} run, expected two or more")
     return [compare_runs(runs[0], run) for run in runs[1:]]

@@ -274,7 +274,7 @@ def pairing_in_words(comparison: Comparison) -> str:
 
 
 def _same_images(comparison: Comparison) -> bool:
-    """Tell whether the runs hold the same images and differ in nothing; another classifier of given portraits may."""
+    """Return whether the runs hold the same images and differ in nothing; another classifier of given portraits may."""
     alike = 0 < comparison.pairs == comparison.identical and not comparison.dropped
     differences = comparison.scores[~comparison.scores.component.str.startswith("own_")]
     return alike and bool((differences["value"].fillna(0) == 0).all())

@@ -339,7 +339,7 @@ def _require_budget(job: Job, run: Run, progress: Progress) -> None:
 
 
 def ask_failed_again(run: Run, readers: Sequence[Reader], progress: Progress) -> None:
-    """Have readers asked for the answers that failed as if they never had been, however often they failed."""
+    """Reset failed answers, so that readers are asked for them again however often they failed."""
     for reader in readers:
         if count := run.answers.forget_failures({"name": reader.card.name, "fingerprint": reader.card.fingerprint}):
             progress.note(f"{count} failed answers of {reader.card.name} are asked for again")
@@ -348,7 +348,7 @@ def ask_failed_again(run: Run, readers: Sequence[Reader], progress: Progress) ->
 def read_all(
     run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], progress: Progress, executor: Executor
 ) -> None:
-    """Have every reader answer all that it is asked and has not answered.
+    """Ask every reader everything that it has not answered.
 
     Raises
     ------
@@ -367,7 +367,7 @@ def read_all(
 
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
-    """Tell whether a run directory holds all of a job, done to the end by this code, and no file was touched since."""
+    """Return whether a run directory holds all of a job, done to the end by this code, with no file touched since."""
     plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be mended
     if not plain or job.retry_failed or job.unscored:
         return False
@@ -390,7 +390,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
 
 
 def is_as_it_ended(run: Run) -> bool:
-    """Tell whether a run was done to the end by this code, and no file was touched since."""
+    """Return whether a run was done to the end by this code, and no file was touched since."""
     made_of = fingerprint_of_scores(run, resamples_of(run))
     return is_current(run, SCORES, made_of) and recalled(run).get("finished") == made_of
 

@@ -379,7 +379,7 @@ def fairness_card(run: Run, said: Said) -> dict[str, Any]:
 
 
 def _system(run: Run) -> dict[str, Any]:
-    """Tell which model the numbers are of."""
+    """Describe the model that the numbers are about."""
     card = run.model_card
     known = {"revision": card.get("revision"), "weights (SHA-256)": card.get("weights_sha256")}
     identity = ", ".join(f"{name} {value}" for name, value in known.items() if value)
@@ -398,7 +398,7 @@ def _system(run: Run) -> dict[str, Any]:
 def _scope(
     suite: Suite, shown: CardInput, judgements: Sequence[tuple[Verdicts, Row]], *, has_refusals: bool
 ) -> dict[str, Any]:
-    """Tell what was measured, of whom, and what was not."""
+    """Describe what was measured, about whom, and what was not."""
     view = shown.page.view.of(shown.report)
     quantities = list({verdicts.title: (verdicts, row) for verdicts, row in judgements}.values())
     groups = getattr(suite, "groups", {})
@@ -479,7 +479,7 @@ def _image_extension(
 
 
 def _readers(run: Run, shown: CardInput) -> dict[str, Any]:
-    """Tell who read the images, and how they err where that is known."""
+    """Describe who read the images, and how they err where that is known."""
     models = [*shown.report.encoder_cards.values(), *run.record.get("readers", {}).values()]
     errors = [
         {"measure": row.component, "value": _plain(row.value), "low": _plain(row.low), "high": _plain(row.high),
@@ -497,7 +497,7 @@ def _readers(run: Run, shown: CardInput) -> dict[str, Any]:
 
 
 def _families(specs: Iterable[PromptSpec]) -> Iterator[dict[str, Any]]:
-    """Give the prompts by what they are for: those of a category of concepts, and those of a group."""
+    """Return the prompts by purpose: those of a category of concepts, and those of a group."""
     families: dict[tuple[str, str], list[str]] = {}
     for spec in specs:
         families.setdefault((spec.role, spec.category or spec.group), []).append(spec.prompt)

@@ -205,7 +205,7 @@ def _croissant(run: Run, parts: Mapping[str, str], license: str) -> dict[str, An
 
 
 def _responsible(run: Run) -> dict[str, Any]:
-    """Tell what a reader of the data must know: how they came about, what is missing, how they lean, what they lack."""
+    """Describe what a reader of the data must know: how they came about, what is missing, how they lean."""
     shown = card_input(run)
     view = shown.page.view.of(shown.report)
     told = shown.page.told(view)

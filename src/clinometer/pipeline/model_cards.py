@@ -119,7 +119,7 @@ class Said:
 
 
 def is_served(card: Mapping[str, Any]) -> bool:
-    """Tell whether a model answers behind somebody's server."""
+    """Return whether a model answers behind somebody's server."""
     return str(card["family"]).startswith(_SERVED)
 
 

@@ -168,7 +168,7 @@ class Parallel:
 
     @staticmethod
     def _meet(outcome: WorkOutcome, run: Run, generator: Generator, failures: Failures) -> None:
-        """Take over what a worker found out."""
+        """Merge what a worker found out."""
         if outcome.batch_size is not None and outcome.batch_size < generator.batch_size:
             generator.batch_size = outcome.batch_size
             run.record_batch_size(outcome.batch_size)
@@ -193,7 +193,7 @@ class Parallel:
         progress: Progress,
         title: str,
     ) -> Iteration[WorkOutcome, None, None]:
-        """Have units of a stage's parts made, and tell of each when it is; once all are, refuse that some are not."""
+        """Run the units of a stage's parts and report each as it ends; at the end, raise if some are missing."""
         sizes = {part: len(samples) for part, samples in parts.items()}
         missing = sum(sizes[part] for unit in units for part in unit)
         progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
@@ -232,7 +232,7 @@ class EnginePool:
 
 @contextmanager
 def _written_by_workers(run: Run) -> Iterator[dict[str, str]]:
-    """Have a run know that workers have written, and the checksums of files that its user adds."""
+    """Make a run aware of what workers have written, and of the checksums of files that its user adds."""
     written = dict[str, str]()
     try:
         yield written
@@ -281,7 +281,7 @@ def finish_units(
     names: Mapping[int, str],
     images: Mapping[int, int] = _NO_SIZES,
 ) -> Iteration[Done, None, None]:
-    """Have units made, and give each when it is; once all are, refuse that some are not.
+    """Run units and yield each as it ends; at the end, raise if some are missing.
 
     Parameters
     ----------

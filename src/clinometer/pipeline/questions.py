@@ -81,7 +81,7 @@ class WrittenQuestions:
 def propose_questions(
     suite: Suite, writer: ChatReader, *, concepts: Sequence[str] = (), most: int = 3, budget: float | None = None
 ) -> WrittenQuestions:
-    """Have questions proposed for each concept of a suite, or some by name, by its first neutral prompt.
+    """Propose questions for each concept of a suite, or some by name, from its first neutral prompt.
 
     Raises
     ------

@@ -245,7 +245,7 @@ def read_known(
     *,
     budget: float | None = None,
 ) -> None:
-    """Have a run's readers read the labelled pictures beside ``truth``, and keep in the run how each errs.
+    """Read the labelled pictures beside ``truth`` with a run's readers, and store in the run how each errs.
 
     Raises
     ------

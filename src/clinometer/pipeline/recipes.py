@@ -59,7 +59,7 @@ class Residents:
         self._waiting: dict[str, Any] = {}
 
     def take(self, key: str, load: Callable[[], Any]) -> Any:
-        """Have one at work: the one that is, one that waits, or one that is loaded. The one before makes room."""
+        """Return the active model: the current one, a parked one, or one loaded now. The one before makes room."""
         if self._at_work is None or self._at_work[0] != key:
             self._set_aside(key)
             model = self._waiting.pop(key, None)
@@ -70,13 +70,13 @@ class Residents:
         return self._at_work[1]
 
     def release(self) -> None:
-        """Let go of all weights, also where others still hold the models."""
+        """Release all weights, even where others still hold the models."""
         at_work, self._at_work = self._at_work, None
         self._waiting.clear()
         release([] if at_work is None else [at_work[1]])
 
     def _set_aside(self, following: str) -> None:
-        """Have none at work, and tell which is to follow: it need not leave where memory has become scarce.
+        """Deactivate the active model, and note which follows: that one need not leave when memory is short.
 
         Where there is no room for all, those that wait stay: rounds come to them before the one that was at work.
         """
@@ -95,7 +95,7 @@ class Residents:
 
 
 def release(models: Iterable[Any]) -> None:
-    """Have models let go of their weights, those that can."""
+    """Release the weights of models that can."""
     for model in models:
         if offers(model, Releases):
             _is_done(model.release)
@@ -144,7 +144,7 @@ class Loaded:
     key: str = field(default_factory=_new_key)
 
     def build(self) -> Any:
-        """Have it: a generator may still be here."""
+        """Return the generator, which may already be loaded."""
         return _GENERATORS.take(self.key, self.load) if self.kind == "generator" else self.load()
 
     def load(self) -> Any:
@@ -188,7 +188,7 @@ class Given:
     key: str = field(default_factory=_new_key)
 
     def build(self) -> Any:
-        """Give it."""
+        """Return it."""
         return self.model
 
 
@@ -321,7 +321,7 @@ class Models:
         return recipe, generator
 
     def release(self, *, generator: bool) -> None:
-        """Let go of the weights of what was loaded here: workers have their own. Objects of the user's stay whole.
+        """Release the weights of what was loaded here: workers have their own. The user's own objects stay whole.
 
         ``generator`` : of the generator, too.
         """

@@ -29,7 +29,7 @@ class Slip(Strict):
     said: Text
 
     def holds(self, cell: Mapping[str, Any]) -> bool:
-        """Tell whether it is about a cell."""
+        """Return whether it is about a cell."""
         return all(cell.get(key) == value for key, value in self.cells.items())
 
 

@@ -48,7 +48,7 @@ class Strip:
 
 
 def is_flagged(sample: Sample) -> bool:
-    """Tell whether a safety checker flagged a picture: a report, which goes from hand to hand, leaves it out."""
+    """Return whether a safety checker flagged a picture: a report, which goes from hand to hand, leaves it out."""
     flag = sample.get("flagged")
     return not is_empty(flag) and bool(flag)
 

@@ -110,7 +110,7 @@ def _hash(text: str) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Let what follows a number stand on a line of its own, and not be broken itself.
+    """Allow a line break between a number and what follows it, and none within either.
 
     >>> breakable("0.3 [0.1, 0.5]")
     Markup('0.3 <span class="whole">[0.1, 0.5]</span>')
@@ -140,7 +140,7 @@ def environment(package: str) -> Environment:
 
 
 def _number(value: Any) -> float:
-    """Take a row's number, or a number itself; NaN of nothing."""
+    """Return a row's number, or a number itself; NaN for nothing."""
     return value.value if isinstance(value, Row) else nan if value is None else float(value)
 
 

@@ -31,17 +31,17 @@ class Row(Score):
 
     @property
     def defined(self) -> bool:
-        """Tell whether there is a number."""
+        """Return whether there is a number."""
         return isfinite(self.value)
 
     @property
     def has_interval(self) -> bool:
-        """Tell whether the image interval is there."""
+        """Return whether the image interval is there."""
         return isfinite(self.low) and isfinite(self.high)
 
     @property
     def has_stimulus_interval(self) -> bool:
-        """Tell whether the stimulus interval is there."""
+        """Return whether the stimulus interval is there."""
         return isfinite(self.stimulus_low) and isfinite(self.stimulus_high)
 
     def ends(self, over: str = "images") -> tuple[float, float]:
@@ -50,12 +50,12 @@ class Row(Score):
 
     @property
     def has_bounds(self) -> bool:
-        """Tell whether it is known what missing or repeated pictures might change."""
+        """Return whether it is known what missing or repeated pictures might change."""
         return isfinite(self.bound_low) and isfinite(self.bound_high)
 
     @property
     def unstable(self) -> bool:
-        """Tell whether the value is flagged unstable."""
+        """Return whether the value is flagged unstable."""
         return self.flag == "unstable"
 
 
@@ -111,5 +111,5 @@ def _cells(column: pd.Series, default: Any) -> list[Any]:
 
 
 def is_empty(value: Any) -> bool:
-    """Tell whether a cell of a data frame holds nothing: None, NaN or NA."""
+    """Return whether a cell of a data frame holds nothing: None, NaN or NA."""
     return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"

@@ -299,42 +299,42 @@ def verdict_group_of(row: Row | None) -> VerdictGroup:
 
 
 def leans(row: Row) -> bool:
-    """Tell whether the verdict names a side."""
+    """Return whether the verdict names a side."""
     return row.verdict in LEANING
 
 
 def slightly(row: Row) -> bool:
-    """Tell whether it leans, and by less than the suite's margin."""
+    """Return whether it leans, and by less than the suite's margin."""
     return row.verdict == Verdict.LEANS_SLIGHTLY
 
 
 def too_few(row: Row) -> bool:
-    """Tell whether it rests on too few for a verdict."""
+    """Return whether it rests on too few for a verdict."""
     return row.verdict == Verdict.TOO_FEW
 
 
 def not_measured(row: Row) -> bool:
-    """Tell whether there is nothing to judge."""
+    """Return whether there is nothing to judge."""
     return row.verdict in ("", Verdict.NOT_MEASURED)
 
 
 def decided(row: Row) -> bool:
-    """Tell whether the verdict names which of two runs does more."""
+    """Return whether the verdict names which of two runs does more."""
     return row.verdict in (Verdict.MORE, Verdict.MORE_HERE)
 
 
 def of_these_prompts(row: Row) -> bool:
-    """Tell whether the verdict is of these prompts only, and not of others like them."""
+    """Return whether the verdict is of these prompts only, and not of others like them."""
     return row.verdict == Verdict.MORE_HERE
 
 
 def held_back(row: Row, low: float, high: float) -> bool:
-    """Tell whether it is undecided although the interval leaves out 0, by its test or for the size of its family."""
+    """Return whether it is undecided although the interval leaves out 0, by its test or for the size of its family."""
     return row.verdict == Verdict.UNDECIDED and (low > 0 or high < 0)
 
 
 def is_unlike(row: Row) -> bool:
-    """Tell whether a corrected share is withheld because known and asked pictures are not alike to the reader."""
+    """Return whether a corrected share is withheld because known and asked pictures are not alike to the reader."""
     return row.reason_code == ReasonCode.NOT_ALIKE
 
 
@@ -372,7 +372,7 @@ def assumption(row: Row) -> str:
 
 
 def changes_with_reader(row: Row) -> bool:
-    """Tell whether another reader does not bear the verdict out."""
+    """Return whether another reader does not bear the verdict out."""
     return BY_READER in row.depends_on.split()
 
 

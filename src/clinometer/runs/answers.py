@@ -71,7 +71,7 @@ BESIDE: Final = {
 
 
 def failed(row: Mapping[str, Any]) -> bool:
-    """Tell whether an answer failed, so that another try may bring one."""
+    """Return whether an answer failed, so that another try may bring one."""
     return (row["reason"] or "").startswith(FAILED)
 
 
@@ -120,7 +120,7 @@ class ReaderCards(ModelCards):
         self.begin(card, questions={name: spec.model_dump(mode="json") for name, spec in questions.items()})
 
     def has_finished(self, card: Card, asked: Sequence[QuestionSpec]) -> bool:
-        """Tell whether a reader has answered all of it, and nothing failed."""
+        """Return whether a reader has answered all of it, and nothing failed."""
         record = self.cards.get(card.name, {})
         if record.get("fingerprint") != card.fingerprint or record.get("failed"):
             return False
@@ -182,7 +182,7 @@ class Answers:
         return {name: ids for name, ids in asked.items() if ids}
 
     def has_answer(self, reader: Mapping[str, Any]) -> bool:
-        """Tell whether a reader has answered at all, so that what fails is not its settings' fault."""
+        """Return whether a reader has answered at all, so that what fails is not its settings' fault."""
         return any(not failed(row) for part in self._read_parts() for row in self.of_part(reader, part).values())
 
     def failures(self, reader: Mapping[str, Any], questions: Collection[str]) -> int:

@@ -69,7 +69,7 @@ def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
 
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
-    """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
+    """Notify a model that asks for it that the run holds images of its own: its settings are such as draw some."""
     if offers(model, Remembers) and not model.has_drawn:
         model.has_drawn = run.drawn.has_image(edited=edits)
 
@@ -251,7 +251,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 
 
 def take_pictures(run: Run, other: Run) -> int:
-    """Take the pictures of another run that this one would draw, and return how many.
+    """Copy the pictures of another run that this one would draw, and return how many.
 
     An id says the prompt, how often it came before, the seed and the model's card, so a picture of the same id is the
     same (decision 28). A picture that failed is left to be drawn, and edits are made anew.
@@ -383,7 +383,7 @@ class InPassing:
         self._prepared: dict[str, list[Future[list[Any]]]] = {}
 
     def see(self, result: GenerationResult, of: int) -> None:
-        """Take an image, one ``of`` so many of its part, on its way to where it is stored."""
+        """Receive an image, one ``of`` so many of its part, on its way to storage."""
         if not self._encoders or result.status != "ok" or result.image is None:
             return
         # Another thread may be storing its pixels, and an encoder may write into what it is given.
@@ -393,7 +393,7 @@ class InPassing:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Have images prepared, for each encoder; what one does to them in place, the next must not see."""
+        """Prepare images for each encoder; what one does to them in place, the next must not see."""
         ids, images = [identifier for identifier, _ in self._chunk], [image for _, image in self._chunk]
         for encoder in self._encoders if images else ():
             own = images if encoder is self._encoders[-1] else [image.copy() for image in images]

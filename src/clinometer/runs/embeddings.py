@@ -156,7 +156,7 @@ class EncoderCards(ModelCards):
         return super().all_cards() | self.own
 
     def drop(self, names: Sequence[str]) -> None:
-        """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
+        """Drop encoders from the scores; what they embedded stays, and naming one again brings it back.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class Vectors:
         self._ledger, self.directory, self.planned, self.drawn = ledger, ledger.directory, planned, drawn
 
     def has(self, encoder: str, part: int) -> bool:
-        """Tell whether a part's images are embedded."""
+        """Return whether a part's images are embedded."""
         return self.directory.exists(vectors_name(encoder, part))
 
     def write(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
@@ -291,7 +291,7 @@ class Vectors:
         return vectors
 
     def has_texts(self, encoder: str) -> bool:
-        """Tell whether the suite's texts are embedded (or known to have no embedding)."""
+        """Return whether the suite's texts are embedded (or known to have no embedding)."""
         return self.directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
 
     def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
@@ -311,7 +311,7 @@ class Vectors:
         return vectors
 
     def has_saved_again(self, encoder: str) -> bool:
-        """Tell whether somebody has measured how far saving a picture again moves its vector."""
+        """Return whether somebody has measured how far saving a picture again moves its vector."""
         return self.directory.exists(saved_again_name(encoder))
 
     def write_saved_again(self, encoder: str, rows: Sequence[tuple[str, str, float]]) -> None:

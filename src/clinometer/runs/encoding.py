@@ -361,7 +361,7 @@ def answers_to_come(run: Run, reader: Reader, asked: Sequence[QuestionSpec], *, 
 
 
 def read(run: Run, reader: Reader, progress: Progress) -> None:
-    """Have a reader answer what it was begun to be asked and has not answered, part by part.
+    """Ask a reader, part by part, what it has not answered.
 
     While it reads a part, the next part's images are decoded, and the last one's answers are written.
 

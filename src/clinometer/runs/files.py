@@ -94,7 +94,7 @@ class Files:
 
     @contextmanager
     def listed_once(self) -> Iterator[None]:
-        """Have what lies on a store be told by its listings, which are made once: nobody waits here for another file.
+        """Answer what lies on a store from its listings, which are made once: nobody waits here for another file.
 
         A file that turns out to be another one by then is looked for anew.
         """
@@ -121,7 +121,7 @@ class Files:
         return str(error).replace(masked(f"{self.root}/"), "")
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file is there.
+        """Return whether a file is there.
 
         Raises
         ------

@@ -78,12 +78,12 @@ class Holder:
 
 
 def is_of_this_machine(holder: Holder) -> bool:
-    """Tell whether a holder works, or worked, on this machine since it was started."""
+    """Return whether a holder works, or worked, on this machine since it was started."""
     return bool(holder.machine) and holder.machine == mark_of("")
 
 
 def is_gone(holder: Holder) -> bool:
-    """Tell whether a holder is known to have ended: a process of this machine and container that has ended."""
+    """Return whether a holder is known to have ended: a process of this machine and container that has ended."""
     if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != mark_of(socket.gethostname()):
         return False
     try:
@@ -124,7 +124,7 @@ class Lease:
         self._signs: Thread | None = None
 
     def acquire(self, wait: float = 0.0) -> None:
-        """Take the lease, or wait so many seconds for it.
+        """Acquire the lease, waiting up to so many seconds for it.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Lease:
         return [int(match[1]) for match in matches if match is not None]
 
     def _is_over(self, generation: int) -> bool:
-        """Tell whether a claim's holder is gone: known to be, or silent while it was watched.
+        """Return whether a claim's holder is gone: known to be, or silent while it was watched.
 
         Clocks of machines differ, so a last sign that looks old, or lies ahead, is only taken for a reason to watch.
         """
@@ -218,7 +218,7 @@ class Lease:
         return "process unknown"
 
     def _give_signs(self) -> None:
-        """Give signs until the lease is released or lost. A disk that does not answer once is asked again."""
+        """Renew the lease until it is released or lost. A disk that does not answer once is asked again."""
         while not self._released.wait(self._lifetime / SIGNS):
             with suppress(RunError):
                 self._find_out_whether_lost()
@@ -259,7 +259,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Give the lease back, and leave nothing of it. One that was lost is its taker's to remove."""
+        """Release the lease and remove its files. One that was lost is for its new holder to remove."""
         self._released.set()
         if self._signs is not None:
             self._signs.join()
@@ -288,7 +288,7 @@ def _beat(holder: Holder) -> str:
 
 @contextmanager
 def hold(directory: Files) -> Iterator[None]:
-    """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
+    """Lock a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
     with _lock(directory) if directory.is_local else nullcontext():
         # Who had the lock of this machine has it no more, so its lease is over, too.
         is_dead = is_of_this_machine if directory.is_local else is_gone

@@ -95,7 +95,7 @@ class Ledger:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Have several changes of run.json written as one. No file that is listed is written in between, or removed."""
+        """Write several changes of run.json as one. No file that is listed is written in between, or removed."""
         with self._changes:
             if self._changed is not None:
                 yield
@@ -225,7 +225,7 @@ class Ledger:
             return [name for name in names if not self.directory.exists(name)]
 
     def forget_missing(self) -> None:
-        """Take files off the list that are gone, for the command that writes them anew; no ratings, which none does."""
+        """Delist files that are gone, for the command that writes them anew; not ratings, which no command rewrites."""
         self.unlist(self._missing([name for name in self.files if not name.startswith(f"{RATINGS}/")]))
 
     def write_table(self, name: str, table: pa.Table) -> None:
@@ -249,14 +249,14 @@ class Ledger:
         self.written.pop(name, None)
 
     def note_others_wrote(self, files: Mapping[str, str]) -> None:
-        """Take note that workers wrote: some files for the first time, of which they tell the checksums."""
+        """Record what workers wrote: some files for the first time, with the checksums that they report."""
         self._is_all_listed = False
         self.written = dict(files)
         if self.directory.inventory is not None:
             self.directory.inventory.look_again()
 
     def unlist(self, names: Collection[str]) -> None:
-        """Take files off the list, before they are written anew or removed."""
+        """Delist files before they are rewritten or removed."""
         if not self.files.keys().isdisjoint(names):
             self.update(lambda _: {"files": {name: own for name, own in self.files.items() if name not in names}})
 

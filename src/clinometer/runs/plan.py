@@ -92,7 +92,7 @@ class Plan(Sequence[Sample]):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, table: pa.Table) -> None:
-        """Take a table of `PLAN_SCHEMA`."""
+        """Create it from a table of `PLAN_SCHEMA`."""
         self._table = _compact([table])
 
     @classmethod
@@ -145,7 +145,7 @@ class Plan(Sequence[Sample]):
         return NotImplemented
 
     def asks_the_same(self, other: Plan) -> bool:
-        """Tell whether these are the same samples, in whatever parts."""
+        """Return whether these are the same samples, in whatever parts."""
         return self._equals(other, [name for name in PLAN_SCHEMA.names if name != "part"])
 
     def _equals(self, other: Plan, names: Iterable[str]) -> bool:

@@ -107,7 +107,7 @@ def checksum_of(record: Mapping[str, Any]) -> str:
 
 
 def is_checked(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record is of a format that holds checksums."""
+    """Return whether a record is of a format that holds checksums."""
     return record.get("format") != UNCHECKED_FORMAT
 
 

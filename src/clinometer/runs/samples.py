@@ -80,7 +80,7 @@ class Samples:
         """The samples that are to be drawn anew, by part."""
 
     def has(self, part: int) -> bool:
-        """Tell whether a part's images are there, with none that is to be drawn anew."""
+        """Return whether a part's images are there, with none that is to be drawn anew."""
         return part not in self.to_redraw and self._directory.exists(samples_name(part))
 
     def missing(self, part: int) -> Sequence[Sample]:
@@ -180,12 +180,12 @@ class Samples:
         return self._with_images(samples_name(part), self.part(part, list(SAMPLE_FIELDS)))
 
     def redraw(self, ids_by_part: Mapping[int, Collection[str]]) -> None:
-        """Have samples drawn anew, beside the others of their part."""
+        """Mark samples to be drawn again, beside the others of their part."""
         for part, ids in ids_by_part.items():
             self.to_redraw.setdefault(part, set()).update(ids)
 
     def redraw_failures(self) -> int:
-        """Have failed images drawn anew, beside the others of their part. Returns their number.
+        """Mark failed images to be drawn again, beside the others of their part. Returns their number.
 
         All others stay: a refusal is the model's answer, and an image that is there may be paid for, or edited.
         """

@@ -133,7 +133,7 @@ class VectorFile:
 
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
-    """Of rows in spans, those from position ``first`` to ``stop``."""
+    """Return the rows from position ``first`` to ``stop``, from rows in spans."""
     selection, before = [], 0
     for start, end in spans:
         low, high = max(first - before, 0) + start, min(stop - before + start, end)

@@ -135,7 +135,7 @@ class Directory(Files):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory for one process.
+        """Lock the directory for one process.
 
         On this machine the lock is the operating system's, so it goes with the process however that ends. Other
         machines, and directories that know no locks, are kept out by a lease; see :mod:`clinometer.runs.leases`.

@@ -41,7 +41,7 @@ ATTEMPTS: Final = 6
 
 
 def be_patient(fs: Any) -> None:
-    """Have a filesystem ask a busy store again; s3fs by itself overlooks answers without a body, as of HEAD."""
+    """Make a filesystem retry a busy store; s3fs by itself overlooks answers without a body, as to HEAD."""
     if "s3" not in fs.protocol or not hasattr(fs, "retries"):
         return
     from s3fs.core import set_custom_error_handler
@@ -56,7 +56,7 @@ def _is_busy(error: Any) -> bool:
 
 
 def is_of_client(error: BaseException) -> bool:
-    """Tell whether an error says something of the way to a store, and nothing of what lies there."""
+    """Return whether an error says something of the way to a store, and nothing of what lies there."""
     return any(kind.__module__.partition(".")[0] in CLIENTS for kind in type(error).__mro__)
 
 
@@ -205,7 +205,7 @@ class Inventory:
         self._lock = RLock()
 
     def knows(self, name: str) -> bool:
-        """Tell whether it can say of a file whether it is there."""
+        """Return whether it can say of a file whether it is there."""
         return bool(name) and name not in self._doubted and not _OTHERS_WRITE.fullmatch(name)
 
     def entry(self, name: str) -> Entry | None:
@@ -223,7 +223,7 @@ class Inventory:
             return self._folders[folder]
 
     def look_again(self) -> None:
-        """Have everything listed anew when it is asked for: workers may have written, or this process has."""
+        """Forget the listings, so that everything is listed again: workers may have written, or this process has."""
         with self._lock:
             self._folders.clear()
             self._doubted.clear()
@@ -237,7 +237,7 @@ class Inventory:
             return is_known
 
     def note(self, name: str, entry: Entry | None) -> None:
-        """Take note of a file that this process wrote, or of one that it removed, which has no entry."""
+        """Record a file that this process wrote, or one that it removed, which has no entry."""
         with self._lock:
             self._pieces.pop(name, None)
             self._doubted.discard(name)
@@ -342,7 +342,7 @@ def create_file(path: str, temporary: str, content: bytes | memoryview) -> None:
 
 
 def settle(folder: str) -> None:
-    """Have the disk note a new name: a power cut may else take back the renaming of a file that is on it."""
+    """Flush a directory to disk: otherwise a power cut may undo the renaming of a file in it."""
     with suppress(OSError):  # some systems open no directories
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -271,7 +271,7 @@ class WorkerRun(Run):
         self.answers = _WorkerAnswers(own, planned, self.drawn)
 
     def choose(self, parts: Sequence[int]) -> None:
-        """Take the parts that are worked on from now on."""
+        """Set the parts that are worked on from now on."""
         self.planned.chosen = tuple(parts)
         self.drawn.written.clear()
 

@@ -120,7 +120,7 @@ def fingerprint_of_report(run: Run) -> str | None:
 
 
 def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
-    """Tell whether a file is the one that was made of what has this fingerprint."""
+    """Return whether a file is the one that was made of what has this fingerprint."""
     listed = run.ledger.files.get(name)
     return (
         fingerprint is not None and listed is not None and _read_note(run, name) == {"of": fingerprint, "file": listed}
@@ -132,7 +132,7 @@ def _read_note(run: Run, name: str) -> Mapping[str, Any]:
 
 
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:
-    """Tell whether derived files are there, and are what run.json lists."""
+    """Return whether derived files are there, and are what run.json lists."""
     try:
         for name in names:
             if name.endswith(".parquet"):
@@ -181,7 +181,7 @@ STAMPS: Final = ".file-stamps.json"
 
 
 def has_stamps(directory: Directory) -> bool:
-    """Tell whether the place of a run tells stamps of its files."""
+    """Return whether the place of a run tells stamps of its files."""
     return directory.is_local or directory.is_store
 
 

@@ -224,7 +224,7 @@ def as_numpy(x: Array) -> np.ndarray:
 
 
 def is_of_another_library(x: object) -> bool:
-    """Tell whether x is an array of the Array API standard and not numpy's: a torch tensor, for one."""
+    """Return whether x is an array of the Array API standard and not numpy's: a torch tensor, for one."""
     return is_array_api_obj(x) and not isinstance(x, np.ndarray | np.generic)
 
 

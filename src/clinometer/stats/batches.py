@@ -184,7 +184,7 @@ def _most_surprising(centred: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[
 
 
 def _without_change(x: np.ndarray) -> np.ndarray:
-    """Take out the one change, after some picture, that explains most of what differs."""
+    """Remove the one change, after some picture, that explains most of what differs."""
     n = len(x)
     after = np.arange(1, n)
     sums = np.cumsum(x, axis=0)[:-1]

@@ -94,7 +94,7 @@ def certified_split_test(
 
 
 def is_certifiable(values: np.ndarray, size: int, table: int = _TABLE) -> bool:
-    """Tell whether a grid for sets of ``size`` of the values (n,) is fine enough for a useful bracket.
+    """Return whether a grid for sets of ``size`` of the values (n,) is fine enough for a useful bracket.
 
     ::
 

@@ -282,7 +282,7 @@ def hold_to_limits(
     at_most: np.ndarray,
     alpha: float = 0.05,
 ) -> HeldToLimits:
-    """Hold each estimate of a family to its own limits.
+    """Test each estimate of a family against its own limits.
 
     ::
 

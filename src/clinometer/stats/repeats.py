@@ -99,7 +99,7 @@ def different(owners: np.ndarray, drawn: np.ndarray | None = None) -> tuple[np.n
 
 
 def _threshold(places: np.ndarray, saved_again: float) -> float:
-    """Hold the threshold of one encoder below half the lower quartile of the distances between pictures."""
+    """Cap the threshold of one encoder at half the lower quartile of the distances between pictures."""
     some = places[np.linspace(0, len(places) - 1, min(len(places), 512)).astype(int)]
     apart = scipy.spatial.distance.pdist(some)
     return max(min(saved_again, float(np.quantile(apart, 0.25)) / 2), min(saved_again, SURELY_ONE))

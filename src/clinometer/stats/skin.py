@@ -194,7 +194,7 @@ class Swatch:
 
 
 def monk_self_test() -> tuple[Swatch, ...]:
-    """Hold the mask and the angle against the ten swatches of the Monk Skin Tone Scale, lightest first.
+    """Check the mask and the angle against the ten swatches of the Monk Skin Tone Scale, lightest first.
 
     A mask that misses a swatch makes people of that tone "unknown" rather than wrong, and unknown at a rate that
     differs between groups: read it beside every result. HEIM's mask (Kolkur et al. 2017) takes tones 4 to 7 only.

@@ -35,7 +35,7 @@ class MembershipStatistic:
 def at_least_as_extreme(
     drawn: np.ndarray, observed: np.ndarray, tolerance: np.ndarray, alternative: Alternative
 ) -> np.ndarray:
-    """Tell whether each drawn statistic is at least as extreme as the observed one; ties count."""
+    """Return whether each drawn statistic is at least as extreme as the observed one; ties count."""
     if alternative == "two-sided":
         return np.asarray(np.abs(drawn) >= np.abs(observed) - tolerance)
     if alternative == "greater":

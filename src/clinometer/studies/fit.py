@@ -52,7 +52,7 @@ def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
 
 
 def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool:
-    """Tell whether the encoder of this card was made for images of this model, by the model's name or its weights."""
+    """Return whether the encoder of this card was made for images of this model, by the model's name or its weights."""
     models = (card.get("notes") or {}).get(DOMAIN, {}).get("models")
     return models is None or bool({model_card["name"], model_card["weights_sha256"]} & set(models))
 
@@ -91,7 +91,7 @@ def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite
 
 
 def withhold_unfit(scores: pd.DataFrame, *runs: Run, encoders: Collection[str] | None = None) -> pd.DataFrame:
-    """Take out the verdicts of encoders that do not fit a run, whatever the study: ``not measured``, with the reason.
+    """Withhold the verdicts of encoders that do not fit a run, whatever the study: ``not measured``, with the reason.
 
     Numbers stay. The average over encoders holds each of them (``encoders``, or all of a run), so it is withheld with
     any; so is what is said of two runs over all units, which rests on the average and names no encoder.

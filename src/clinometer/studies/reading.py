@@ -139,7 +139,7 @@ def _plain(answer: object) -> str:
 def distribute(
     table: pd.DataFrame, spec: QuestionSpec, clusters: Clusters | None = None
 ) -> tuple[OpenAnswers, pd.Series]:
-    """Hold the answers to an open question against the concepts; also name each row's cluster.
+    """Test the answers to an open question against the concepts; also name each row's cluster.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def named_answers(suite: Suite) -> dict[str, str]:
 
 
 def rates_targets(suite: Suite) -> Rated:
-    """Have the images of concepts rated by themselves: they are held against no two groups."""
+    """Rate the images of concepts by themselves: they are compared with no two groups."""
     return Rated(suite.name, answers=named_answers(suite))
 
 

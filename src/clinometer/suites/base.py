@@ -79,7 +79,7 @@ class PaperModel(Strict):
     names: tuple[Name, ...] = Field(min_length=1)
 
     def is_called(self, name: str) -> bool:
-        """Tell whether a model of this name is meant.
+        """Return whether a model of this name is meant.
 
         >>> PaperModel(label="SD", names=("stable-diffusion-2",)).is_called("stabilityai/stable-diffusion-2@main")
         True
@@ -133,7 +133,7 @@ class Protocol(Strict):
         return {key: value for key in SAMPLING if (value := getattr(self, key)) is not None}
 
     def leaves_open(self, option: str) -> bool:
-        """Tell whether the paper does not say what an option should be."""
+        """Return whether the paper does not say what an option should be."""
         return any(unsaid.option == option for unsaid in self.unsaid)
 
     def lines(self) -> list[tuple[str, str]]:

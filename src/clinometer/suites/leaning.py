@@ -74,7 +74,7 @@ class Target(Strict):
     @model_validator(mode="before")
     @classmethod
     def _prompt_of_wordings(cls, data: Any) -> Any:
-        """Take the first wording for the prompt."""
+        """Use the first wording as the prompt."""
         worded = data.get("wordings") if isinstance(data, dict) else None
         if not isinstance(worded, dict) or not worded:
             return data

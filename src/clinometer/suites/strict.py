@@ -67,7 +67,7 @@ _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "k
 def explain(
     error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
 ) -> str:
-    """Tell in one line the first problem, and how many more there are: see :func:`first_problem`."""
+    """Describe in one line the first problem, and how many more there are: see :func:`first_problem`."""
     field, message = first_problem(error, keys_at)
     return f"{source}: {f'{field}: ' if field else ''}{message}"
 

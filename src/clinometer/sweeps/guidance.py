@@ -41,7 +41,7 @@ COSTS: Final = {
 
 
 def guidance_of(setting: Setting) -> float | None:
-    """Tell the guidance scale that a setting was drawn at, or is to be; None where the model tells none."""
+    """Return the guidance scale that a setting was drawn at, or is to be; None where the model names none."""
     if setting.run is None:
         value = setting.cell["guidance"]
     else:

@@ -104,7 +104,7 @@ class SweepOutcome:
         return [setting for setting in self.settings if setting.cell["suite"] == suite]
 
     def is_baseline(self, setting: Setting) -> bool:
-        """Tell whether all others are held against it."""
+        """Return whether all others are held against it."""
         return self.grid.baseline_of(setting.cell) == setting.cell
 
 
@@ -345,7 +345,7 @@ class SweepRounds:
     def _raise(
         self, suite: Value, settings: Sequence[tuple[Cell, dict[str, Evidence]]], still_open: set[str]
     ) -> set[str]:
-        """Take concepts a round further. Returns those of which more images may be drawn."""
+        """Draw another round of concepts. Returns those of which more images may be drawn."""
         if not settings:
             return set()
         rounds, raised = self.suites[str(suite)], set[str]()

@@ -70,7 +70,7 @@ def numbers_by_concept(setting: Setting) -> list[Row]:
 
 
 def magnitude_of(setting: Setting) -> Row | None:
-    """Tell whether it leans more or less than the baseline over all, where one number says so."""
+    """Return whether it leans more or less than the baseline over all, where one number says so."""
     if setting.comparison is None:
         return None
     return Scores.from_frame(setting.comparison.scores).first("comparison", "magnitude")
@@ -256,7 +256,7 @@ MOST_NUMBERS: Final = 2
 
 
 def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Of each suite a table for a terminal: its title, its columns, and a row a setting."""
+    """Return, for each suite, a table for a terminal: its title, its columns, and a row per setting."""
     for suite in outcome.grid.values("suite"):
         table = _suite_rows(outcome, suite)
         columns = [

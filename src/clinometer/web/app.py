@@ -203,7 +203,7 @@ class _Held:
         self._looks = False
 
     def admit(self, connection: Any) -> bool:
-        """Take a connection in, if its address has not its share yet; where there is no room, somebody makes some.
+        """Accept a connection, unless its address has its share; where there is no room, another one is closed.
 
         The connection that has waited longest, of the address that holds most, is ended for it.
         """

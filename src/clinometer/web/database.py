@@ -81,7 +81,7 @@ def file_of(url: str) -> Path | None:
 
 
 def is_kept(url: str) -> bool:
-    """Tell whether there is a database, or was one that must be missed: none is made by looking for it."""
+    """Return whether there is a database, or was one that must be missed: none is made by looking for it."""
     place = file_of(url)
     return place is None or place.exists() or tables.seal_file(place).exists()
 
@@ -117,7 +117,7 @@ def find_database(url: str, folder: Path, *former: Path) -> str:
 
 
 def _move(old: Path, place: Path) -> None:
-    """Take the log into the file, which needs that nobody else has it open, and move the file."""
+    """Merge the log into the file, which nobody else may have open, and move the file."""
     try:
         with closing(sqlite3.connect(old, isolation_level=None, timeout=1)) as connection:
             if connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] != "delete":

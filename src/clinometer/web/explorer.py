@@ -163,7 +163,7 @@ class Column:
         return OTHERWISE.get(group) or self.run.suite.label_of(group)
 
     def differs(self, sample: IndexedSample) -> bool:
-        """Tell whether most people say another thing of a picture than the encoder reads."""
+        """Return whether most people say another thing of a picture than the encoder reads."""
         vote = self.votes.get(sample.id)
         return bool(vote and vote.answer and sample.side and vote.answer != sample.side)
 

@@ -40,7 +40,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 def is_partial(request: Request, target: str) -> bool:
-    """Tell whether htmx asks for the part of a page that has this id, and not for the page."""
+    """Return whether htmx asks for the part of a page that has this id, and not for the page."""
     return request.headers.get("HX-Target") == target
 
 

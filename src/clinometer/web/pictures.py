@@ -156,7 +156,7 @@ class _Recent:
 
 
 def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:
-    """Tell whether an image is the one that the index was made of: it may have been exchanged together with its hash.
+    """Return whether an image is the one that the index was made of: it may have been exchanged together with its hash.
 
     Raises
     ------

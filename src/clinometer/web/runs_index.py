@@ -145,7 +145,7 @@ class RunsIndex:
         return entry
 
     def _has_changed(self, entry: RunEntry) -> bool:
-        """Tell whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
+        """Return whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
         directory, now = Directory(entry.listed.place), time.monotonic()
         if not directory.is_local and now - self._look_times.get(entry.listed.id, -inf) < TRUST_SECONDS:
             return False

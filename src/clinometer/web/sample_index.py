@@ -117,7 +117,7 @@ class Shelf:
         return place
 
     def has(self, entry: RunEntry) -> bool:
-        """Tell whether a run as it is now has been read."""
+        """Return whether a run as it is now has been read."""
         return self._is_whole(self._place(entry))
 
     def _is_whole(self, place: Path) -> bool:

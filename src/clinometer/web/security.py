@@ -102,7 +102,7 @@ class ServerSettings:
 
 
 def is_local(host: str) -> bool:
-    """Tell whether only this machine reaches what listens there."""
+    """Return whether only this machine reaches what listens there."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -325,7 +325,7 @@ class Gate:
         request.session.pop("csrf", None)
 
     def has_session(self, request: Request) -> bool:
-        """Tell whether a request belongs to a session that is open."""
+        """Return whether a request belongs to a session that is open."""
         return self._sessions.get(str(request.session.get("organiser", "")), 0.0) > monotonic()
 
     def opens(self, password: str) -> bool:
@@ -350,11 +350,11 @@ class Gate:
         return hmac.digest(self._key, password.encode("utf-8", "replace"), hashlib.sha256)
 
     async def admits(self, request: Request) -> bool:
-        """Tell whether a request is the organiser's: by its session, or by the password as a bearer token."""
+        """Return whether a request is the organiser's: by its session, or by the password as a bearer token."""
         return not self.is_closed or self.has_session(request) or await self.is_token(request)
 
     async def is_token(self, request: Request) -> bool:
-        """Tell whether a request bears the password itself.
+        """Return whether a request bears the password itself.
 
         Raises
         ------

@@ -364,7 +364,7 @@ def paired_bilinear_difference(
 
 
 def _independent_samples(cosines_a: np.ndarray, cosines_b: np.ndarray) -> list[np.ndarray]:
-    """Of the rows, the A columns and the B columns: values whose means' errors add up to that of the whole."""
+    """Return values of the rows, the A columns and the B columns whose means' errors add up to that of the whole."""
     return [cosines_a.mean(axis=1) - cosines_b.mean(axis=1), cosines_a.mean(axis=0), cosines_b.mean(axis=0)]
 
 

@@ -136,7 +136,7 @@ def prompt_set(
     missing: Sequence[int] = (),
     side: int = 0,
 ) -> PromptSet:
-    """Bring the embeddings of a concept's prompts, arrays of any library or nested lists, into the form of the tests.
+    """Convert the embeddings of a concept's prompts, arrays of any library or nested lists, to the form of the tests.
 
     ``missing`` : neutral images of each prompt that are not there, taken to be what its images with B are on average
     (``side`` 0), or those with A.

@@ -129,7 +129,7 @@ def noising_of(scheduler: Any) -> Noising:
 
 
 def is_flow_matching(scheduler: Any) -> bool:
-    """Tell whether the noise levels are between 0 and 1 and the timesteps are T times them."""
+    """Return whether the noise levels are between 0 and 1 and the timesteps are T times them."""
     sigmas, timesteps = getattr(scheduler, "sigmas", None), getattr(scheduler, "timesteps", None)
     if not isinstance(sigmas, torch.Tensor) or not isinstance(timesteps, torch.Tensor) or not len(timesteps):
         return False
@@ -292,7 +292,7 @@ def _require_one_scale(vae: Any) -> None:
 
 @contextmanager
 def precise(vae: Any) -> Iterator[None]:
-    """Let a VAE that overflows in float16 compute in float32, as its pipeline does."""
+    """Make a VAE that overflows in float16 compute in float32, as its pipeline does."""
     upcast = bool(vae.config.get("force_upcast")) and vae.dtype == torch.float16
     if upcast:
         vae.to(torch.float32)

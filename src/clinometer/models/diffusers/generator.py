@@ -146,7 +146,7 @@ class DiffusersGenerator:
         return bytes_of(self.pipeline.components.values(), self.pipeline._execution_device)
 
     def park(self) -> None:
-        """Have the weights wait in the CPU's memory; until `unpark`, neither this nor what shares them draws.
+        """Move the weights to the CPU's memory; until `unpark`, neither this nor what shares them draws.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class DiffusersGenerator:
         self._home = home
 
     def unpark(self) -> None:
-        """Have the weights where they were before `park`."""
+        """Move the weights back to where they were before `park`."""
         self._move(self._home)
 
     def _move(self, device: torch.device) -> None:
@@ -174,7 +174,7 @@ class DiffusersGenerator:
                 part.to(device)
 
     def release(self) -> None:
-        """Let go of the weights for good, of all that share them."""
+        """Release the weights for good, of everything that shares them."""
         drop_weights(self.pipeline.components.values())
 
     @property
@@ -402,12 +402,12 @@ def _global_states(devices: list[int]) -> list[torch.Tensor]:
 
 @dataclass
 class Finiteness:
-    """Of each image that an image processor turned into bytes, in turn: whether its values were finite."""
+    """Yield, for each image that an image processor turned into bytes, whether its values were finite."""
 
     finite: list[bool] = field(default_factory=list)
 
     def is_finite(self, images: np.ndarray) -> list[bool]:
-        """Tell whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
+        """Return whether the values of each image (n, height, width, 3) are finite, or were before becoming bytes."""
         if self.finite and images.dtype == np.uint8:  # a pipeline may show its images one by one
             return self.finite[-len(images) :]
         return [bool(np.isfinite(image).all()) for image in images]
@@ -415,7 +415,7 @@ class Finiteness:
 
 @contextmanager
 def in_bytes(pipeline: Any) -> Iterator[Finiteness]:
-    """Have a pipeline that is asked for arrays, ``output_type="np"``, give (n, height, width, 3) uint8.
+    """Make a pipeline that is asked for arrays, ``output_type="np"``, return (n, height, width, 3) uint8.
 
     It would move floats to its host, four bytes a value or two, and the host would round them to one while the device
     waits: 0.4 s of one core for 64 images of 512 x 512, which an accelerator draws in two or three seconds. Asking for

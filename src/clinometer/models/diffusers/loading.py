@@ -317,7 +317,7 @@ def _assemble(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch
 
 
 def edits_by_instruction(pipeline: Any) -> bool:
-    """Tell whether a pipeline changes an image as a prompt says, to no degree.
+    """Return whether a pipeline changes an image as a prompt says, to no degree.
 
     That is one that diffusers lists for image to image, or that weighs the image as it does the prompt.
     """
@@ -332,7 +332,7 @@ def edits_by_instruction(pipeline: Any) -> bool:
 
 
 def draws(pipeline: Any) -> bool:
-    """Tell whether a pipeline draws without an image to begin with."""
+    """Return whether a pipeline draws without an image to begin with."""
     return not edits_by_instruction(pipeline) or type(pipeline) in _text_to_image()
 
 

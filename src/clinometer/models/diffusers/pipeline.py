@@ -324,7 +324,7 @@ def _require_absent(options: dict[str, Any], reason: str) -> None:
 
 
 def _keep_pictures(pipeline: Any, source: str) -> None:
-    """Have a pipeline's checker judge copies, which it blackens, and keep its flags as its ``marks`` (decision 35).
+    """Make a pipeline's checker judge copies, which it blackens, and keep its flags as its ``marks`` (decision 35).
 
     The pipeline is told that nothing was flagged: a flagged picture it would leave in the wrong range of values.
     """

@@ -71,7 +71,7 @@ class CallSettings:
 
 
 def is_guided(call: Mapping[str, Any]) -> bool:
-    """Tell whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
+    """Return whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
     return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
 
 

@@ -236,7 +236,7 @@ def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Map
 
 @contextmanager
 def _tell_steps(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tensor], None]) -> Iterator[None]:
-    """Tell ``take`` of every step of a scheduler: its estimate of the clean latents, and the latents after it."""
+    """Call ``take`` at every step of a scheduler, with its estimate of the clean latents and the latents after it."""
     original = scheduler.step
     signature = inspect.signature(original)
     module = inspect.getmodule(type(scheduler))  # whether it says its own estimate, the class of its output tells

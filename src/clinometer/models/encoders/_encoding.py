@@ -138,7 +138,7 @@ class ImageEncoderBase(ABC):
         return bytes_of([getattr(self, "model", None)])
 
     def release(self) -> None:
-        """Let go of the weights for good."""
+        """Release the weights for good."""
         drop_weights([getattr(self, "model", None)])
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
@@ -181,7 +181,7 @@ class DualEncoderBase(ImageEncoderBase):
 
     @abstractmethod
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
-        """Tell for each text whether its end is cut off."""
+        """Return, for each text, whether its end is cut off."""
 
     @abstractmethod
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
@@ -189,7 +189,7 @@ class DualEncoderBase(ImageEncoderBase):
 
 
 def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEncoder:
-    """Give back an encoder of this package that embeds a picture and a text, as far as it embeds them at all.
+    """Return an encoder of this package once it has embedded a picture and a text, as far as it embeds them at all.
 
     A run loads its encoders before it draws. One that gives no vectors, or others every time, is met there and not
     after hours of drawing, or never. ``lacking`` names what `mark_lacking` marked.
@@ -276,7 +276,7 @@ class Normalisation:
     def explains(
         self, whole: Callable[[Image.Image], torch.Tensor], in_bytes: Callable[[Image.Image], torch.Tensor]
     ) -> bool:
-        """Tell whether ``whole`` is this map after ``in_bytes``, bit for bit, by an image that holds every byte.
+        """Return whether ``whole`` is this map after ``in_bytes``, bit for bit, by an image that holds every byte.
 
         The image has the size that comes out, so that resizing leaves its bytes as they are.
         """

@@ -47,7 +47,7 @@ class OpenClipEncoder(DualEncoderBase):
         self._device, self._dtype = parameter.device, parameter.dtype
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
-        """Tell for each text whether its end is cut off."""
+        """Return, for each text, whether its end is cut off."""
         if hasattr(self._tokenizer, "encode"):
             counts = [len(self._tokenizer.encode(text)) + 2 for text in texts]  # start and end
         else:

@@ -71,7 +71,7 @@ class SentenceEncoder:
         return encode_texts_alone(texts, self._embed, dimension=dimension)
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
-        """Tell for each text whether its end is cut off."""
+        """Return, for each text, whether its end is cut off."""
         if not len(texts):
             return []
         tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]

@@ -80,7 +80,7 @@ class TransformersEncoder(DualEncoderBase):
         self._tokenizer = tokenizer
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
-        """Tell for each text whether its end is cut off."""
+        """Return, for each text, whether its end is cut off."""
         if not len(texts):
             return []
         tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
@@ -184,7 +184,7 @@ def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image)
 
 
 def _features(output: Any) -> torch.Tensor:
-    """Take the projected features out of what a tower returns: a tensor, or a record that pools them."""
+    """Return the projected features from what a tower returns: a tensor, or a record that pools them."""
     features: torch.Tensor = output if isinstance(output, torch.Tensor) else output.pooler_output
     return features
 

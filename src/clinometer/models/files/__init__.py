@@ -179,7 +179,7 @@ def odd_batches(name: str, rows: Sequence[ManifestRow]) -> Iterator[str]:
 
 
 def has_manifest(folder: Path) -> bool:
-    """Tell whether a folder holds a manifest under one of its names."""
+    """Return whether a folder holds a manifest under one of its names."""
     return any((folder / name).is_file() for name in NAMES)
 
 
@@ -336,7 +336,7 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
 
 
 def _is_whole(text: str) -> bool:
-    """Tell whether a text holds no half of a character."""
+    """Return whether a text holds no half of a character."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -132,7 +132,7 @@ class Arguments:
 
 
 def error_line(error: Any) -> str:
-    """Tell an error in one line: in the server's words, whatever shape they have, or where it sends requests on to."""
+    """Describe an error in one line: in the server's words, whatever shape they have, or where it redirects to."""
     place = getattr(getattr(error, "response", None), "extensions", {}).get("leads_to")
     if place:
         return in_one_line(f"its server sends requests on to {masked(led_to(*place))}", 300)
@@ -258,7 +258,7 @@ class ErrorInAnswer(Exception):  # noqa: N818 - the answer's, in the shape of th
 
 
 def is_refusal(error: Any) -> bool:
-    """Tell whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
+    """Return whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
     if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
         return False
     code, message = letters_of(f"{error.code} {error.type}"), letters_of(text_of(error.body))

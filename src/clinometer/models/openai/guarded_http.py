@@ -130,7 +130,7 @@ def is_public(address: str) -> bool:
 
 
 def _stay(response: Any, bounds: Bounds) -> None:
-    """Take a redirect that leads elsewhere, or on too often, out of an answer: its ``extensions`` then say so."""
+    """Drop a redirect that leads elsewhere, or one too many, from an answer: its ``extensions`` then say so."""
     if not response.has_redirect_location:
         return
     here, location = response.request.url, response.headers["location"]

@@ -320,7 +320,7 @@ class OpenAIImages:
         return GenerationResult(request.id, status, None, message)
 
     def _receive(self, request: GenerationRequest, reply: Reply) -> GenerationResult:
-        """Take the first image of an answer and say how many there were; without one it is refused, or has failed.
+        """Return the first image of an answer and how many there were; without one it is refused, or has failed.
 
         The prompt that the server drew instead, if it says so, is kept.
         """

@@ -139,7 +139,7 @@ class Reply:
         return not (self.pictures or self.words or self.thoughts or self.finish or self.notice)
 
     def unanswered(self) -> tuple[str, str] | None:
-        """Tell whether the server "refused" or "failed" by its own word, and why; None where the words must say it.
+        """Return whether the server "refused" or "failed" by its own word, and why; None where the words must say it.
 
         A refusal is one by the reason why the answer ended, so it is the same with and without a sentence.
         """
@@ -153,7 +153,7 @@ class Reply:
         return None
 
     def without_image(self) -> tuple[str, str]:
-        """Tell whether an answer without an image was "refused" or "failed", and why. Words instead are a refusal."""
+        """Return whether an answer without an image was "refused" or "failed", and why. Words instead are a refusal."""
         if why := self.unanswered():
             return why
         if self.words and not self.is_cut and letters_of(self.finish) not in AT_FAULT:
@@ -284,7 +284,7 @@ class _Sorting:
 
 
 def _channel_of(node: Mapping[str, Any], channel: str) -> str:
-    """Tell what a mapping adds to: words, thoughts, what a tool gave, or nothing that an answer is made of."""
+    """Return what a mapping adds to: words, thoughts, a tool's output, or nothing that an answer is made of."""
     kind, role = str(node.get("type") or "").lower(), node.get("role")
     media = str(node.get("mimeType") or node.get("mime_type") or node.get("media_type") or "image/")
     is_image = media.startswith(("image/", "application/octet-stream"))
@@ -345,7 +345,7 @@ MOST_STARTS: Final = 8
 
 
 def answer_in(words: str) -> tuple[str, bool]:
-    r"""Take the answer out of words: from a box, from JSON with an "answer", from a fence; and whether it is whole.
+    r"""Extract the answer from words: from a box, from JSON with an "answer", from a fence; and whether it is whole.
 
     >>> answer_in('```json\n{"Answer": "a man"}\n```\nThat is all.')
     ('a man', True)

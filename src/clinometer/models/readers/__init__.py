@@ -165,7 +165,7 @@ class Reader(Protocol):
 
 
 def not_in_words(reader: Card, question: Question) -> ModelError:
-    """Tell that a reader answers with labels or groups alone, and an open question takes words."""
+    """Refuse an open question, which takes words, to a reader that answers with labels or groups alone."""
     return ModelError(
         f"{reader.name}: question {question.name} is open, and this reader has no words to answer it with; give a "
         "vision-language model, a model for visual question answering, or openai:MODEL"

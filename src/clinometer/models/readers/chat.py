@@ -99,7 +99,7 @@ class ChatReader:
         return self._all([partial(self._answer, image, question) for image in images])
 
     def write(self, prompts: Sequence[str], name: str, properties: dict[str, Any]) -> list[Reading]:
-        """Have each prompt answered in JSON of these properties, or in whatever words come; no image is sent.
+        """Ask each prompt for JSON of these properties, and accept whatever words come; no image is sent.
 
         The answer of a reading is what was said, unparsed; it has a reason as one of :meth:`read` has.
 
@@ -263,7 +263,7 @@ def unknown_prompts(card: Mapping[str, Any], question: Question, hashes: Collect
 
 
 def _unread(reply: Reply) -> Reading | None:
-    """Tell why an answer holds no words, if it holds none."""
+    """Return why an answer holds no words, if it holds none."""
     if why := reply.unanswered():
         return Reading(None, reason=": ".join(why))
     if reply.words:

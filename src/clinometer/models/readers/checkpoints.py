@@ -62,7 +62,7 @@ class _Checkpoint:
         return bytes_of([self.model])
 
     def release(self) -> None:
-        """Let go of the weights for good."""
+        """Release the weights for good."""
         drop_weights([self.model])
 
     def _logits(self, images: Sequence[Image], prepare: Callable[[list[Image]], Any]) -> Iterator[np.ndarray]:

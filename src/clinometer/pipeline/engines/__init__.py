@@ -91,7 +91,7 @@ def _local(
 
 
 def places_by_weights(spec: str, device: str) -> bool:
-    """Tell whether what weights take says where the workers of an engine go: larger ones may need others."""
+    """Return whether what weights take says where the workers of an engine go: larger ones may need others."""
     name = spec.partition("=")[0]
     return name == "ray" or (name == "local" and device in ("auto", "cuda") and bool(visible_gpus()))
 

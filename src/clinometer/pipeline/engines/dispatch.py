@@ -100,11 +100,11 @@ class Slot(Protocol):
         ...
 
     def start(self) -> Future[Any]:
-        """Have a worker that lives; done when it is up."""
+        """Start a worker if none is alive; returns when it is up."""
         ...
 
     def submit(self, unit: Unit) -> Future[Any]:
-        """Give the worker a unit."""
+        """Send the worker a unit."""
         ...
 
     def read_error(self, error: BaseException) -> BaseException:
@@ -113,7 +113,7 @@ class Slot(Protocol):
 
 
 def dispatch(slots: Sequence[Slot], units: Sequence[Unit], lost: Future[None] | None = None) -> Iterator[Done | Death]:
-    """Have the slots make every unit; as of :meth:`clinometer.pipeline.engines.Engine.map`.
+    """Run every unit in the slots; see :meth:`clinometer.pipeline.engines.Engine.map`.
 
     ``lost`` : fails where all workers are gone at once, with what is to be said of it.
     """
@@ -183,7 +183,7 @@ class _Table:
             )
 
     def _met_end(self, future: Future[Any]) -> Done | Death:
-        """Take back a unit. Which of several parts a worker died of is not known, so each is then made by itself."""
+        """Put a unit back in the queue. Which of its parts killed the worker is not known, so each then runs alone."""
         slot, unit = self._working.pop(future)
         error = future.exception()
         if error is None:

@@ -105,7 +105,7 @@ class _ProcessSlot:
         self._work = b""
 
     def take_up(self, key: str, work: bytes) -> None:
-        """Have units be of this work from now on."""
+        """Switch to this work: units from now on belong to it."""
         self._key, self._work = key, work
 
     @property
@@ -180,7 +180,7 @@ class _ProcessSlot:
             self._process.kill()
 
     def end(self) -> None:
-        """Have no process any more, not even one that still writes a file."""
+        """Stop the process, even one that is still writing a file."""
         self._forget()
 
 

@@ -105,7 +105,7 @@ class RayEngine:
 
 
 def _watch(head: tuple[str, int], raylet: str, lost: Future[None], closed: Event) -> None:
-    """Have ``lost`` fail where the cluster's head no longer answers, or the socket of this machine's raylet is gone.
+    """Fail ``lost`` when the cluster's head no longer answers, or the socket of this machine's raylet is gone.
 
     Ray ends the whole process then, with status 1: for a head once it has waited as long as this variable says. Half of
     that leaves the time to end by oneself; a head that is started again by then is met again.
@@ -167,7 +167,7 @@ class _ActorSlot:
         self._work: Any = None
 
     def take_up(self, key: str, work: Any) -> None:
-        """Have units be of this work from now on."""
+        """Switch to this work: units from now on belong to it."""
         self._key, self._work = key, work
 
     @property

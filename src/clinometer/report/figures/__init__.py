@@ -158,7 +158,7 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
 
 
 def renamed(figure: Figure, name: str) -> Figure:
-    """Give a finished drawing another name, so that it may stand in a page beside another of its own name."""
+    """Rename a finished drawing, so that a page may hold another of the same name."""
     ET.register_namespace("", "http://www.w3.org/2000/svg")
     ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ET.fromstring(figure.svg)
@@ -203,7 +203,7 @@ def pdf_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
 
 
 def painted(figure: Figure, colours: Mapping[str, str]) -> Canvas:
-    """Give a page's drawing the ``colours`` of :func:`svg_file` and return it: matplotlib's own, to go on with."""
+    """Apply the ``colours`` of :func:`svg_file` to a page's drawing and return it, as matplotlib's own object."""
     from matplotlib import colors
     from matplotlib.text import Text
 

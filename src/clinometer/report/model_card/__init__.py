@@ -219,7 +219,7 @@ def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hu
 
 
 def is_ours(result: Any) -> bool:
-    """Tell whether an entry of a ``model-index`` was written here."""
+    """Return whether an entry of a ``model-index`` was written here."""
     dataset = result.get("dataset") if isinstance(result, Mapping) else None
     if not isinstance(dataset, Mapping) or not isinstance(dataset.get("args"), Mapping):
         return False

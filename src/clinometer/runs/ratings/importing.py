@@ -38,7 +38,7 @@ class Imported:
 def import_ratings(
     run: Run, rated: Rated, file: Path, *, named: Mapping[str, str] | None = None, question: str = ""
 ) -> Imported:
-    """Take the ratings of a file into a run. The same file is taken in once, however often it is given.
+    """Import the ratings of a file into a run. The same file is imported once, however often it is given.
 
     A rater who rated an item twice is taken to have been asked again: the second answer is a repeat.
 

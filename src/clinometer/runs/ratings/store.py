@@ -158,7 +158,7 @@ def remove_ratings(run: Run, source: str, *, rater: str = "", simulated: bool = 
 
 
 def has_ratings(run: Run) -> bool:
-    """Tell whether people rated images of the run."""
+    """Return whether people rated images of the run."""
     return bool(_parts(run))
 
 

@@ -218,7 +218,7 @@ def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
 
 
 def _other_audits_alone(counts: Counts) -> Iterator[Score]:
-    """Give the numbers of a large table, without what has to be searched for."""
+    """Return the numbers of a large table, without what has to be searched for."""
     totals = counts.n.sum(axis=2)
     for name in _AUDITS:
         for c, s in np.ndindex(*totals.shape):

@@ -41,7 +41,7 @@ def score(run: Run, resamples: int) -> Scored:
 def compare(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
-    """Hold the shares of the second table against those of the first; no image has a partner."""
+    """Compare the shares of the second table with those of the first; no image has a partner."""
     if keep is not None:
         raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
     return compared_counts(*map(counts_of, runs))

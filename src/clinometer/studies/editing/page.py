@@ -399,7 +399,7 @@ def flips(view: EditingView) -> dict[str, Any]:
 
 
 def planted(view: EditingView) -> dict[str, Any] | None:
-    """Hold the order of flips at each strength against what was planted; left out when nothing was."""
+    """Compare the order of flips at each strength with what was planted; left out when nothing was."""
     orders = view.scores.select("editing", "planted_order", encoder=view.reader)
     if not orders:
         return None

@@ -289,7 +289,7 @@ def axis_sign(view: CellsView, axis: str) -> str:
 
 
 def _together(view: CellsView, component: str) -> Verdicts:
-    """Take of each concept the cell that stands out most, as on the page."""
+    """Return, for each concept, the cell that stands out most, as on the page."""
     rows = [
         view.largest(component, name)
         or next(iter(view.rows(component, name)), without_estimate(concept=name))
@@ -349,7 +349,7 @@ def lead(view: CellsView) -> dict[str, Any]:
 
 
 def verdict_list(view: CellsView) -> dict[str, Any]:
-    """Give the template what it calls: the words of verdicts and interactions."""
+    """Provide the template with what it calls: the words of verdicts and interactions."""
 
     def reason(component: str, name: str) -> str:
         return next((row.reason for row in view.rows(component, name) if row.reason), "")

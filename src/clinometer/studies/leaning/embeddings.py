@@ -53,7 +53,7 @@ def study_design(suite: LeaningSuite) -> Design:
 
 
 def with_missing(design: Design, run: Run) -> Design:
-    """Tell a design how many images of each target and of each group were asked for and are not there."""
+    """Add to a design how many images of each target and of each group were asked for and are missing."""
     lost = _lost(run)
     of_targets, of_groups = Counter(concept for concept, *_ in lost), Counter(group for _, group, _ in lost if group)
     targets = tuple(replace(t, missing=of_targets[t.name]) for t in design.targets)
@@ -506,7 +506,7 @@ def prior_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
 
 
 def lacks_own_texts(run: Run, generator: Generator) -> bool:
-    """Tell whether a text encoder of the model has not embedded the suite's texts."""
+    """Return whether a text encoder of the model has not embedded the suite's texts."""
     return any(not _has_texts(run, encoder.name) for encoder in _own_encoders(generator))
 
 
@@ -541,7 +541,7 @@ def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
 
 
 def _has_texts(run: Run, name: str) -> bool:
-    """Tell whether they are there, and recorded: a killed command may not have recorded what a worker wrote."""
+    """Return whether they are there, and recorded: a killed command may not have recorded what a worker wrote."""
     return run.vectors.has_texts(name) and name in run.own_encoder_cards
 
 

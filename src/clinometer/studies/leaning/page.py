@@ -386,7 +386,7 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
 
 
 def _is_tested(rows: Mapping[str, Row]) -> bool:
-    """Tell whether any row has a q, which else would head an empty column."""
+    """Return whether any row has a q, which else would head an empty column."""
     return any(isfinite(row.q) for row in rows.values())
 
 
@@ -454,7 +454,7 @@ APART: Final = 0.03
 
 
 def planted(view: LeaningView) -> dict[str, Any] | None:
-    """Hold what was measured against what was planted; left out when nothing was."""
+    """Compare what was measured with what was planted; left out when nothing was."""
     probabilities = planted_probabilities(view)
     if not probabilities:
         return None

@@ -199,7 +199,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
 
 
 def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTable]:
-    """Tell of each concept where it lies on the plane of xMCAS, before and after; nothing without a third group."""
+    """Return, for each concept, its place on the plane of xMCAS before and after; nothing without a third group."""
     rows = {
         (name, row.setting, row.concept): row
         for name in ("xmcas_similarity", "xmcas_distance")

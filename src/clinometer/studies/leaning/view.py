@@ -148,5 +148,5 @@ class LeaningView(PairView):
 
     @property
     def holds_few(self) -> bool:
-        """Tell whether a concept has too few images to tell."""
+        """Return whether a concept has too few images to tell."""
         return any(self.verdict_group(name) == "few" for name in self.concepts)

@@ -96,7 +96,7 @@ def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
 
 
 def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str], bool]]:
-    """Tell whether each picture that did not fail is missing: by prompt, and by what it starts from.
+    """Return whether each picture that did not fail is missing: by prompt, and by what it starts from.
 
     That is its noise and, of an edit, its strength; the file, where a run was imported.
     """

@@ -372,7 +372,7 @@ class T2IATView(PairView):
 
     @property
     def over(self) -> str:
-        """Tell what the judged interval is over: prompts of tests, images of stimuli."""
+        """Return what the judged interval is over: prompts of tests, images of stimuli."""
         return "stimuli" if self.suite.tests else "images"
 
     def effect_words(self, test: str) -> str:

@@ -312,7 +312,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
 
 
 def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
-    """Take one in so many images where there are more than the page takes, so that every word is seen."""
+    """Sample one in so many images where there are more than the page holds, so that every word is seen."""
     step = max(1, -(-len(samples) // limit))
     selection = samples[::step]
     tiles = [

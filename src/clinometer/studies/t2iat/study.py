@@ -108,7 +108,7 @@ class Measuring(RunWork):
 
 
 def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
-    """Tell a design how many images of each stimulus, neutral and with an attribute, are not there."""
+    """Add to a design how many images of each stimulus, neutral and with an attribute, are missing."""
     neutral, others = _missing(run)
     return replace(design, missing=neutral, missing_attributes=others)
 

@@ -181,7 +181,7 @@ def ask_before_revoking(request: Request, identifier: Identifier, number: int) -
 
 @router.post("/{identifier}/invitations/{number}/revoke")
 def revoke(request: Request, identifier: Identifier, number: int) -> Response:
-    """Take an invitation back: it no longer lets anybody in, and who came by it cannot go on."""
+    """Revoke an invitation: it no longer lets anybody in, and who came by it cannot go on."""
     with writing(_engine(request)) as session:
         invitation = _invitation(session, identifier, number)
         invitation.revoked = invitation.revoked or now()
@@ -232,7 +232,7 @@ def close(request: Request, identifier: Identifier) -> Response:
 
 @router.post("/{identifier}/open")
 def open_again(request: Request, identifier: Identifier) -> Response:
-    """Take answers again."""
+    """Reopen the task for answers."""
     with writing(_engine(request)) as session:
         _task(session, identifier).closed = None
     return _back(identifier)

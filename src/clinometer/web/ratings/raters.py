@@ -145,7 +145,7 @@ def record(session: Session, rater: Rater, place: int, answer: str, seconds: flo
 
 
 def undo(session: Session, rater: Rater, place: int) -> None:
-    """Take the last answer back, if it is still that of this turn: a double click takes back one."""
+    """Undo the last answer, if it is still that of this turn: a double click undoes one."""
     last = session.execute(
         select(Answer, Turn.place)
         .join(Turn, Turn.id == Answer.turn_id)
@@ -254,7 +254,7 @@ def answer(
 
 @router.post("/rate/{token}/undo")
 def take_back(request: Request, token: Token, place: Place) -> Response:
-    """Take the last answer back."""
+    """Undo the last answer."""
 
     def taken_back(session: Session) -> Standing:
         rater = _require_known(rater_of(session, token))

@@ -74,7 +74,7 @@ class Room:
         return database_url(self._settings.database, self._settings.data)
 
     def close(self) -> None:
-        """Let go of the database: SQLite takes its log into the file."""
+        """Close the database: SQLite merges its log into the file."""
         if "engine" in self.__dict__:
             self.engine.dispose()
 

@@ -192,7 +192,7 @@ _MODULUS: Final = 1 << 128
 
 
 def register_sum(connection: Any) -> None:
-    """Give SQLite the function that the triggers call."""
+    """Register with SQLite the function that the triggers call."""
     connection.create_function("clinometer_sum", -1, _sum, deterministic=True)
 
 
@@ -252,7 +252,7 @@ def changes_of(connection: Connection) -> int:
 
 
 def is_sealed(connection: Connection) -> bool:
-    """Tell whether a file is of a version that seals it."""
+    """Return whether a file is of a version that seals it."""
     return inspect(connection).has_table(Seal.__tablename__)
 
 

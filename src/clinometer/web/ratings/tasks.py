@@ -128,7 +128,7 @@ def task_of(session: Session, identifier: str) -> Task:
 
 
 def blurred_of(session: Session, identifier: str) -> Literal["", "some", "all"]:
-    """Tell whether some of a task's items, or all of them, are shown blurred at first."""
+    """Return whether some of a task's items, or all of them, are shown blurred at first."""
     of_task = select(func.count()).where(Item.task_id == identifier)
     blurred = session.scalar(of_task.where(Item.blurred.is_(True))) or 0
     if not blurred:
@@ -338,7 +338,7 @@ def refusal_of(session: Session, invitation: Invitation) -> str:
 
 
 def is_here(session: Session) -> ColumnElement[bool]:
-    """Tell raters who consented or answered within ``HELD`` from those for whom nothing waits any longer."""
+    """Separate raters who consented or answered within ``HELD`` from those for whom nothing waits any longer."""
     since = clock(session) - HELD
     return or_(Rater.consented > since, _answers_of_rater().where(Answer.given > since).exists())
 

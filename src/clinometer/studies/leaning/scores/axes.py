@@ -435,7 +435,7 @@ def _family(study: LeaningStudy, name: str, effect: Effect | None = None) -> str
 
 
 def _explain(rows: Sequence[Score]) -> list[Score]:
-    """Give rows without a number or an interval a reason where nothing that is missing explains it."""
+    """Add a reason to rows without a number or an interval, where nothing that is missing explains it."""
     return [
         with_reason(row, NOT_READ if not isfinite(row.value) else TOO_FEW) if not isfinite(row.low) else row
         for row in rows

@@ -344,7 +344,7 @@ def null_expectation(
     formula: Callable[[Replicates], np.ndarray],
     centre: Callable[..., np.ndarray],
 ) -> np.ndarray:
-    """Take the centre over null draws (… × T) of a non-negative number of every target: (T,)."""
+    """Return the centre over null draws (… × T) of a non-negative number of every target: (T,)."""
     centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
     return np.concatenate(centres) if centres else np.empty(0)
 
@@ -366,7 +366,7 @@ class Estimate:
     null: np.ndarray
 
     def folded(self) -> Estimate:
-        """Take magnitudes: |value| with the images of the intervals under the absolute value."""
+        """Return magnitudes: |value| with the images of the intervals under the absolute value."""
         inner, outer = (
             fold_interval(self.low, self.high),
             fold_interval(self.stimulus_low, self.stimulus_high),

@@ -282,7 +282,7 @@ def make_comparable(
     lost = {group: prompts for group, prompts in empty.items() if prompts}
 
     def without_lost(encoder: EncoderEmbeddings) -> EncoderEmbeddings:
-        """Take these prompts' images out of a run: a group is the mean of the same prompts in both."""
+        """Drop these prompts' images from a run: a group is the mean of the same prompts in both."""
         images = {
             group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
             for group, by_prompt in encoder.group_images.items()
@@ -500,7 +500,7 @@ def of_no_width(interval: Interval, tests: EstimateTests, shift: ArrayLike = 0.0
 
 
 def alike(tests: EstimateTests, shift: ArrayLike = 0.0) -> np.ndarray:
-    """Tell where the runs are one and the same, image by image: no difference but ``shift``, and none that varies."""
+    """Return where the runs are the same image by image: no difference but ``shift``, and none that varies."""
     return np.asarray(((tests.value - shift) ** 2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 

@@ -279,7 +279,7 @@ class _View:
         self._own_texts: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
-        """Take the cosines of some of its images, from position ``first`` on."""
+        """Add the cosines of some of its images, from position ``first`` on."""
         rows = slice(first, first + len(gram))
         if self._draws:
             self._gram[rows], self._words[rows] = gram, words
@@ -291,7 +291,7 @@ class _View:
             self._weighed[kind] += matmul(weights, block)
 
     def add_own_text(self, cosines: np.ndarray, own: np.ndarray, t: int) -> None:
-        """Take their cosines with the different texts: the rank of target t's, ties halved, and all less their mean."""
+        """Add their cosines with the different texts: the rank of target t's, ties halved, and all less their mean."""
         mine = cosines[:, [own[t]]]
         ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
         self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, own].T))

@@ -182,7 +182,7 @@ def _mean_row(component: str, concept: str, values: np.ndarray) -> Score:
 def _judge(
     changes: Sequence[Score], before: Sequence[Score], after: Sequence[Score], *, margin: float | None
 ) -> list[Score]:
-    """Give each concept's change its q and its verdict."""
+    """Add q and the verdict to each concept's change."""
     rows = corrected(changes, f"{METRIC}: concepts")
     equal = _equivalence(rows, margin)
     corrected_equal = benjamini_hochberg(equal)
@@ -418,7 +418,7 @@ def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def held(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
-    """Hold a change to a limit: kept by two one-sided tests; else it is told where the interval lies beyond it.
+    """Test a change against a limit: kept by two one-sided tests; else broken where the interval lies beyond it.
 
     ``harm`` : −1 where less disturbs and more has but risen, 1 where more does and less has fallen, 0 where both do.
     """

@@ -122,7 +122,7 @@ class ImageEvidence:
 def image_evidence(
     a: Sequence[np.ndarray], b: Sequence[np.ndarray], pairs_a: Sequence[str | None], pairs_b: Sequence[str | None]
 ) -> ImageEvidence | None:
-    """Hold each attribute image against those of the other prompts: nearer to its own group's?
+    """Compare each attribute image with those of the other prompts: is it nearer to its own group's?
 
     ::
 
@@ -231,7 +231,7 @@ def reader_checks(
 
 
 def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
-    """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
+    """Withhold the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay."""
     return [_withhold(row, checks.get(row.encoder)) for row in rows]
 
 
@@ -246,7 +246,7 @@ def _withhold(row: Score, check: ReaderCheck | None) -> Score:
 def withheld_between(
     rows: Sequence[Score], first: Mapping[str, ReaderCheck], second: Mapping[str, ReaderCheck]
 ) -> list[Score]:
-    """Take out of differences the verdicts that the view cannot carry in either run: both runs' images are read.
+    """Withhold the verdicts of differences that the view cannot carry in either run: both runs' images are read.
 
     What is said over all targets (no encoder named) rests on the average.
     """
@@ -552,7 +552,7 @@ def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, li
 
 
 def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
-    """Take out the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay.
+    """Withhold the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay.
 
     A row of one axis needs its own level of it to be read; that of a cell needs them all.
     """

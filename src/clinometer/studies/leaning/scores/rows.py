@@ -237,7 +237,7 @@ def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
 
 
 def explain(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
-    """Give the row the reason of the first thing it lacks, unless it has one."""
+    """Add to the row the reason of the first thing it lacks, unless it has one."""
     if row.reason:
         return row
     reason = ""
@@ -251,7 +251,7 @@ def explain(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis,
 
 
 def with_reason(row: Score, reason: str) -> Score:
-    """Give a row a reason where it has none."""
+    """Add a reason to a row that has none."""
     return row if row.reason else replace(row, reason=reason)
 
 

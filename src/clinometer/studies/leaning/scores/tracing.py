@@ -222,7 +222,7 @@ def _onset_rows(
 
 
 def side_told(row: Score, confidence: float) -> int:
-    """Tell which side an image part, or a difference of two, leans to in the end by its q: 1, −1, or 0 where to none.
+    """Return the side an image part, or a difference of two, leans to in the end by its q: 1, −1, or 0 for neither.
 
     How much it leans does not matter: what is within a suite's margin sets in somewhere, too.
     """
@@ -245,7 +245,7 @@ def level_of_told(end: Sequence[Score], confidence: float) -> float:
 
 
 def side_shown(row: Score, level: float) -> int:
-    """Tell which side an image part is shown to lean to at a level: 1, −1, or 0 where it is not, or nothing is read."""
+    """Return the side an image part is shown to lean to at a level: 1, −1, or 0 if neither, or nothing is read."""
     if row.verdict == Verdict.NOT_MEASURED or not row.p <= level:
         return 0
     return int(np.sign(row.value))
@@ -272,7 +272,7 @@ def behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
 
 
 def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Iterator[Score]:
-    """Hold a step's verdicts, and the order of its image parts, against those of the finished images."""
+    """Compare a step's verdicts, and the order of its image parts, with those of the finished images."""
     about, pairs = (
         Score(metric=TRACE, component=AGREEMENT, category="all", setting=f"step {step.number}"),
         [(own, last) for own, last in zip(step.image_parts, end, strict=True) if last.verdict],
@@ -307,7 +307,7 @@ def compare_traces(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """Hold two runs of one design against each other on the way to their images, second minus first.
+    """Compare two runs of one design on the way to their images, second minus first.
 
     ===================== ============================================================================== ==========
     component             value                                                                          setting

@@ -269,7 +269,7 @@ class _Collector:
         self._text_tensors = self._texts_under(draws)
 
     def take(self, t: int, seen: SeenTarget) -> None:
-        """Take a target in hand: what was measured of its images, with what its text says."""
+        """Set the current target: what was measured of its images, with what its text says."""
         self._point[t, IMAGED] = seen.point
         if seen.own_text is not None:
             self._gains[t] = self._store.keep(seen.own_text.gains)

@@ -131,7 +131,7 @@ def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
 
 
 def _bound(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
-    """Give tests and stimuli bounds for missing images; of a test, X goes to one side and Y to the other.
+    """Add bounds for missing images to tests and stimuli; in a test, X goes to one side and Y to the other.
 
     Bounds of tests leave missing images with an attribute out, and say so.
     """

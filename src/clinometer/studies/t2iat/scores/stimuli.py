@@ -432,7 +432,7 @@ class ConceptMeasurer:
     seed: int
 
     def __call__(self, number: int) -> MeasuredConcept:
-        """Take the cosines of a concept, and what is needed of them."""
+        """Compute the cosines of a concept, and what is needed of them."""
         concept = list(self.design.concepts)[number]
         names = self.design.concepts[concept]
         (embeddings,) = counted_once(self.embeddings, stimuli=names, groups=(self.design.a, self.design.b))
