@@ -230,6 +230,7 @@ def import_counts(
         run = store.create_run(directory.url, new_record(suite, card, seed=0, origin=COUNTED, options=options), [])
         run.record_options(options)
         write_counts(run, counts)
+        del counts  # the run has them from here on
         score(run, progress)
         refresh_report(run)
     return Run(directory.url)

@@ -171,7 +171,8 @@ def print_summary(run: Run) -> None:
     console = Console()
     for line in pictures_in_words(run):
         console.print(f"\n[bold]{plain_text(line)}[/]")
-    summary = study_of(run.suite).page(run.suite).summary(run.suite, run.scores)
+    scores = run.scores
+    summary = study_of(run.suite).page(run.suite).summary(run.suite, scores)
     console.print()
     console.print(f"Verdicts: {plain_text(summary.verdicts) or 'none'}")
     if summary.rows:
@@ -181,7 +182,7 @@ def print_summary(run: Run) -> None:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
     for sentence in summary.found:
         console.print(plain_text(sentence))
-    for line in reader_lines(View.of_scores(run.suite, run.scores)):
+    for line in reader_lines(View.of_scores(run.suite, scores)):
         console.print(f"{plain_text(line)}.")
     print_departures(console, run)
     lost = lost_images(run)

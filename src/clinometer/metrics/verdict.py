@@ -415,7 +415,7 @@ def at_least(row: Score, fewest: int) -> Score:
     if row.n_decide or row.reason_code == ReasonCode.TOO_FEW_IMAGES:
         images = ceil(fewest * row.n_target / units_of(row)) if row.n_batches else fewest
         return replace(row, n_decide=max(row.n_decide, images))
-    return replace(row, n_decide=0)
+    return row
 
 
 MISSING: Final = "missing"

@@ -313,7 +313,7 @@ def _reservations(scores: Scores) -> Iterator[str]:
     """Say which verdicts would not hold whatever missing pictures show."""
     judged = [
         row
-        for row in scores
+        for row in scores.having("depends_on")
         if row.concept and "missing" in row.depends_on.split() and (row.metric, row.component) != ("mcas", "mcas")
         and row.metric != "profile"
     ]  # fmt: skip
@@ -330,7 +330,8 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)
     found: dict[tuple[str, str], Row] = dict(by_bytes)
-    for row in scores:  # what has the same vectors, though not the same bytes, is told by the rows of its concept
+    # what has the same vectors, though not the same bytes, is told by the rows of its concept
+    for row in scores.having("n_repeated"):
         known = found.get((row.concept, ""))
         if row.metric in _OF_IMAGES and row.concept and row.n_repeated > (known.n_repeated if known else 0):
             found[row.concept, ""] = row

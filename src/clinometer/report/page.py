@@ -77,8 +77,9 @@ class View:
     @cached_property
     def encoders(self) -> list[str]:
         """Names of the single encoders, in stored order; rows that no encoder made, as those of refusals, name none."""
-        rows = (row for row in self.scores if row.metric not in (*METRICS_OF_THE_MODEL, READING_METRIC))
-        return list(dict.fromkeys(row.encoder for row in rows if row.encoder not in (MEAN, "")))
+        others = (*METRICS_OF_THE_MODEL, READING_METRIC)
+        found = (encoder for metric, encoder in self.scores.distinct("metric", "encoder") if metric not in others)
+        return [encoder for encoder in dict.fromkeys(found) if encoder not in (MEAN, "")]
 
 
 class PairView(View, ABC):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
 
 from clinometer.metrics.records import DECIDES, OF_THE_MODEL, OWN_TEXT, PRIOR, READING, Score
 
@@ -60,35 +62,54 @@ class Row(Score):
 
 
 class Scores:
-    """The rows of a run, in their stored order."""
+    """The rows of a run, in their stored order; each is made when it is asked for, as a table may have 350,000."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.rows = tuple(rows)
+        self._made: list[Row | None] = list(rows)
+        self._columns: dict[str, np.ndarray] = {}
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Scores:
         """Read a data frame; a missing column or cell takes the field's default."""
-        columns = {name: _cells(frame[name], default) for name, default in _DEFAULTS.items() if name in frame}
-        if not columns:
-            return cls(Row() for _ in range(len(frame)))
-        return cls(Row(**dict(zip(columns, cells, strict=True))) for cells in zip(*columns.values(), strict=True))
+        scores = cls(())
+        scores._made = [None] * len(frame)
+        scores._columns = {name: _cells(frame[name], default) for name, default in _DEFAULTS.items() if name in frame}
+        return scores
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Every row."""
+        return tuple(self)
 
     def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
+        return iter(self._at(range(len(self))))
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._made)
+
+    def __getitem__(self, positions: slice) -> list[Row]:
+        return self._at(range(len(self))[positions])
 
     def select(self, metric: str, component: str | None = None, **equal: str) -> list[Row]:
         """Select the rows of a metric, in order; ``encoder`` is the mean over encoders unless named, ``"*"`` is any."""
-        conditions = {"encoder": MEAN, **equal}
-        return [
-            row
-            for row in self.rows
-            if row.metric == metric
-            and (component is None or row.component == component)
-            and all(value == "*" or getattr(row, name) == value for name, value in conditions.items())
-        ]
+        return self.head(len(self), metric, component, **equal)
+
+    def head(self, most: int, metric: str, component: str | None, /, **equal: str) -> list[Row]:
+        """Select the first of these rows, so many at most."""
+        component = "*" if component is None else component
+        found = np.arange(len(self))
+        for name, value in ({"metric": metric, "component": component, "encoder": MEAN} | equal).items():
+            if value != "*":
+                found = found[self._cells_of(name)[found] == value]
+        return self._at(found[:most].tolist())
+
+    def having(self, field: str) -> list[Row]:
+        """Select the rows in which a field is not what it is by default."""
+        return self._at(np.flatnonzero(self._cells_of(field) != _DEFAULTS[field]).tolist())
+
+    def distinct(self, *fields: str) -> list[tuple[str, ...]]:
+        """List what several fields are together, each once, in the order of the rows."""
+        return list(dict.fromkeys(zip(*map(self._cells_of, fields), strict=True)))
 
     def by_concept(self, metric: str, component: str, **equal: str) -> dict[str, Row]:
         """Look up the row of each concept."""
@@ -98,16 +119,33 @@ class Scores:
         """Look up the first such row, if there is one."""
         return next(iter(self.select(metric, component, **equal)), None)
 
+    def _cells_of(self, field: str) -> np.ndarray:
+        if field not in self._columns:
+            cells = [_DEFAULTS[field] if row is None else getattr(row, field) for row in self._made]
+            self._columns[field] = np.array(cells, object)
+        return self._columns[field]
 
-_DEFAULTS = {field.name: field.default for field in fields(Row)}
+    def _at(self, places: Sequence[int]) -> list[Row]:
+        new = [place for place in places if self._made[place] is None]
+        columns = {name: cells[new].tolist() for name, cells in self._columns.items()}
+        for at, place in enumerate(new):
+            self._made[place] = Row(**{name: cells[at] for name, cells in columns.items()})
+        return cast("list[Row]", [self._made[place] for place in places])
 
 
-def _cells(column: pd.Series, default: Any) -> list[Any]:
+_DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in fields(Row)}
+
+
+def _cells(column: pd.Series, default: Any) -> np.ndarray:
     """Read cells in the field's type; an empty one (None, NaN, NA) is the default."""
-    kind, cells, empty = type(default), column.tolist(), column.isna().to_numpy()
-    if not empty.any():
-        return list(map(kind, cells))
-    return [default if gone else kind(cell) for cell, gone in zip(cells, empty.tolist(), strict=True)]
+    if isinstance(default, str):  # the same few texts again and again: each is kept once
+        codes, texts = column.factorize()
+        return np.array([*map(str, texts), default], object).take(codes, mode="wrap")
+    kind, empty = type(default), column.isna().to_numpy()
+    if column.dtype == np.dtype(kind):
+        return np.asarray(column)
+    cells = column.tolist()
+    return np.array([default if gone else kind(cell) for cell, gone in zip(cells, empty, strict=True)], kind)
 
 
 def is_empty(value: Any) -> bool:

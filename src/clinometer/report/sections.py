@@ -108,7 +108,7 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
         said.append(("One encoder", alone))
     elif encoders:
         said.append(("Encoders", f"{wording.listed(encoders)} read the images."))
-    if encoders and not any(row.metric == HUMAN for row in view.scores):
+    if encoders and (HUMAN,) not in view.scores.distinct("metric"):
         said.append(("People", "No person has said what the images show, so nothing here is held against people."))
     return said
 
@@ -185,7 +185,8 @@ def facts(view: View) -> list[tuple[str, str]]:
     """List the facts under the title: a name and a value each."""
     report = view.report
     settings = report.settings
-    read = {row.encoder for row in view.scores if row.metric == "share" or row.component == "confusion"}
+    by_metric = view.scores.distinct("metric", "component", "encoder")
+    read = {encoder for metric, component, encoder in by_metric if metric == "share" or component == "confusion"}
     readers = [f"{BY_COSINES}{name}" for name in view.encoders if name in read]
     readers += dict.fromkeys(row.encoder for row in view.scores.select(READING_METRIC, "separation", encoder="*"))
     departures, protocol_in_short = report.departures, ""  # nothing of a run without a protocol
@@ -255,7 +256,7 @@ def measured_how(view: View) -> dict[str, Any]:
         "settings": list(flat(report.settings).items()),
         "suite": report.suite,
         "planted": report.planted is not None,
-        "tests": sorted({row.test for row in view.scores if row.test}),
+        "tests": sorted(test for (test,) in view.scores.distinct("test") if test),
         "one_encoder": len(view.encoders) < 2,
     }
 
@@ -320,7 +321,7 @@ def _part(view: View, metric: str) -> dict[str, Any] | None:
     raw = scores.by_concept("share", "share", encoder=lead or MEAN)
     taus = scores.select(metric, "tau", encoder="*")
     several = len({row.encoder for row in taus}) > 2
-    empty = [row for row in scores if row.metric == metric and row.component in ("share", "alpha", "tau")]
+    empty = [row for row in scores.select(metric, encoder="*") if row.component in ("share", "alpha", "tau")]
     return {
         "simulated": metric == SIMULATED,
         "raters": wording.count(alpha.n_a, "simulated rater" if metric == SIMULATED else "rater"),
@@ -388,11 +389,16 @@ COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
+MOST_NUMBERS: Final = 10_000
+"""Rows of the table of all numbers: browsers take half a minute for a hundred thousand."""
+
+
 def table(view: View) -> dict[str, Any]:
     """Gather columns and rows; a cell is (text, key to sort by). What no row has is left out."""
-    identities = [[_text_and_key(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
+    rows = view.scores[:MOST_NUMBERS]
+    identities = [[_text_and_key(view, row, name, "text")[0] for name in IDENTITY] for row in rows]
     named = [name for name, texts in zip(IDENTITY, zip(*identities, strict=True), strict=False) if any(texts)]
-    cells = [[_text_and_key(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    cells = [[_text_and_key(view, row, name, kind) for name, _, kind in COLUMNS] for row in rows]
     filled = [any(text for text, _ in column) for column in zip(*cells, strict=True)]
     columns = [column for column, there in zip(COLUMNS, filled, strict=False) if there]
     return {
@@ -407,7 +413,8 @@ def table(view: View) -> dict[str, Any]:
         ],
         "csv": view.report.csv_name,
         "unit": view.unit,
-        "metrics": list(dict.fromkeys(row.metric for row in view.scores)),
+        "metrics": list(dict.fromkeys(row.metric for row in rows)),
+        "more": len(view.scores) - len(rows),
     }
 
 

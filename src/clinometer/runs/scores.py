@@ -16,6 +16,7 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
@@ -32,7 +33,10 @@ def read_scores(ledger: Ledger, name: str = "scores.parquet") -> pd.DataFrame:
         what = f"{name} is missing" if name in (ledger.record.get("files") or {}) else "not scored yet"
         raise RunNotFoundError(f"{ledger.directory.url}: {what}; give: clinometer score {ledger.directory.url}")
     # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
+    # Arrow keeps the memory of a table that is gone, which is as much again while another is read
+    pa.default_memory_pool().release_unused()
     table = ledger.read_table(name, way_out=SCORE_AGAIN, shape=require_numbers).to_pandas(ignore_metadata=True)
+    pa.default_memory_pool().release_unused()
     return with_parts(with_verdicts_as_data(table)) if name == "scores.parquet" else table
 
 

@@ -281,6 +281,7 @@ class Run:
         ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
         ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
         ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+        pa.default_memory_pool().release_unused()
         with ledger.together():
             ledger.list_files()
             ledger.note_made_of("scores.parquet", made_of)

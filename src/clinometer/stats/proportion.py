@@ -6,10 +6,10 @@ Of several shares, in one sample or two, there is a confidence region, and the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb, inf, isfinite, nan, sqrt
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import scipy
@@ -224,66 +224,116 @@ def logistic_slope(x: ArrayLike, count: ArrayLike, n: ArrayLike, confidence: flo
         Other shapes, fewer than two different settings, or counts that are none.
     """
     x, k, n = (np.asarray(each, np.float64) for each in (x, count, n))
+    if x.ndim != 1 or not x.shape == k.shape == n.shape:
+        raise InvalidInputError(_TWO_SETTINGS)
+    return logistic_slopes(x, k[None], n[None], confidence)[0]
+
+
+_TWO_SETTINGS: Final = "x: expected a number of each setting, two different ones at least, with its counts"
+
+
+def logistic_slopes(x: np.ndarray, counts: np.ndarray, n: np.ndarray, confidence: float = 0.95) -> list[LogisticSlope]:
+    """Return :func:`logistic_slope` of many shares at once; ``counts`` and ``n`` are (shares × settings).
+
+    Raises
+    ------
+    InvalidInputError
+        As there.
+    """
     require_confidence(confidence)
-    if x.ndim != 1 or not x.shape == k.shape == n.shape or not np.isfinite(x).all() or np.ptp(x) == 0:
-        raise InvalidInputError("x: expected a number of each setting, two different ones at least, with its counts")
-    if ((k < 0) | (k > n)).any():
+    if not np.isfinite(x).all() or np.ptp(x) == 0:
+        raise InvalidInputError(_TWO_SETTINGS)
+    if ((counts < 0) | (counts > n)).any():
         raise InvalidInputError("count: expected 0 to n of each setting")
-    there = n > 0
-    x, k, n = x[there], k[there], n[there]
-    if len(x) < 2 or np.ptp(x) == 0:
-        return LogisticSlope(nan, nan, nan, nan, reason="images of one setting alone")
-    if k.sum() in (0, n.sum()):
-        return LogisticSlope(nan, nan, nan, nan, reason="at every setting none or all are of the group")
-    width = float(np.ptp(x))
-    unit = (x - float(np.average(x, weights=n))) / width
-    yes, no = unit[k > 0], unit[k < n]
-    side = 1 if yes.min() >= no.max() else -1 if yes.max() <= no.min() else 0
-    added = 0.5 if side else 0.0
-    value = _root(lambda b: _score(b, unit, k + added, n + 2 * added)[0], 0.0, 1)
-    z = sqrt(float(scipy.stats.chi2.ppf(confidence, 1)))
-
-    def standardised(b: float) -> float:
-        first, information = _score(b, unit, k, n)
-        return first / sqrt(information)
-
-    low = -inf if side < 0 else _root(lambda b: standardised(b) - z, value, -1)
-    high = inf if side > 0 else _root(lambda b: standardised(b) + z, value, 1)
-    p, p_line = float(scipy.stats.chi2.sf(standardised(0.0) ** 2, 1)), nan
-    if not side and len(np.unique(x)) > 2:
-        share = _shares(value, unit, k, n)
-        pearson = float(((k - n * share) ** 2 / (n * share * (1 - share))).sum())
-        p_line = float(scipy.stats.chi2.sf(pearson, len(x) - 2))
-    return LogisticSlope(value / width, low / width, high / width, p, p_line, SEPARATED if side else "")
+    there, totals = n > 0, counts.sum(axis=1)
+    width = np.where(there, x, -inf).max(axis=1) - np.where(there, x, inf).min(axis=1)
+    alone = width <= 0
+    same = ~alone & ((totals == 0) | (totals == n.sum(axis=1)))
+    slopes = [LogisticSlope(nan, nan, nan, nan, reason="images of one setting alone")] * len(counts)
+    for at in np.flatnonzero(same):
+        slopes[at] = LogisticSlope(nan, nan, nan, nan, reason="at every setting none or all are of the group")
+    rows = np.flatnonzero(~(alone | same))
+    if len(rows):
+        fitted = _fit_slopes(x, counts[rows].astype(np.float64), n[rows].astype(np.float64), width[rows], confidence)
+        for at, slope in zip(rows, fitted, strict=True):
+            slopes[at] = slope
+    return slopes
 
 
-def _shares(b: float, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _fit_slopes(
+    x: np.ndarray, k: np.ndarray, n: np.ndarray, width: np.ndarray, confidence: float
+) -> Iterator[LogisticSlope]:
+    """Fit shares that are neither none nor all at every setting; ``width`` is the range of each one's settings."""
+    unit = (x - (n @ x / n.sum(axis=1))[:, None]) / width[:, None]
+    yes, no = ([np.where(kind > 0, unit, inf).min(axis=1), np.where(kind > 0, unit, -inf).max(axis=1)]
+               for kind in (k, n - k))  # fmt: skip
+    side = np.where(yes[0] >= no[1], 1, np.where(yes[1] <= no[0], -1, 0))
+    half = np.where(n > 0, 0.5 * np.abs(side)[:, None], 0.0)
+    everyone, z = np.arange(len(k)), sqrt(float(scipy.stats.chi2.ppf(confidence, 1)))
+
+    def standardised(b: np.ndarray, row: np.ndarray) -> np.ndarray:
+        score, information = _score(b, unit[row], k[row], n[row])
+        return np.asarray(score / np.sqrt(information))
+
+    value = _roots(lambda b, row: _score(b, unit[row], (k + half)[row], (n + 2 * half)[row])[0], 0.0 * everyone, 1)
+    low, high = np.full(len(k), -inf), np.full(len(k), inf)
+    below, above = everyone[side >= 0], everyone[side <= 0]
+    low[below] = _roots(lambda b, row: standardised(b, below[row]) - z, value[below], -1)
+    high[above] = _roots(lambda b, row: standardised(b, above[row]) + z, value[above], 1)
+    p = scipy.stats.chi2.sf(standardised(0.0 * everyone, everyone) ** 2, 1)
+    share, several = _shares(value, unit, k, n), (n > 0).sum(axis=1) - 2
+    variance = n * share * (1 - share)
+    pearson = np.divide((k - n * share) ** 2, variance, out=np.zeros_like(variance), where=variance > 0).sum(axis=1)
+    has_line = (side == 0) & (several > 0)
+    p_line = np.where(has_line, scipy.stats.chi2.sf(pearson, np.maximum(several, 1)), nan)
+    numbers = np.column_stack([value / width, low / width, high / width, p, p_line]).tolist()
+    for (at, least, most, p_slope, p_of_line), of_side in zip(numbers, side, strict=True):
+        yield LogisticSlope(at, least, most, p_slope, p_of_line, SEPARATED if of_side else "")
+
+
+def _shares(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Shares of every setting at the best a for b: as many images are expected of the group as are there."""
-    reach = abs(b) + 50
-    a = scipy.optimize.brentq(
-        lambda a: float((n * scipy.special.expit(a + b * x)).sum() - k.sum()), -reach, reach, xtol=1e-12
-    )
-    return np.asarray(scipy.special.expit(a + b * x))
+
+    def missing(a: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return np.asarray((n[row] * scipy.special.expit(a[:, None] + slant[row])).sum(axis=1) - total[row])
+
+    from scipy.optimize.elementwise import find_root  # a quarter of a second that only settings need
+
+    slant, total, reach = b[:, None] * x, k.sum(axis=1), np.abs(b) + 50
+    found = find_root(missing, (-reach, reach), args=(np.arange(len(b)),), tolerances={"xatol": 1e-13})
+    return np.asarray(scipy.special.expit(found.x[:, None] + slant))
 
 
-def _score(b: float, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> tuple[float, float]:
-    """U and I of :func:`logistic_slope`."""
+def _score(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """U and I of :func:`logistic_slope`, of each share at its own b."""
     share = _shares(b, x, k, n)
     weight = n * share * (1 - share)
-    return float((x * (k - n * share)).sum()), float((weight * (x - np.average(x, weights=weight)) ** 2).sum())
+    middle = (weight * x).sum(axis=1) / weight.sum(axis=1)
+    return (x * (k - n * share)).sum(axis=1), (weight * (x - middle[:, None]) ** 2).sum(axis=1)
 
 
-def _root(falling: Callable[[float], float], start: float, direction: int) -> float:
-    """Where a function that falls in b is 0, from ``start`` on in a direction; or the other way, where it is there."""
-    here = falling(start)
-    if here * direction < 0:
-        direction = -direction
-    end, step = start, 0.5
-    while falling(end) * here > 0:
-        end, step = end + direction * step, 1.5 * step
-        if abs(end) > MOST_ODDS:
-            return direction * inf
-    return float(scipy.optimize.brentq(falling, *sorted((start, end)), xtol=1e-10)) if end != start else start
+def _roots(falling: Callable[[np.ndarray, np.ndarray], np.ndarray], start: np.ndarray, direction: int) -> np.ndarray:
+    """Where functions that fall in b are 0, from ``start`` on in a direction; or the other way, where one is there.
+
+    ``falling`` takes numbers b and the positions of the functions that these are for.
+    """
+    from scipy.optimize.elementwise import find_root
+
+    positions = np.arange(len(start))
+    here, end, step = falling(start, positions), start.copy(), 0.5
+    way = np.where(here * direction < 0, -direction, direction)
+    open_ = positions[here != 0]
+    while len(open_):
+        end[open_] += step * way[open_]
+        step *= 1.5
+        open_ = open_[np.abs(end[open_]) <= MOST_ODDS]
+        open_ = open_[falling(end[open_], open_) * here[open_] > 0]
+    roots = np.where(np.abs(end) > MOST_ODDS, way * inf, start)
+    between = positions[(here != 0) & (np.abs(end) <= MOST_ODDS)]
+    if len(between):
+        ends = np.minimum(start, end)[between], np.maximum(start, end)[between]
+        roots[between] = find_root(falling, ends, args=(between,), tolerances={"xatol": 1e-12}).x
+    return roots
 
 
 Shape = Literal["bounded", "excludes", "unbounded", "undefined"]

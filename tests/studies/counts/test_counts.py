@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from clinometer import api
 from clinometer.cli.app import app
 from clinometer.errors import ClinometerError, ImportManifestError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.ratings.store import ratable_images
-from clinometer.stats.proportion import exact_share, logistic_slope
+from clinometer.stats.proportion import exact_share, logistic_slope, logistic_slopes
 from clinometer.studies import rated_of
 from clinometer.studies.counts.scores import Counts, compared_counts, counts_study, excess_rows
 
@@ -79,6 +81,38 @@ def test_shares_of_all_and_none_leave_a_slope_with_one_end() -> None:
     assert slope.p_value < 0.05
     assert "half an image" in slope.reason
     assert np.isnan(logistic_slope([1, 2], [10, 10], [10, 10]).value)
+
+
+def test_many_slopes_at_once_are_those_of_each_by_itself() -> None:
+    rng = np.random.default_rng(4)
+    x, n = np.array([1.0, 2, 4, 9]), rng.integers(0, 12, (60, 4))
+    k = rng.binomial(n, rng.uniform(0, 1, (60, 1)))
+    for at_once, counted, of in zip(logistic_slopes(x, k, n), k, n, strict=True):
+        alone = logistic_slope(x, counted, of)
+        assert at_once.reason == alone.reason
+        numbers = ([each.value, each.low, each.high, each.p_value, each.p_line] for each in (at_once, alone))
+        np.testing.assert_allclose(*numbers, rtol=1e-9, atol=1e-12)
+
+
+def test_a_slope_is_where_its_score_is_zero_and_its_ends_where_the_test_just_refuses() -> None:
+    from scipy.optimize import brentq
+    from scipy.special import expit
+    from scipy.stats import chi2
+
+    x, k, n = np.array([1.0, 3, 5, 8]), np.array([6, 9, 8, 15]), np.array([20, 20, 12, 20])
+
+    def score(b: float) -> tuple[float, float]:
+        shares = expit(brentq(lambda a: (n * expit(a + b * x)).sum() - k.sum(), -50, 50) + b * x)
+        weight = n * shares * (1 - shares)
+        return float((x * (k - n * shares)).sum()), float((weight * (x - np.average(x, weights=weight)) ** 2).sum())
+
+    slope = logistic_slope(x, k, n)
+    assert score(slope.value)[0] == pytest.approx(0, abs=1e-8)
+    for end in (slope.low, slope.high):
+        first, information = score(end)
+        assert first**2 / information == pytest.approx(chi2.ppf(0.95, 1))
+    first, information = score(0)
+    assert slope.p_value == pytest.approx(chi2.sf(first**2 / information, 1))
 
 
 def test_two_groups_mirror_each_other() -> None:
@@ -230,3 +264,48 @@ def test_the_command_takes_either_images_or_counts(tmp_path: Path) -> None:
     ):
         with pytest.raises(ClinometerError, match=message):
             runner.invoke(app, words, catch_exceptions=False)
+
+
+LIMITED = """
+import resource, sys
+from clinometer.cli import main
+sys.argv = ["clinometer", "import", "--counts", sys.argv[1], "--out", sys.argv[2]]
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(used.ru_maxrss, used.ru_utime + used.ru_stime, file=sys.stderr)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("concepts", "settings", "groups", "discarded"),
+    [(50_000, 1, 2, False), (25_000, 2, 2, False), (50, 1, 2_000, False), (33_333, 1, 2, True), (2, 1, 50_000, False)],
+)
+def test_a_table_of_as_many_rows_as_are_read_takes_a_minute_and_a_gigabyte(
+    tmp_path: Path, concepts: int, settings: int, groups: int, discarded: bool
+) -> None:
+    rng, lines = np.random.default_rng(0), ["concept,setting,group,n"]
+    for c, s in product(range(concepts), range(settings)):
+        names = [f"group {g}" for g in range(groups)] + ["discarded"] * discarded
+        lines += [
+            f"concept {c},guidance {s}.5,{name},{n}" for name, n in zip(names, rng.poisson(40, len(names)), strict=True)
+        ]
+    (tmp_path / "counts.csv").write_text("\n".join(lines) + "\n")
+    words = [sys.executable, "-c", LIMITED, str(tmp_path / "counts.csv"), str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=900)
+    kilobytes, seconds = map(float, done.stderr.splitlines()[-1].split())
+    assert kilobytes < 1e6
+    assert seconds < 60
+    assert (tmp_path / "run" / "report.html").stat().st_size < 20e6
+    assert len(api.open_run(tmp_path / "run").scores) > 2 * concepts * settings * groups
+
+
+def test_a_page_of_many_groups_and_concepts_says_where_the_others_are(tmp_path: Path) -> None:
+    lines = [f"c{c},g{g},{1 + (c * g) % 7}" for c in range(101) for g in range(60)]
+    run = api.import_counts(written(tmp_path, "\n".join(["concept,group,n", *lines])), tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "1 more are in scores.csv" in page
+    assert "the shares of 10 more groups" in page
+    assert f"The first 10,000 of {len(run.scores):,}" in page

@@ -18,7 +18,7 @@ from clinometer.metrics.distribution import BY_COUNTS, distribution_bias, entrop
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, with_bounds
 from clinometer.stats.clusters import contrast
-from clinometer.stats.proportion import exact_shares, logistic_slope, wilson_interval
+from clinometer.stats.proportion import ExactShare, LogisticSlope, exact_shares, logistic_slopes, wilson_interval
 
 SHARE: Final = "share"
 EXCESS: Final = "excess"
@@ -115,6 +115,11 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
     All are of metric ``share``. Rows of metric ``other_audits`` are those of other audits that take counts alone.
     ``bound_low`` and ``bound_high`` : with what was discarded taken to be of one group, then of another.
     """
+    return list(counts_rows(counts, margin, confidence))
+
+
+def counts_rows(counts: Counts, margin: float | None = None, confidence: float = 0.95) -> Iterator[Score]:
+    """Yield the rows of :func:`counts_study`, of which there may be 350,000."""
     judged = excess_rows(counts, counts.n, margin, confidence)
     if counts.discarded.any():
         several = len(judged) * len(counts.groups) <= MOST_FILLED
@@ -128,8 +133,12 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
         "component": SHARE, "verdict": "", "side": "", "reason_code": "", "depends_on": "", "n_decide": 0,
         "p_equivalence": nan, "q_equivalence": nan,
     }  # fmt: skip
-    shares = [replace(row, **unjudged, **{name: getattr(row, name) + counts.null for name in moved}) for row in judged]
-    return [*shares, *judged, *slope_rows(counts, confidence), *_other_audits(counts, confidence)]
+    for row in judged:
+        yield replace(row, **unjudged, **{name: getattr(row, name) + counts.null for name in moved})
+    yield from judged
+    del judged
+    yield from slope_rows(counts, confidence)
+    yield from _other_audits(counts, confidence)
 
 
 MOST_FILLED: Final = 2_000_000
@@ -140,24 +149,27 @@ def excess_rows(
     counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None = None
 ) -> list[Score]:
     """Judge how far each share of some counts lies from equal shares; ``totals`` where they are not the counts' own."""
-    rows, of = [], np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
-    shares = exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
-    for (c, s, g), share in zip(counts.cells(), shares, strict=True):
-        total = share.n
-        rows.append(
-            counts.row(
-                c, s, g, total, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
-                low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
-                p_equivalence=share.p_equivalence, test=TEST if total else "", reason="" if total else NO_IMAGE,
-            )
-        )  # fmt: skip
     n_settings = "" if len(counts.settings) == 1 else f", {len(counts.settings)} settings"
     family = f"share: {len(counts.concepts)} concepts{n_settings}, {len(counts.groups)} groups"
+    of = np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
     sides = [(counts.groups[g], counts.other(g)) for _, _, g in counts.cells()]
     fewest = next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)  # below, all of one group tell nothing
+    found = exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
     return judge_family(
-        corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides], margin=margin, fewest=fewest
-    )
+        corrected(_unjudged_rows(counts, found), family),
+        a=[a for a, _ in sides], b=[b for _, b in sides], margin=margin, fewest=fewest,
+    )  # fmt: skip
+
+
+def _unjudged_rows(counts: Counts, shares: Sequence[ExactShare]) -> list[Score]:
+    return [
+        counts.row(
+            c, s, g, share.n, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
+            low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
+            p_equivalence=share.p_equivalence, test=TEST if share.n else "", reason="" if share.n else NO_IMAGE,
+        )
+        for (c, s, g), share in zip(counts.cells(), shares, strict=True)
+    ]  # fmt: skip
 
 
 def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
@@ -166,22 +178,20 @@ def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
         return []
     x, rows = counts.numbers, []
     span = f"{counts.settings[0]} to {counts.settings[-1]}"
-    for c in range(len(counts.concepts)):
-        for g, group in enumerate(counts.groups):
-            n = counts.n[c].sum(axis=1)
-            row = Score(
-                metric=SHARE, component=SLOPE, concept=counts.concepts[c], group=group, setting=span, encoder="",
-                null=0.0, n_target=int(n.sum()), n_missing=int(counts.discarded[c].sum()),
-                reason=NOT_NUMBERS if x is None else "",
-            )  # fmt: skip
-            if x is not None:
-                slope = logistic_slope(x, counts.n[c, :, g], n, confidence)
-                row = replace(
-                    row, value=slope.value, low=slope.low, high=slope.high, p=slope.p_value, reason=slope.reason,
-                    test=SLOPE_TEST if isfinite(slope.p_value) else "",
-                    flag=NO_LINE if slope.p_line <= LEVEL else "",
-                )  # fmt: skip
-            rows.append(row)
+    of_groups, images = np.moveaxis(counts.n, 1, 2), counts.n.sum(axis=2)
+    slopes: Sequence[LogisticSlope] = [LogisticSlope(nan, nan, nan, nan, reason=NOT_NUMBERS)] * of_groups[..., 0].size
+    if x is not None:
+        totals = np.repeat(images, len(counts.groups), axis=0)
+        slopes = logistic_slopes(x, of_groups.reshape(totals.shape), totals, confidence)
+    for (c, g), slope in zip(np.ndindex(of_groups.shape[:2]), slopes, strict=True):
+        rows.append(
+            Score(
+                metric=SHARE, component=SLOPE, concept=counts.concepts[c], group=counts.groups[g], setting=span,
+                encoder="", null=0.0, n_target=int(images[c].sum()), n_missing=int(counts.discarded[c].sum()),
+                value=slope.value, low=slope.low, high=slope.high, p=slope.p_value, reason=slope.reason,
+                test=SLOPE_TEST if isfinite(slope.p_value) else "", flag=NO_LINE if slope.p_line <= LEVEL else "",
+            )
+        )  # fmt: skip
     family = f"share: slopes of {len(counts.concepts)} concepts, {len(counts.groups)} groups"
     sides = [(counts.groups[g], counts.other(g)) for _ in counts.concepts for g in range(len(counts.groups))]
     judged = judge_family(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from functools import cached_property
 from typing import Any, Final
 
 import pandas as pd
@@ -18,11 +18,17 @@ from clinometer.report.sections import masthead, nothing_judged, nothing_told, p
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison
-from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, compared_counts, counts_study
+from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
 from clinometer.studies.study import Scored, Study, scores_table, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
+
+MOST_GROUPS: Final = 50
+"""Columns of the table of shares; the others are in scores.csv."""
+
+FEWEST_LISTED: Final = 100
+"""Rows of that table, however many groups there are."""
 
 CURVES: Final = ("curve", "x", "y", "low", "high")
 AUDITS: Final = {
@@ -34,7 +40,7 @@ AUDITS: Final = {
 
 def score(run: Run, resamples: int) -> Scored:
     """Compute every number from the table that the run keeps. Nothing is resampled."""
-    rows = counts_study(counts_of(run), margin=suite_of(run, CountsSuite).margin)
+    rows = counts_rows(counts_of(run), suite_of(run, CountsSuite).margin)
     return Scored(scores_table(rows), pd.DataFrame({name: [] for name in CURVES}))
 
 
@@ -59,15 +65,33 @@ class CountsView(View):
         assert isinstance(self.report.suite, CountsSuite)
         return self.report.suite
 
-    def rows(self, component: str, metric: str = SHARE) -> list[Row]:
+    def rows(self, component: str, metric: str = SHARE, /, **equal: str) -> list[Row]:
         """Select rows of a component, in the order of the table; no encoder made them."""
-        return self.scores.select(metric, component, encoder="")
+        return self.scores.select(metric, component, encoder="", **equal)
 
-    @property
+    @cached_property
     def judged(self) -> list[Row]:
         """What verdicts are of: of two groups the first alone, as the other has the rest of the images."""
-        rows, groups = self.rows(EXCESS), self.suite.groups
-        return [row for row in rows if len(groups) > 2 or row.group == groups[0]]
+        return self.rows(EXCESS, group=self.first_or_any)
+
+    @property
+    def first_or_any(self) -> str:
+        """The one group whose numbers tell those of the other too; of more than two groups, any."""
+        return "*" if len(self.suite.groups) > 2 else self.suite.groups[0]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """What is counted: each concept at each setting."""
+        return [(concept, setting) for concept in self.suite.concepts for setting in self.suite.settings or ("",)]
+
+    def share_of(self, row: Row) -> float:
+        """The share of which a row has the excess."""
+        return row.value + 1 / len(self.suite.groups)
+
+    @property
+    def first_group(self) -> list[Row]:
+        """The rows of one group, which tell how many images of each concept and setting were counted."""
+        return [row for row in self.judged if row.group == self.suite.groups[0]]
 
 
 def named(row: Row) -> str:
@@ -89,11 +113,9 @@ def verdicts(view: CountsView) -> tuple[Verdicts]:
     def name(row: Row) -> str:
         return f"{named(row)}: {row.group}" if several else named(row)
 
-    shares = {(row.concept, row.setting, row.group): row for row in view.rows(SHARE)}
-
     def notes(row: Row) -> Sequence[str]:
-        share = shares.get((row.concept, row.setting, row.group), Row())
-        counted = f"{round(share.value * share.n_target):,} of {share.n_target:,} images" if share.defined else ""
+        share = view.share_of(row)
+        counted = f"{round(share * row.n_target):,} of {row.n_target:,} images" if row.defined else ""
         filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
         return counted, filled, wording.note(row)
 
@@ -134,8 +156,7 @@ def strongest(view: CountsView) -> str:
         return ""
     row, (judged,) = max(rows, key=lambda row: abs(row.value)), verdicts(view)
     group = row.side if row.side in view.suite.groups else row.group
-    at = (row.concept, row.setting, group)
-    share = next(each for each in view.rows(SHARE) if (each.concept, each.setting, each.group) == at)
+    (share,) = view.rows(SHARE, concept=row.concept, setting=row.setting, group=group)
     return (
         f"The strongest of those that lean: {judged.name(row)} {wording.verdict_words(row, view.label)}; "
         f"{share_cell(share)} of its {share.n_target:,} images are of {group}."
@@ -154,8 +175,8 @@ def lead(view: CountsView) -> dict[str, Any]:
         "No encoder was used, and no image is paired with another by its noise.",
         marks=verdicts(view)[0].marks(labels),
     )
-    counted = sum(row.n_target for row in view.rows(SHARE) if row.group == groups[0])
-    lost = sum(row.n_missing for row in view.rows(SHARE) if row.group == groups[0])
+    counted = sum(row.n_target for row in view.first_group)
+    lost = sum(row.n_missing for row in view.first_group)
     images = f"{counted:,} counted elsewhere" + (f", {lost:,} discarded" if lost else "")
     left_out = ("Encoder", "Encoders", "Seed")
     return seen | {
@@ -171,17 +192,25 @@ def verdict_list(view: CountsView) -> dict[str, Any]:
     """List the verdicts."""
     (judged,), groups = verdicts(view), view.suite.groups
     labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it than equal shares")
-    lost = any(row.n_missing for row in view.rows(SHARE))
+    lost = any(row.n_missing for row in view.first_group)
     return {"judged": judged, "lists": judged.lists(labels, view.suite.margin), "discarded": lost}
 
 
 def shares(view: CountsView) -> dict[str, Any]:
     """Put all shares into a table, a row a concept and setting."""
+    names, groups = view.names, view.suite.groups
+    listed, shown = names[: max(MOST_LISTED // len(groups), FEWEST_LISTED)], groups[:MOST_GROUPS]
     cells: dict[str, dict[str, Row]] = {}
-    for row in view.rows(SHARE):
+    for row in view.scores.head(len(listed) * len(groups), SHARE, SHARE, encoder=""):
         cells.setdefault(named(row), {})[row.group] = row
-    lost, listed = any(row.n_missing for row in view.rows(SHARE)), dict(islice(cells.items(), MOST_LISTED))
-    return {"cells": listed, "cell": share_cell, "discarded": lost, "more": len(cells) - len(listed)}
+    return {
+        "cells": cells,
+        "cell": share_cell,
+        "discarded": any(row.n_missing for row in view.first_group),
+        "groups": shown,
+        "more": len(names) - len(listed),
+        "more_groups": len(groups) - len(shown),
+    }
 
 
 def share_cell(row: Row | None) -> str:
@@ -193,19 +222,28 @@ def share_cell(row: Row | None) -> str:
 
 def slopes(view: CountsView) -> dict[str, Any] | None:
     """Gather the slopes over the setting; None where nothing was varied."""
-    rows, groups = view.rows(SLOPE), view.suite.groups
+    rows = view.rows(SLOPE, group=view.first_or_any)
     if not rows:
         return None
-    shown = [row for row in rows if len(groups) > 2 or row.group == groups[0]]
-    why = {row.reason for row in shown if not row.defined}
-    return {"rows": shown, "span": shown[0].setting, "absent": "" if any(r.defined for r in shown) else why.pop()}
+    why = {row.reason for row in rows if not row.defined}
+    shown = rows if len(rows) <= MOST_LISTED else sorted(rows, key=_by_steepness)[:MOST_LISTED]
+    absent = "" if any(row.defined for row in rows) else why.pop()
+    return {"rows": shown, "span": rows[0].setting, "absent": absent, "more": len(rows) - len(shown)}
+
+
+def _by_steepness(row: Row) -> tuple[bool, bool, float]:
+    """Put what is shown to rise or to fall first, the steepest before the others, and what has no slope last."""
+    return not row.defined, not wording.leans(row), -abs(row.value) if row.defined else 0.0
 
 
 def audits(view: CountsView) -> dict[str, Any] | None:
     """Gather the numbers of other audits that take counts alone."""
-    found = {name: {named(row): row for row in view.rows(name, "other_audits")} for name in AUDITS}
+    found = {
+        name: {named(row): row for row in view.scores.head(MOST_LISTED, "other_audits", name, encoder="")}
+        for name in AUDITS
+    }
     concepts = list(found["entropy_bias"])
-    return {"names": AUDITS, "found": found, "concepts": concepts[:MOST_LISTED], "more": len(concepts) - MOST_LISTED}
+    return {"names": AUDITS, "found": found, "concepts": concepts, "more": len(view.names) - len(concepts)}
 
 
 COUNTS_PAGE: Final = Page(

@@ -272,7 +272,7 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
 
 def method(view: T2IATView) -> dict[str, Any]:
     """Gather cards, settings, words and limits."""
-    return measured_how(view) | {"families": sorted({row.family for row in view.scores if row.family})}
+    return measured_how(view) | {"families": sorted(family for (family,) in view.scores.distinct("family") if family)}
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
