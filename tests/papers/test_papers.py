@@ -10,7 +10,7 @@ import pytest
 
 from clinometer.models import reference
 from clinometer.papers import load_paper, paper_names
-from clinometer.papers.paper import ComponentTable, Drawing, PrintedTable, rehearsed_words
+from clinometer.papers.paper import ComponentTable, Drawing, PrintedTable, RowsDrawing, rehearsed_words
 from clinometer.papers.planning import rehearsal_of
 from clinometer.papers.tables import laid_out
 from clinometer.pipeline.export import latex
@@ -45,7 +45,7 @@ def test_what_a_paper_prints_has_places_of_its_own(paper):
     places = [part.place for part in paper.contents]
     assert len(places) == len(set(places))
     for part in paper.contents:
-        if isinstance(part, Drawing | ComponentTable):
+        if isinstance(part, Drawing | ComponentTable | RowsDrawing):
             assert part.run in paper.runs
         if isinstance(part, Drawing):
             sections = study_of(load_suite(paper.runs[part.run].suite)).page(load_suite(paper.runs[part.run].suite))
@@ -60,7 +60,9 @@ def test_every_table_that_is_kept_as_data_stands_on_the_page(paper):
 def test_figures_and_tables_are_in_the_order_of_their_numbers():
     for paper in PAPERS:
         for kind in ("Table", "Figure"):
-            numbers = [int(number) for part in paper.contents for number in re.findall(rf"^{kind} (\d+)", part.heading)]
+            numbers = [
+                int(number) for part in paper.contents for number in re.findall(rf"^{kind}s? (\d+)", part.heading)
+            ]
             assert all(first < second for first, second in pairwise(numbers))
 
 
@@ -131,7 +133,8 @@ def test_a_rehearsal_has_the_design_of_its_suite():
                 continue
             assert isinstance(original, LeaningSuite)
             suite, renamed = rehearsal_of(run)
-            assert suite.images == original.images
+            assert suite.images.model_dump() == original.protocol.images
+            assert suite.text_targets == original.protocol.text_targets
             assert suite.name == f"{original.name}-rehearsal"
             assert {name: len(each.targets) for name, each in suite.categories.items()} == {
                 name: len(each.targets) for name, each in original.categories.items()

@@ -244,6 +244,29 @@ def test_pictures_of_another_model_or_seed_are_not_taken(tmp_path):
     assert artist.drawn == len(run.samples)
 
 
+@pytest.mark.slow
+def test_papers_share_their_pictures_and_each_has_a_folder(tmp_path):
+    """The three papers of one design ask a painter for what MCAS asked, for one other prompt, and a third group."""
+    artist, asked = Artist(), {"models": SD2, "quick": True, "encoder": Eye()}
+    reproduced("mcas", tmp_path / "out", artist)
+    assert (tmp_path / "out/paper.html").exists()
+    names = ["mcas", "internal-bias", "xmcas"]
+    needs = plan_reproduction(names, tmp_path / "out", objects={SD2: artist}, **asked)
+    assert [(run.missing, run.shared, run.there) for run in needs.runs] == [(0, 0, 216), (6, 210, 0), (24, 216, 0)]
+    before = artist.drawn
+    done = reproduced(names, tmp_path / "out", artist)
+    assert artist.drawn == before + 30
+    assert done.pages == {name: str(tmp_path / "out" / name / "paper.html") for name in names}
+    there = {path.name for path in (tmp_path / "out").iterdir() if path.name[0] != "."}
+    assert there == {*names, "reproduction.json", "runs"}
+    for name, run in zip(names, done.runs.values(), strict=True):
+        printed = set(cm.paper_table(run, name).printed)
+        page = (tmp_path / "out" / name / "paper.html").read_text()
+        assert all(f'"printed">{value.replace("-", chr(0x2212))}</span>' in page for value in printed)
+        assert 'href="../runs/' not in page  # these toys have no pages of their own
+    assert "fits a centroid with its axes swapped" in page
+
+
 class Forgetful(Artist):
     """It fails at every third image."""
 

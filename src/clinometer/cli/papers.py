@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    papers: Annotated[list[str], typer.Argument(metavar="PAPER…", help="mcas, or all.")],
+    papers: Annotated[
+        list[str], typer.Argument(metavar="PAPER…", help="mcas, internal-bias or xmcas; several, or all.")
+    ],
     out: Annotated[str, typer.Option("--out", "-o", help="The directory. What is finished in it is kept.")],
     model: Annotated[
         list[str] | None,

@@ -15,7 +15,15 @@ from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError
-from clinometer.papers.paper import ComponentTable, Drawing, Paper, PrintedTable, rehearsed_words
+from clinometer.papers.paper import (
+    AnyPart,
+    ComponentTable,
+    Drawing,
+    Paper,
+    PrintedTable,
+    RowsDrawing,
+    rehearsed_words,
+)
 from clinometer.papers.planning import REFERENCE, PlannedRun
 from clinometer.papers.record import Reproduction
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
@@ -23,6 +31,7 @@ from clinometer.pipeline.export import latex
 from clinometer.pipeline.paper_tables import models_of, paper_table
 from clinometer.report import wording
 from clinometer.report.figures import Figure, pdf_file, renamed, svg_file
+from clinometer.report.figures.marks import rows_figure
 from clinometer.report.html import asset, environment, light_inks, policy
 from clinometer.report.inputs import report_input
 from clinometer.report.page import View
@@ -84,7 +93,7 @@ def _figures_in(value: Any) -> Iterator[Figure]:
 class ToldPart:
     """Something that the paper prints, with what stands beside it: a table, a table of words, or figures."""
 
-    part: PrintedTable | ComponentTable | Drawing
+    part: AnyPart
     table: LaidTable | None = None
     words: pd.DataFrame | None = None
     figures: Sequence[tuple[str, Figure]] = ()
@@ -174,6 +183,21 @@ class PaperPage:
                 drawn.append((each.planned.model if len(self.models) > 1 else "", own))
         return drawn
 
+    def rows(self, part: RowsDrawing) -> list[tuple[str, Figure]]:
+        """Draw single numbers, a row each, of all models beside each other."""
+        by_model = {
+            each.planned.model: {
+                row.concept.removeprefix(part.without): row
+                for row in each.view.scores.select(part.metric, part.component)
+                if row.concept and part.group in (None, row.group)
+            }
+            for each in self.finished
+            if each.planned.name == part.run
+        }
+        names = list(dict.fromkeys(name for rows in by_model.values() for name in rows))
+        figure = rows_figure(by_model, names, part.symbol, part.ends, name=part.place, title=part.title)
+        return [] if figure is None else [("", figure)]
+
     @cached_property
     def models(self) -> list[str]:
         """The models of its runs."""
@@ -192,11 +216,13 @@ class PaperPage:
         """What the paper prints, in its order."""
         return [self._told(part) for part in self.paper.contents]
 
-    def _told(self, part: PrintedTable | ComponentTable | Drawing) -> ToldPart:
+    def _told(self, part: AnyPart) -> ToldPart:
         if isinstance(part, PrintedTable):
             return ToldPart(part, table=self.table(part))
         if isinstance(part, ComponentTable):
             return ToldPart(part, words=self.components(part))
+        if isinstance(part, RowsDrawing):
+            return ToldPart(part, figures=self.rows(part))
         return ToldPart(part, figures=self.figures(part))
 
     def finding(self) -> str:

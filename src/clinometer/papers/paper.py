@@ -86,6 +86,25 @@ class Drawing(Part):
     figures: tuple[Name, ...] = Field(min_length=1)
 
 
+class RowsDrawing(Part):
+    """A figure of single numbers: those of a component of a metric that have a concept, of one group if one is named.
+
+    ``symbol`` is what they are called, and ``ends`` are the sides that a negative and a positive number lean to;
+    ``without`` is what names begin with and the figure leaves out.
+    """
+
+    run: Name
+    metric: Name
+    component: Name
+    group: Name | None = None
+    symbol: Text
+    ends: tuple[str, str] = ("", "")
+    without: str = ""
+
+
+AnyPart = PrintedTable | ComponentTable | Drawing | RowsDrawing
+
+
 class Paper(Strict):
     """A paper: how it is cited, the runs that it takes by their names, and what it prints."""
 
@@ -93,7 +112,7 @@ class Paper(Strict):
     title: Text
     cited: Text
     runs: dict[Name, PaperRun] = Field(min_length=1)
-    contents: tuple[PrintedTable | ComponentTable | Drawing, ...] = Field(min_length=1)
+    contents: tuple[AnyPart, ...] = Field(min_length=1)
 
     @property
     def published(self) -> Published:

@@ -116,7 +116,7 @@ def _planned(
 
 def rehearsal_of(run: PaperRun) -> tuple[Suite, Mapping[str, str]]:
     """Return the suite that stands for a paper's on the reference model, and its names for the paper's names."""
-    original = load_suite(run.suite)
+    original = load_suite(run.suite).as_in_the_paper()
     if run.rehearsal != "words":
         suite = load_suite(run.rehearsal)
         asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
@@ -205,16 +205,25 @@ class Needs:
         return list(dict.fromkeys(spec.needs for spec in specs if spec.needs))
 
 
-def needs_of(planned: Sequence[PlannedRun], models: Models, rates: dict[str, Rate], *, draws: bool) -> Needs:
+def needs_of(
+    planned: Sequence[PlannedRun],
+    models: Models,
+    rates: dict[str, Rate],
+    finished: Mapping[str, Sequence[str]],
+    *,
+    draws: bool,
+) -> Needs:
     """Load the models and say what their runs take; ``rates`` by model are filled in.
 
+    ``finished`` : by model, where runs lie whose pictures are shared.
     ``draws`` : whether one picture, which nobody keeps, may be drawn of a model without a price to know how long it
     takes.
     """
-    found, planned_ids = list[RunNeeds](), dict[str, set[str]]()
+    found = list[RunNeeds]()
+    earlier = {model: set[str]().union(*map(_drawn_of, places)) for model, places in finished.items()}
     for run in planned:
         try:
-            found.append(_run_needs(run, models, rates, planned_ids.setdefault(run.model, set()), draws=draws))
+            found.append(_run_needs(run, models, rates, earlier.setdefault(run.model, set()), draws=draws))
         except ClinometerError as error:
             found.append(RunNeeds(run, reason=" ".join(str(error).split())))
     return Needs(found)

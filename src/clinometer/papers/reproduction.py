@@ -24,6 +24,10 @@ ALIKE: Final = ("quick", "seed", "encoder")
 """What all runs of a reproduction are asked alike, as long as it lasts."""
 
 
+KINDS: Final = (".csv", ".tex", ".svg", ".pdf")
+"""Files of tables and figures."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a reproduction is asked.
@@ -86,6 +90,12 @@ def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
             )
         record = ReproductionRecord(created=datetime.now(UTC).isoformat("T", "seconds"), papers=[], models=[], **alike)
     papers = {*record.papers, *(paper.name for paper in asked.papers)}
+    if len(record.papers) == 1 and len(papers) > 1:  # each has a folder of its own from now on
+        for folder in ("tables", "figures"):
+            for name in (name for kind in KINDS for name in directory.names(folder, kind)):
+                directory.remove(name)
+            directory.remove_empty(folder)
+        directory.remove("paper.html")
     record = record.model_copy(
         update={
             "papers": [name for name in paper_names() if name in papers],
@@ -104,8 +114,11 @@ def _write_record(directory: Directory, record: ReproductionRecord) -> None:
 def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
     """Say what a reproduction takes. Models are loaded; nothing is drawn or written."""
     directory = Directory(out)
-    rates = _known_rates(read_record(directory)) if directory.exists(RECORD) else {}
-    return needs_of(_with_objects(asked.runs_in(directory), asked), Models(), rates, draws=False)
+    planned, rates, finished = _with_objects(asked.runs_in(directory), asked), dict[str, Rate](), {}
+    if directory.exists(RECORD):
+        record = read_record(directory)
+        rates, finished = _known_rates(record), _finished(directory, record)
+    return needs_of(planned, Models(), rates, finished, draws=False)
 
 
 def reproduce(
@@ -129,7 +142,7 @@ def reproduce(
     with directory.locked():
         record = _opened_record(directory, asked)
         rates = _known_rates(record)
-        needs = needs_of(planned, models, rates, draws=True)
+        needs = needs_of(planned, models, rates, _finished(directory, record), draws=True)
         record = record.model_copy(update={"rates": _plain_rates(rates)})
         _write_record(directory, record)
         show(needs)
@@ -150,7 +163,8 @@ def _run_all(
     try:
         for number, run in enumerate(planned, 1):
             progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
-            status = _run_one(run, _siblings(directory, run, record), models, workers, progress)
+            others = [place for place in _finished(directory, record).get(run.model, ()) if place != run.place]
+            status = _run_one(run, others, models, workers, progress)
             rates = record.rates | _plain_rates({run.model: rate_of(run.place) or Rate()})
             record = record.model_copy(update={"runs": record.runs | {run.key: status}, "rates": rates})
             _write_record(directory, record)
@@ -183,11 +197,14 @@ def _run_one(
     return RunStatus(paper=run.paper, run=run.name, model=run.model, status="failed", reason=reason)
 
 
-def _siblings(directory: Directory, run: PlannedRun, record: ReproductionRecord) -> list[str]:
-    """Return the runs of the same model whose pictures may be taken: those that are finished."""
-    others = [key for key, status in record.runs.items() if status.model == run.model and status.status == "finished"]
-    places = [f"{directory.url.rstrip('/')}/{RUNS}/{key}" for key in others if key != run.key]
-    return [place for place in places if Directory(place).exists("run.json")]
+def _finished(directory: Directory, record: ReproductionRecord) -> dict[str, list[str]]:
+    """Return by model where its finished runs lie, whose pictures others of the model may take."""
+    found: dict[str, list[str]] = {}
+    for key, status in record.runs.items():
+        place = f"{directory.url.rstrip('/')}/{RUNS}/{key}"
+        if status.status == "finished" and Directory(place).exists("run.json"):
+            found.setdefault(status.model, []).append(place)
+    return found
 
 
 def _with_objects(planned: Sequence[PlannedRun], asked: Asked) -> list[PlannedRun]:

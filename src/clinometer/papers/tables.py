@@ -125,10 +125,7 @@ def laid_out(
         row, column = (tuple(str(record[key]) for key in keys) for keys in (part.rows, part.columns))
         by_place.setdefault((row, column), []).append(record)
     rows, columns = (list(dict.fromkeys(place[at] for place in by_place)) for at in (0, 1))
-    named = list(part.labels)
-    columns.sort(
-        key=lambda column: [named.index(name) if name in named else -1 for name in column]
-    )  # as the paper has it
+    columns = _in_order(columns, list(part.labels))
     made = [(row, [_cell(by_place.get((row, column), []), digits, letters, len(frames)) for column in columns])
             for row in rows]  # fmt: skip
 
@@ -154,6 +151,12 @@ def laid_out(
         tuple(_said(model, frame, several=len(frames) > 1) for model, frame in frames.items()),
         cells.rename(columns={"ours": "our_model"}),
     )
+
+
+def _in_order(columns: Sequence[tuple[str, ...]], named: Sequence[str]) -> list[tuple[str, ...]]:
+    """Order columns as their heads nest, and within a head as the paper has them, where it is said."""
+    levels = [list(dict.fromkeys((*named, *(names[level] for names in columns)))) for level in range(len(columns[0]))]
+    return sorted(columns, key=lambda names: [each.index(name) for each, name in zip(levels, names, strict=True)])
 
 
 def _letters(cells: pd.DataFrame) -> dict[str, str]:
