@@ -98,8 +98,9 @@ def test_every_picture_says_what_it_is(page: Page):
     images = page.find("img")
     assert len(images) > 500
     assert all(image.attributes["alt"].startswith("an image of") for image in images)
-    assert all(image.attributes["loading"] == "lazy" for image in images)
-    assert all(image.inside("details") for image in images)
+    folded = [image for image in images if not image.inside("header")]
+    assert all(image.attributes["loading"] == "lazy" for image in folded)
+    assert all(image.inside("details") for image in folded)
     drawings = [e for e in page.find("svg", role="img") if "viewbox" in e.attributes]
     assert all("aria-labelledby" in e.attributes or e.attributes.get("aria-label") for e in drawings)
 
@@ -244,3 +245,16 @@ def test_the_limits_are_told(page: Page, limit: str):
 def test_the_page_is_written(tmp_path):
     path = write_html(small_input(), tmp_path / "report.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_first_screen_has_a_row_of_pictures_to_either_side(page: Page):
+    strips = [line.text for line in page.find("p") if line.inside("header") and line.text.endswith(("of 20", "all 20"))]
+    assert [" leans to men; " in line or " leans to women; " in line for line in strips] == [True, True]
+    assert all(" images read as " in line for line in strips)
+    assert sum(image.inside("header") for image in page.find("img")) == 24
+
+
+def test_notices_stand_below_the_finding_and_damage_above_it():
+    report = replace(small_input(), notices=["1 duplicate picture"], damage=["samples/part-0.parquet is missing"])
+    text = render_html(report)
+    assert text.index("is missing") < text.index('class="finding"') < text.index("1 duplicate picture")

@@ -28,7 +28,7 @@ from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
 from clinometer.report import wording
 from clinometer.report.figures import Figure, painted, pdf_file, svg_file
-from clinometer.report.gallery import Samples, by_owner, is_flagged, sample_tile
+from clinometer.report.gallery import foremost_pictures
 from clinometer.report.html import asset, environment, light_inks, policy, shown
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card.content import escaped as markdown_text
@@ -328,10 +328,6 @@ _NODE: Final = rb"node\d{8}"
 PATIENCE: Final = 120
 """Seconds that a browser has to print two pages."""
 
-STRIPS: Final = 3
-TILES: Final = 12
-"""Concepts, or groups, of which pictures are shown, and pictures of each."""
-
 NAMED: Final = 6
 """Concepts that a side names; more are counted."""
 
@@ -372,7 +368,7 @@ def board_html(run: Run, view: View, page: Page, paper: Paper) -> str:
         marks=[mark | {"words": wording.shortened(mark["words"], 60)} for mark in lead.get("marks", ())],
         figure=drawing and f"data:image/svg+xml;base64,{drawing}",
         caption=wording.shortened(lead.get("caption", ""), _LONGEST["line"]),
-        strips=pictures(view, judged),
+        strips=foremost_pictures(view, judged, most=3),
         limits=[limit for limit in limits_of(page, view) if len("".join(limit)) <= _LONGEST["limit"]],
         facts=[(name, wording.shortened(value, 90)) for name, value in lead.get("facts", ())],
         hashes=[
@@ -444,31 +440,6 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
         steps.append("Have people say what a sample of the pictures shows: clinometer ratings.")
     steps.append("Set limits and hold every new version of the model to them: clinometer gate.")
     return steps[:5]
-
-
-def pictures(view: View, judged: Sequence[Verdicts]) -> list[dict[str, Any]]:
-    """Lay out the first pictures of what leans most, of either side first; of groups where no concept is drawn."""
-    owned = by_owner(Samples(view.report.samples))
-    ranked = sorted(judged[0].rows, key=lambda row: (not wording.leans(row), -abs(row.value) if row.defined else 0.0))
-    sides = [next((row for row in ranked if wording.verdict_group_of(row) == side), None) for side in ("a", "b")]
-    said = {row.concept: judged[0].verdict(row) for row in ranked}
-    foremost = dict.fromkeys(row.concept for row in (*filter(None, sides), *ranked) if ("target", row.concept) in owned)
-    owners = [("target", name) for name in foremost] or [(role, owner) for role, owner in owned]
-    strips = []
-    for role, owner in owners[: STRIPS if foremost else STRIPS + 1]:
-        drawn = [sample for sample in owned[role, owner] if sample["status"] == "ok" and not is_flagged(sample)]
-        label = owner if role == "target" else f"{view.label(owner)}, {role}"
-        strips.append(
-            {
-                "label": wording.shortened(wording.capitalised(label), 60),
-                "said": wording.shortened(said.get(owner, "") if role == "target" else "", 90),
-                "tiles": [
-                    sample_tile(view, sample, f"{owner}, picture {n}") for n, sample in enumerate(drawn[:TILES], 1)
-                ],
-                "of": len(owned[role, owner]),
-            }
-        )
-    return strips
 
 
 # --- printing --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from clinometer.models.images import KEPT
 from clinometer.report import wording
-from clinometer.report.page import View
+from clinometer.report.page import Verdicts, View
 from clinometer.report.rows import is_empty
 
 MOST_IMAGES: Final = 1200
@@ -101,6 +101,41 @@ def losses(view: View, samples: Samples) -> list[dict[str, Any]]:
             }
         )
     return table
+
+
+FOREMOST: Final = 12
+"""Pictures of each of the concepts that a page opens with."""
+
+
+def foremost_pictures(view: View, judged: Sequence[Verdicts], most: int) -> list[dict[str, Any]]:
+    """Lay out the first pictures of what leans most, to either side first; of groups where no concept is drawn.
+
+    Flagged pictures and those that are not there are left out. ``most`` : concepts.
+    """
+    owned = by_owner(Samples(view.report.samples))
+    rows = judged[0].rows if judged else ()
+    ranked = sorted(rows, key=lambda row: (not wording.leans(row), -abs(row.value) if row.defined else 0.0))
+    sides = [next((row for row in ranked if wording.verdict_group_of(row) == side), None) for side in ("a", "b")]
+    said = {row.concept: "; ".join([judged[0].verdict(row), *judged[0].notes_of(row)[:1]]) for row in ranked}
+    foremost = dict.fromkeys(row.concept for row in (*filter(None, sides), *ranked) if ("target", row.concept) in owned)
+    owners = [("target", name) for name in foremost] or list(owned)
+    strips = []
+    for role, owner in owners[: most if foremost else most + 1]:
+        drawn = [sample for sample in owned[role, owner] if sample["status"] == "ok" and not is_flagged(sample)]
+        label = owner if role == "target" else f"{view.label(owner)}, {role}"
+        tiles = [
+            sample_tile(view, sample, f"{text_of(sample.get('prompt')) or owner}, picture {n}")
+            for n, sample in enumerate(drawn[:FOREMOST], 1)
+        ]
+        strips.append(
+            {
+                "label": wording.shortened(wording.capitalised(label), 60),
+                "said": wording.shortened(said.get(owner, "") if role == "target" else "", 90),
+                "tiles": [tile for tile in tiles if tile.picture],
+                "of": len(owned[role, owner]),
+            }
+        )
+    return [strip for strip in strips if strip["tiles"]]
 
 
 MOST_OWNERS: Final = 12

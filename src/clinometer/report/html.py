@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from clinometer._secrets import masked
 from clinometer.report import wording
+from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import CHAPTERS, Page
 from clinometer.report.rows import Row
@@ -31,6 +32,7 @@ def render_page(report: ReportInput, page: Page) -> str:
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
     view = page.view.of(report)
+    judged = page.verdicts(view)
     masthead, *others = ((section, values) for section in page.sections if (values := section.build(view)) is not None)
     chapters = {name: [(section, values) for section, values in others if section.chapter == name] for name in CHAPTERS}
     style, script = asset("style.css"), asset("page.js") + asset("script.js")
@@ -39,7 +41,8 @@ def render_page(report: ReportInput, page: Page) -> str:
         view=view,
         masthead=masthead,
         chapters=[(name, *CHAPTERS[name], sections) for name, sections in chapters.items() if sections],
-        is_long=sum(len(judged.rows) for judged in page.verdicts(view)) > ON_TWO_PAGES,
+        is_long=sum(len(each.rows) for each in judged) > ON_TWO_PAGES,
+        strips=foremost_pictures(view, judged, most=2),
         title=report.title,
         style=Markup(style),
         script=Markup(script),
