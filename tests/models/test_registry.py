@@ -1,13 +1,17 @@
 """From names to models, by entry points alone."""
 
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
 
 import pytest
+from typer.testing import CliRunner
 
+from clinometer.cli.app import app
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import Card, load_encoder, load_generator, registered, registry
+from clinometer.models.registry import require_names
 
 
 class Called:
@@ -202,3 +206,24 @@ def test_a_lora_is_stamped_by_its_file_and_a_model_in_one_file_is_not(tmp_path):
     assert registry.stamps_of(str(file), of_lora=True) not in (None, stamps)
     assert registry.stamps_of("RN50/openai") is None
     assert registry.stamps_of(["reference"]) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--encoder", "nosuch", "no encoder 'nosuch'"),
+        ("--encoder", "./nosuch", "no encoder './nosuch'"),
+        ("--encoder", "ViT-B-32/openay", "'openay' is no file and no tag of ViT-B-32; its tags: openai"),
+        ("--encoder", "ViT-B-33/openai", "open_clip has no ViT-B-33; did you mean ViT-B-32/openai?"),
+        ("--reader", "nosuch", "no reader 'nosuch'"),
+        ("--reader", "clip:RN50/openay", "'openay' is no file and no tag of RN50"),
+    ],
+)
+def test_a_dry_run_finds_wrong_names(option, name, words):
+    with pytest.raises(ModelError, match=re.escape(words)):
+        CliRunner().invoke(app, ["audit", option, name, "--dry-run"], catch_exceptions=False)
+
+
+def test_names_that_may_lead_somewhere_pass_unasked():
+    require_names(["reference", "ViT-B-32/openai", "owner/name@main", "RN50/openai", object()])
+    require_names([], ["reference", "RN50/openai", "openai:gpt-4o", "owner/name", "monk"])

@@ -130,23 +130,30 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    adapter = _split(ENCODERS, spec)
-    if adapter is None:
-        if _is_directory(spec):
-            sentence = (user_path(spec) / "modules.json").is_file()
-            adapter = _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
-        elif user_path(spec).is_file():
-            adapter = _entry(ENCODERS, "embeddings"), spec
-        elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
-            adapter = _entry(ENCODERS, "open_clip"), spec
-        elif HUB_ID.fullmatch(spec):
-            return _hub_encoder(spec, options)
-        elif spec in ENCODER_PRESETS:
-            names = ", ".join(ENCODER_PRESETS[spec])
-            raise ModelError(f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken")
-        else:
-            raise _unknown(ENCODERS, spec)
+    adapter = _encoder_adapter(spec)
+    if adapter[0].name == "transformers" and adapter[1] == spec and not _is_directory(spec):
+        return _hub_encoder(spec, options)
     return cast(Encoder, _build(*adapter, options))
+
+
+def _encoder_adapter(spec: str) -> tuple[EntryPoint, str]:
+    """Find what loads an encoder, and the source it takes."""
+    adapter = _split(ENCODERS, spec)
+    if adapter is not None:
+        return adapter
+    if _is_directory(spec):
+        sentence = (user_path(spec) / "modules.json").is_file()
+        return _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
+    if user_path(spec).is_file():
+        return _entry(ENCODERS, "embeddings"), spec
+    if spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
+        return _entry(ENCODERS, "open_clip"), spec
+    if HUB_ID.fullmatch(spec):
+        return _entry(ENCODERS, "transformers"), spec
+    if spec in ENCODER_PRESETS:
+        names = ", ".join(ENCODER_PRESETS[spec])
+        raise ModelError(f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken")
+    raise _unknown(ENCODERS, spec)
 
 
 def load_reader(spec: str, **options: Any) -> Reader:
@@ -166,15 +173,49 @@ def load_reader(spec: str, **options: Any) -> Reader:
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
+    return cast(Reader, _build(*_reader_adapter(spec), options))
+
+
+def _reader_adapter(spec: str) -> tuple[EntryPoint, str]:
+    """Find what loads a reader, and the source it takes."""
     adapter = _split(READERS, spec)
-    if adapter is None:
-        if spec == "reference" or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
-            adapter = _entry(READERS, "clip"), spec
-        elif _is_directory(spec) or HUB_ID.fullmatch(spec):
-            adapter = _entry(READERS, "transformers"), spec
-        else:
-            raise _unknown(READERS, spec)
-    return cast(Reader, _build(*adapter, options))
+    if adapter is not None:
+        return adapter
+    if spec == "reference" or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
+        return _entry(READERS, "clip"), spec
+    if _is_directory(spec) or HUB_ID.fullmatch(spec):
+        return _entry(READERS, "transformers"), spec
+    raise _unknown(READERS, spec)
+
+
+def require_names(encoders: Iterable[object], readers: Iterable[object] = ()) -> None:
+    """Check that names of encoders and readers lead somewhere. Nothing is loaded, and no hub is asked.
+
+    Objects, which are loaded already, pass; so does a hub id, unless it is an architecture of open_clip misspelt, with
+    one of its tags.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        A name is no plug-in, no directory, no hub id, and none of open_clip's architectures with one of its tags.
+    """
+    adapters = [_encoder_adapter(os.fspath(spec)) for spec in encoders if isinstance(spec, str | os.PathLike)]
+    for spec in readers:
+        if isinstance(spec, str | os.PathLike):
+            point, source = _reader_adapter(os.fspath(spec))
+            adapters += [_encoder_adapter(source)] if point.name == "clip" and source != "reference" else []
+    for point, source in adapters:
+        owner, _, name = source.partition("/")
+        near = [] if _is_directory(source) else nearest(owner, open_clip_architectures(), cutoff=0.8)
+        if point.name == "open_clip" or near:
+            from clinometer.models.encoders.open_clip import require_tag, tags_of
+
+            if point.name == "open_clip":
+                require_tag(source)
+            elif name in tags_of(near[0]):
+                raise ModelNotFoundError(
+                    f"encoder {source!r}: open_clip has no {owner}; did you mean {near[0]}/{name}?"
+                )
 
 
 def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:

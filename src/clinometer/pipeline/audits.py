@@ -30,7 +30,7 @@ from clinometer.models.protocols import (
     offers,
     weights_of,
 )
-from clinometer.models.registry import stamps_of
+from clinometer.models.registry import require_names, stamps_of
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import (
     Executor,
@@ -270,7 +270,7 @@ def preview(request: AuditRequest) -> Preview:
     Raises
     ------
     SuiteError, ModelError, InvalidInputError
-        As :func:`clinometer.audit`, of what is asked; encoders are not looked at.
+        As :func:`clinometer.audit`, of what is asked. Encoders and readers are looked up by name, and not loaded.
     """
     from PIL import Image
 
@@ -278,6 +278,8 @@ def preview(request: AuditRequest) -> Preview:
 
     suite, rounds = _suite_and_rounds(request)
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
+    readers = request.reader or ()
+    require_names(named_encoders(request.encoder or ()), [readers] if isinstance(readers, str) else list(readers))  # type: ignore[arg-type]
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
     if study.check is not None:

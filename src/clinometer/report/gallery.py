@@ -118,7 +118,7 @@ def foremost_pictures(view: View, judged: Sequence[Verdicts], most: int) -> list
     sides = [next((row for row in ranked if wording.verdict_group_of(row) == side), None) for side in ("a", "b")]
     said = {row.concept: "; ".join([judged[0].verdict(row), *judged[0].notes_of(row)[:1]]) for row in ranked}
     foremost = dict.fromkeys(row.concept for row in (*filter(None, sides), *ranked) if ("target", row.concept) in owned)
-    owners = [("target", name) for name in foremost] or list(owned)
+    owners = [("target", name) for name in foremost] or [(role, owner) for role, owner in owned]
     strips = []
     for role, owner in owners[: most if foremost else most + 1]:
         drawn = [sample for sample in owned[role, owner] if sample["status"] == "ok" and not is_flagged(sample)]

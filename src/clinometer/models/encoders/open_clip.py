@@ -118,14 +118,7 @@ def load(
     ModelNotFoundError, ModelError
         There is no such architecture or tag, the weights cannot be downloaded, or they do not fit.
     """
-    architecture, _, weights = source.partition("/")
-    architectures = open_clip.list_models()
-    if architecture not in architectures:
-        near = ", ".join(nearest(architecture, architectures, most=3) or ["RN50", "ViT-B-32"])
-        raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
-    if not weights:
-        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
-        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
+    architecture, weights = _split(source)
     weights_file = _find(architecture, weights, offline)
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     precision = dtype_name(chosen_dtype)
@@ -143,16 +136,53 @@ def load(
     )
 
 
+def tags_of(architecture: str) -> list[str]:
+    """Name the weights that open_clip knows of an architecture."""
+    return list(open_clip.list_pretrained_tags_by_model(architecture))
+
+
+def require_tag(source: str) -> None:
+    """Check that ``ARCHITECTURE/WEIGHTS`` is known: the weights as a tag, or as a file that is there.
+
+    Raises
+    ------
+    ModelNotFoundError
+        There is no such architecture, or no such tag or file.
+    """
+    _tag_of(*_split(source))
+
+
+def _split(source: str) -> tuple[str, str]:
+    """Split a source into architecture, which is known, and weights, which are named."""
+    architecture, _, weights = source.partition("/")
+    architectures = open_clip.list_models()
+    if architecture not in architectures:
+        near = ", ".join(nearest(architecture, architectures, most=3) or ["RN50", "ViT-B-32"])
+        raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
+    if not weights:
+        tags = ", ".join(tags_of(architecture)) or "none; give a file"
+        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
+    return architecture, weights
+
+
+def _tag_of(architecture: str, weights: str) -> dict[str, Any]:
+    """Look up what open_clip says of a tag; empty for weights that are a file."""
+    tag: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, weights)
+    if not tag and not user_path(weights).is_file():
+        tags = ", ".join(tags_of(architecture)) or "none"
+        raise ModelNotFoundError(
+            f"{architecture}/{weights}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}"
+        )
+    return tag
+
+
 def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
     """Find the file of a tag (downloading it) or the user's own file."""
-    tag: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, weights)
+    tag = _tag_of(architecture, weights)
     name = f"{architecture}/{weights}"
     if not tag:
         path = user_path(weights)
-        if path.is_file():
-            return _WeightsFile(f"{architecture}/{path.name}", path, None, {})
-        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none"
-        raise ModelNotFoundError(f"{name}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}")
+        return _WeightsFile(f"{architecture}/{path.name}", path, None, {})
     repository, file = _safetensors_of(tag.get("hf_hub", ""))
     if not repository:
         raise ModelError(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
