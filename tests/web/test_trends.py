@@ -2,11 +2,14 @@
 
 import html
 import re
+import threading
+import time
 
 import pytest
 
 import clinometer as cm
 from clinometer.pipeline.comparison_page import comparison_html
+from clinometer.web import runs_index
 from tests import quick
 from tests.web.serving import client, ids
 
@@ -66,6 +69,37 @@ def test_a_comparison_is_the_one_of_the_command(browser, runs):
     assert page.text == comparison_html(cm.compare(runs / "step-900", runs / "step-1000"))
     assert "sha256-" in page.headers["content-security-policy"]
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_comparison_that_takes_long_is_made_beside_other_pages_and_once(runs, tmp_path, monkeypatch):
+    may_end, calls = threading.Event(), []
+
+    def slow(*compared):
+        calls.append(compared)
+        may_end.wait(60)
+        return compare(*compared)
+
+    compare = runs_index.api.compare
+    monkeypatch.setattr(runs_index.api, "compare", slow)
+    browser = client(runs, cache=tmp_path)
+    browser.app.state.comparing = runs_index.Comparing(patience=0.05)
+    known = ids(browser)
+    asked = {"run": [known["step-900"], known["step-1000"]]}
+    waiting = browser.get("/compare", params=asked)
+    assert waiting.status_code == 202
+    assert "Comparing the runs" in waiting.text
+    assert "0 % is done" in waiting.text
+    assert f"/compare?run={known['step-900']}" in html.unescape(waiting.text)
+    assert browser.get("/compare", params=asked).status_code == 202
+    assert browser.get("/runs").status_code == 200
+    may_end.set()
+    for _ in range(600):
+        page = browser.get("/compare", params=asked)
+        if page.status_code == 200:
+            break
+        time.sleep(0.1)
+    assert page.text == comparison_html(compare(runs / "step-900", runs / "step-1000"))
+    assert len(calls) == 1
 
 
 def test_one_run_is_not_compared(browser):

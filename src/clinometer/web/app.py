@@ -26,10 +26,10 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
 from clinometer.web import explorer, pages, pictures, runs_index
-from clinometer.web.pages import problem, render
+from clinometer.web.pages import Building, problem, render
 from clinometer.web.ratings import organiser_pages, raters, room
 from clinometer.web.ratings.room import Room
-from clinometer.web.sample_index import Building, Shelf
+from clinometer.web.sample_index import Shelf
 from clinometer.web.security import (
     HEADERS,
     READING,
@@ -61,6 +61,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.state.gate = Gate(settings)
     app.state.runs = runs_index.RunsIndex(settings.runs)
     app.state.shelf = Shelf(settings.cache / "samples")
+    app.state.comparing = runs_index.Comparing()
     app.state.album = pictures.Album(settings.cache)
     app.state.ratings = Room(settings, app.state.album)
     organiser = [Depends(require_organiser)]
@@ -119,10 +120,10 @@ def _run_problem(request: Request, error: Exception) -> Response:
 
 
 def _still_reading(request: Request, building: Exception) -> Response:
-    """Return a page that asks again in a second: the run is read for the first time."""
+    """Return a page that asks again in a second: what it shows is being made."""
     assert isinstance(building, Building)
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    page = render(request, "building.html", 202, share=building.share, address=address)
+    page = render(request, "building.html", 202, building=building, address=address)
     if "HX-Target" in request.headers:  # it is no part of another page
         page.headers["HX-Redirect"] = address
     return page

@@ -22,6 +22,14 @@ Identifier = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{1,64}$")]
 _KINDS = {"css": "text/css", "js": "text/javascript"}
 
 
+class Building(Exception):  # noqa: N818 - it is no error
+    """What a page shows is being made; ``share`` of it is done, and ``title`` and ``why`` say what it is."""
+
+    def __init__(self, share: float, title: str, why: str) -> None:
+        super().__init__(f"{share:.0%}")
+        self.share, self.title, self.why = share, title, why
+
+
 @cache
 def environment() -> Environment:
     """Return the templates, with everything that is put into them escaped."""

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
 from typing import Annotated, Any, Final, Literal
@@ -30,8 +30,9 @@ from clinometer.report.html import asset, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
+from clinometer.runs.together import Comparison
 from clinometer.studies import study_of
-from clinometer.web.pages import Identifier, is_partial, render
+from clinometer.web.pages import Building, Identifier, is_partial, render
 
 router = APIRouter()
 
@@ -404,11 +405,67 @@ def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max
     entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
     if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
-    page = _compare(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
+    page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))
     own = f"{policy(asset('style.css'), asset('page.js'))}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 
 
-@lru_cache(maxsize=8)
-def _compare(runs: tuple[api.Run, ...], stamps: tuple[str, ...]) -> str:
-    return comparison_html(api.compare(*runs))
+@dataclass
+class _Work:
+    """A page of a comparison that is being made, or is there."""
+
+    thread: threading.Thread = field(default_factory=threading.Thread)
+    done: int = 0
+    page: str = ""
+    error: Exception | None = None
+
+
+class Comparing:
+    """Makes pages of comparisons, one at a time beside the server's other work, and keeps the last ones."""
+
+    def __init__(self, *, patience: float = 2.0, most: int = 8) -> None:
+        self._patience, self._most = patience, most
+        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._works: dict[tuple[Any, ...], _Work] = {}
+
+    def page(self, runs: Sequence[api.Run], stamps: Sequence[str]) -> str:
+        """Return the page of some runs, each against the first, as they are while their files have these stamps.
+
+        Raises
+        ------
+        Building
+            It is being made, and takes longer than a page should.
+        ClinometerError
+            The runs cannot be compared.
+        """
+        key = (*(run.url for run in runs), *stamps)
+        with self._lock:
+            work = self._works.pop(key, None)
+            if work is None:
+                work = _Work()
+                work.thread = threading.Thread(target=self._make, args=(work, runs), daemon=True)
+                work.thread.start()
+            self._works[key] = work
+            for oldest in [key for key, kept in self._works.items() if not kept.thread.is_alive()][: -self._most]:
+                del self._works[oldest]
+        work.thread.join(self._patience)
+        if work.thread.is_alive():
+            raise Building(
+                work.done / len(runs), "Comparing the runs", "Every difference is tested anew, which takes a while."
+            )
+        if work.error is not None:
+            with self._lock:
+                self._works.pop(key, None)
+            raise work.error
+        return work.page
+
+    def _make(self, work: _Work, runs: Sequence[api.Run]) -> None:
+        try:
+            with self._turn:
+                compared: list[Comparison] = []
+                for run in runs[1:]:
+                    compared += api.compare(runs[0], run)
+                    work.done += 1
+                work.page = comparison_html(compared)
+        except Exception as error:  # whoever asks is told
+            work.error = error

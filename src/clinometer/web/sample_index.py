@@ -23,6 +23,7 @@ from clinometer.errors import RunStorageError
 from clinometer.models.weights import file_hash
 from clinometer.runs.browse import Piece, Reader, part_numbers, piece_of
 from clinometer.studies import study_of
+from clinometer.web.pages import Building
 from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 3
@@ -60,14 +61,6 @@ CREATE INDEX readings_by_typicality ON readings (encoder, owner, typicality, sid
 
 LONGEST: Final = 400
 """Characters of a reader's words that are kept."""
-
-
-class Building(Exception):  # noqa: N818 - it is no error
-    """An index is being made; ``share`` of the run is read."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__(f"{share:.0%}")
-        self.share = share
 
 
 @dataclass
@@ -110,7 +103,9 @@ class Shelf:
             build = self._builds[place]
         build.thread.join(self._patience)
         if build.thread.is_alive():
-            raise Building(build.share)
+            raise Building(
+                build.share, "Reading the run", "A run is read once, part by part, before its pictures are shown."
+            )
         self._builds.pop(place, None)
         if build.error is not None:
             raise build.error

@@ -11,13 +11,13 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, RUNS, magnitude_row, named_or_counted, not_measured, with_reasons
-from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import MISSING, REPEATS, with_bounds
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, student_p
 from clinometer.studies.leaning.scores.contrasts import pair_weights
-from clinometer.studies.leaning.scores.cosines import TargetReplicates, all_targets, variance
+from clinometer.studies.leaning.scores.cosines import variance
 from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.differences import (
     JUDGED,
@@ -37,6 +37,7 @@ from clinometer.studies.leaning.scores.reader import reader_checks, withheld, wi
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
+from clinometer.studies.leaning.scores.views import ImagePartReplicates, image_part_replicates
 
 COMPARED = (IMAGE_PART, "ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both, and the text part differs by ITP alone."""
@@ -103,7 +104,7 @@ def compare_leanings(
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence, store=store)
-    measured = measured_runs(first, second, design, settings, paired)
+    measured = measured_runs(first, second, design, settings, paired, linear=True)
     absent = absent_pictures(missing, (first, second), design, settings, pairs)
     rows = [
         row
@@ -111,10 +112,14 @@ def compare_leanings(
         for component in COMPARED
         for row in difference_family(design, measured, encoder, component, paired=paired, absent=absent).judged()
     ]
-    level = measured
+    level, runs = measured, (first, second)
     if image_counts(layouts[0]) != image_counts(layouts[1]):
-        level = measured_runs(*_level(first, second), design, settings, paired)
-    of_both = level[0][1]["mean"].targets, level[1][1]["mean"].targets
+        runs = _level(first, second)
+        level = measured_runs(*runs, design, settings, paired, linear=True)
+    of_both = [
+        image_part_replicates(run, study, views[MEAN].targets.point)
+        for run, (study, views) in zip(runs, level, strict=True)
+    ]
     rows.append(_magnitude(design, of_both, paired, confidence, absent, measured))
     rows = [_note_left_out(row, lost, design, paired) for row in rows]
     if until_decided:
@@ -157,18 +162,9 @@ def _level(
     return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
 
 
-def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
-    return component_of(tensor, design.index(design.a), design.index(design.b), component)
-
-
-def _part_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
-    """Replicate the image part of every target, (R × T)."""
-    return all_targets(run, lambda part: _scores(design, getattr(part, kind), IMAGE_PART))
-
-
 def _magnitude(
     design: Design,
-    both: tuple[TargetReplicates, TargetReplicates],
+    both: Sequence[ImagePartReplicates],
     paired: bool,
     confidence: float,
     absent: Absent | None,
@@ -179,7 +175,7 @@ def _magnitude(
     What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
     difference is moved, and is as uncertain as it was; so it is to where all pictures count as often as drawn.
     """
-    points = [_scores(design, run.point, IMAGE_PART) for run in both]
+    points = [run.point for run in both]
     is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
     if not is_measured.any():
         reason = "no target is measured in both runs"
@@ -187,11 +183,11 @@ def _magnitude(
     is_measured, left_out = _with_interval(design, both, is_measured)
 
     def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
-        replicates = [_part_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
+        replicates = [getattr(run, kind) * np.sign(run.point) for run in both]
         return np.asarray((replicates[1] - replicates[0])[..., is_measured].mean(axis=-1))
 
     def excess(kind: Literal["images", "stimulus"]) -> list[float]:
-        errors = [np.sqrt(variance(_part_replicates(design, run, kind)))[is_measured] for run in both]
+        errors = [np.sqrt(variance(getattr(run, kind)))[is_measured] for run in both]
         return [
             float(magnitude_excess(own[is_measured], error).mean()) for own, error in zip(points, errors, strict=True)
         ]
@@ -235,13 +231,13 @@ def _magnitude(
 
 
 def _with_interval(
-    design: Design, both: tuple[TargetReplicates, TargetReplicates], is_measured: np.ndarray
+    design: Design, both: Sequence[ImagePartReplicates], is_measured: np.ndarray
 ) -> tuple[np.ndarray, str]:
     """Find the targets whose images have a spread in both runs, all where none has; say why others are left out.
 
     A single target of one image would take the interval from the mean over all.
     """
-    spread = [np.isfinite(variance(_part_replicates(design, run, "images"))) for run in both]
+    spread = [np.isfinite(variance(run.images)) for run in both]
     sure = is_measured & spread[0] & spread[1]
     if not sure.any() or sure.sum() == is_measured.sum():
         return is_measured, ""

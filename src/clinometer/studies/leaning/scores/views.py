@@ -13,6 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.mcas import IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import matmul, nearest_group
 from clinometer.stats.batches import by_picture
@@ -120,6 +121,41 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tupl
     draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
     measure = Measurer(encoders, study.layout, draws, own_texts=False)
     return gather(encoders, study, draws, measure_by_threads(measure, study.layout, draws)).views
+
+
+@dataclass(frozen=True)
+class ImagePartReplicates:
+    """The image part of every target by the average view: (T,), and its replicates, (R × T) float32."""
+
+    point: np.ndarray
+    images: np.ndarray
+    stimulus: np.ndarray
+
+
+def image_part_replicates(
+    encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, point: np.ndarray
+) -> ImagePartReplicates:
+    """Replicate the image part of every target, those of :func:`views_of` bit for bit, and nothing else of them.
+
+    A comparison asks for no other replicates: a table of 300 targets would be drawn and stored for naught.
+    """
+    layout, pooled, n = study.layout, pooled_encoders(encoders), study.settings.n_resamples
+    pair = list(study.pair)
+    draws = draw_weights(study, n_encoders=len(pooled))
+    scores = np.full((2, n, len(layout.targets)), np.nan, np.float32)
+    for t, target in measure_by_threads(Measurer(encoders, layout, draws, own_texts=False), layout, draws):
+        seen = target.views[-1 if len(pooled) > 1 else pooled[0]]
+        stimulus = seen.stimulus
+        if len(pooled) > 1:
+            parts = [target.views[i].stimulus.astype(np.float32) for i in pooled]
+            stimulus = np.zeros_like(parts[0])
+            for part, weight in zip(parts, draws.encoders.T, strict=True):
+                stimulus += part * weight[:, None, None].astype(np.float32)
+        for kind, drawn in enumerate((seen.images, stimulus)):
+            tensor = np.full((n, 4, 2), np.nan, np.float32)
+            tensor[:, IMAGED] = drawn[:, :, pair]
+            scores[kind, :, t] = component_of(tensor, 0, 1, IMAGE_PART)
+    return ImagePartReplicates(component_of(point, pair[0], pair[1], IMAGE_PART), *scores)
 
 
 def linear_views(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tuple[EncoderView, ...]:
