@@ -55,7 +55,7 @@ def make_runs(folder: Path) -> Path:
 
 
 def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
-    """A browser of a server over some places, which waits for a run to be read, or compared, however long that takes."""
+    """A browser of a server over some places, which waits for runs to be read or compared, however long that takes."""
     given = {"hosts": ("testserver",), "requests_a_second": 100_000, "data": cache} | settings
     app = create_app(ServerSettings(runs=tuple(map(str, places)), cache=cache, **given))
     app.state.shelf = Shelf(cache / "samples", patience=600)

@@ -155,3 +155,19 @@ def test_a_full_size_tower(tower, tmp_path):
     encoder = load_encoder(f"{tower}/{path}")
     assert encoder.encode_images(pictures(2)).shape == (2, encoder.card.settings["dimension"])
     assert np.isfinite(encoder.encode_texts(["a man", "a woman"])).all()
+
+
+def test_what_nothing_says_of_a_file_is_unknown_and_what_lies_beside_it_is_taken(encoder, weights, tmp_path):
+    assert "activation" in encoder.card.notes["unknown"]
+    assert "normalisation of colours" in encoder.card.notes["unknown"]
+    own = tmp_path / "tiny.safetensors"
+    own.write_bytes(weights.read_bytes())
+    said = {"model_cfg": TINY | {"quick_gelu": True}, "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3}}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps(said))
+    card = load(f"Tiny-8/{own}").card
+    assert "unknown" not in card.notes
+    assert card.settings["quick_gelu"] is True
+    assert list(card.settings["preprocessing"]["mean"]) == [0.5] * 3
+    (tmp_path / "open_clip_config.json").write_text("[1]")
+    with pytest.raises(ModelError, match=r"open_clip_config\.json: no configuration of open_clip"):
+        load(f"Tiny-8/{own}")

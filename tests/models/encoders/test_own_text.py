@@ -152,3 +152,13 @@ def test_a_model_that_shows_no_encoder_has_no_such_rows(tmp_path):
     assert not (run.scores.metric == "own_text").any()
     assert run.own_encoder_cards == {}
     assert "own-text-heading" not in run.directory.read_bytes("report.html").decode()
+
+
+def test_a_vector_is_named_by_the_token_whose_state_it_is(stable_diffusion):
+    """An encoder may take another token for the end of a text than its tokenizer writes there."""
+    model = load(str(stable_diffusion))
+    text_model = model.pipeline.text_encoder
+    text_model = getattr(text_model, "text_model", text_model)
+    text_model.eos_token_id = model.pipeline.tokenizer.bos_token_id
+    (encoder,) = own_text_encoders(model)
+    assert encoder.card.settings["vector"] == "state of the first token, which does not end the text"

@@ -43,11 +43,13 @@ def test_tokens_are_pooled_and_padding_is_not(tmp_path, mode, pool, normalise):
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert np.allclose(encoder.encode_texts(texts), expected, atol=1e-5)
     assert encoder.card.settings["normalised"] is normalise
+    assert "unknown" not in encoder.card.notes
 
 
 def test_without_modules_the_tokens_are_averaged(tmp_path):
     encoder = load_encoder(f"sentence:{tiny_bert(tmp_path)}")
     assert encoder.card.settings["pooling"] == "mean"
+    assert "no modules.json says how" in encoder.card.notes["unknown"]
     assert np.allclose(encoder.encode_texts(["she"])[0], states(tmp_path, "she").mean(axis=0), atol=1e-5)
 
 

@@ -124,3 +124,28 @@ def test_damaged_weights_are_to_be_downloaded_anew(clip, tmp_path):
 
 def test_it_is_loaded_by_its_directory(clip):
     assert load_encoder(str(clip)).card.name == "tiny-clip"
+
+
+def test_a_text_tower_that_looks_for_another_end_than_its_tokenizer_writes_is_refused(clip, tmp_path):
+    """CLIP's would then take the state of the first token, which is that of every text."""
+    place = shutil.copytree(clip, tmp_path / "clip")
+    config = json.loads((place / "config.json").read_text())
+    end = transformers.AutoTokenizer.from_pretrained(clip).eos_token_id
+    for looked_for, message in ((end - 1, f"token {end - 1} for the end.*ends one with {end}"), (end, "")):
+        config["text_config"]["eos_token_id"] = looked_for
+        (place / "config.json").write_text(json.dumps(config))
+        if message:
+            with pytest.raises(ModelError, match=message):
+                load(str(place))
+        else:
+            assert "unknown" not in load(str(place)).card.notes
+
+
+def test_what_no_file_says_of_how_pictures_are_prepared_is_unknown(clip, tmp_path):
+    place = shutil.copytree(clip, tmp_path / "clip")
+    (place / "preprocessor_config.json").unlink()
+    try:
+        notes = load(str(place)).card.notes
+    except ModelError:  # a library that guesses nothing
+        return
+    assert "preprocessing" in notes["unknown"]

@@ -523,3 +523,20 @@ def test_a_reader_without_words_says_so(tmp_path):
     ):
         with pytest.raises(ModelError, match="question hat is open, and this reader has no words to answer it with"):
             reader.offers(HAT)
+
+
+def test_a_classifier_whose_labels_are_no_alternatives_is_refused(tmp_path):
+    place = reader_checkpoints.classifier(tmp_path / "classifier")
+    config = json.loads((place / "config.json").read_text())
+    cases = (
+        ({"problem_type": "multi_label_classification"}, "problem_type multi_label_classification.*no alternatives"),
+        ({"id2label": {"0": "man"}, "label2id": {"man": 0}}, "the one label 'man'"),
+    )
+    for changes, message in cases:
+        (place / "config.json").write_text(json.dumps(config | changes))
+        with pytest.raises(ModelError, match=message):
+            checkpoints.load(str(place))
+    (place / "config.json").write_text(json.dumps(config | {"problem_type": "single_label_classification"}))
+    assert "unknown" not in checkpoints.load(str(place)).card.notes
+    (place / "config.json").write_text(json.dumps(config | {"problem_type": None}))
+    assert "softmax is taken" in checkpoints.load(str(place)).card.notes["unknown"]

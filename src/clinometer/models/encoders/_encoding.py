@@ -224,6 +224,11 @@ def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEn
     return encoder
 
 
+def said_unknown(conventions: Sequence[str]) -> dict[str, str]:
+    """Return the note of a card that names what nothing of a model's files says, and what was done."""
+    return {"unknown": "; ".join(conventions)} if conventions else {}
+
+
 def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
     """Put NaN where a model's files lack a weight and its library drew one at random.
 

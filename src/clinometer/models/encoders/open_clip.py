@@ -7,14 +7,20 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from PIL import Image
 
 from clinometer._messages import nearest
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.encoders._encoding import DualEncoderBase, Normalisation, resolve_options, working_encoder
+from clinometer.models.encoders._encoding import (
+    DualEncoderBase,
+    Normalisation,
+    resolve_options,
+    said_unknown,
+    working_encoder,
+)
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate, user_path
 
@@ -86,12 +92,13 @@ def _halves(preprocess: Any) -> tuple[Preparation, Callable[[torch.Tensor], torc
 
 @dataclass(frozen=True)
 class _WeightsFile:
-    """A file of weights and what is known of them."""
+    """A file of weights and what is known of them; ``unknown`` names what neither a tag nor a file beside it says."""
 
     name: str
     path: Path
     revision: str | None
     settings: dict[str, Any]
+    unknown: tuple[str, ...] = ()
 
 
 def load(
@@ -182,7 +189,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
     name = f"{architecture}/{weights}"
     if not tag:
         path = user_path(weights)
-        return _WeightsFile(f"{architecture}/{path.name}", path, None, {})
+        return _WeightsFile(f"{architecture}/{path.name}", path, None, *_said_beside(path))
     repository, file = _safetensors_of(tag.get("hf_hub", ""))
     if not repository:
         raise ModelError(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
@@ -197,6 +204,35 @@ def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
     except ModelError as error:
         raise type(error)(f"{name}: {error}") from error
     return _WeightsFile(name, snapshot.path / file, snapshot.revision, tag)
+
+
+CONFIGURATION: Final = "open_clip_config.json"
+"""The file that open_clip writes beside weights: how images are prepared, and the activation."""
+
+
+def _said_beside(weights: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Read how weights were trained from the configuration beside them; return that, and what it leaves unsaid.
+
+    Raises
+    ------
+    ModelError
+        The configuration is none.
+    """
+    file, images, model = weights.parent / CONFIGURATION, dict[str, Any](), None
+    if file.is_file():
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            images, model = dict(said.get("preprocess_cfg") or {}), said.get("model_cfg")
+        except (ValueError, AttributeError, TypeError) as error:
+            raise ModelError(f"{CONFIGURATION}: no configuration of open_clip: {describe(error)}") from error
+    names = ("mean", "std", "interpolation", "resize_mode")
+    known: dict[str, Any] = {name: images[name] for name in names if name in images}
+    unknown = [] if {"mean", "std"} <= known.keys() else ["normalisation of colours (open_clip's default is taken)"]
+    if isinstance(model, dict):
+        known["quick_gelu"] = bool(model.get("quick_gelu"))
+    else:
+        unknown.append("activation (the architecture's own is taken)")
+    return known, tuple(unknown)
 
 
 def _safetensors_of(hub: str) -> tuple[str, str]:
@@ -255,5 +291,6 @@ def _card(architecture: str, weights_file: _WeightsFile, model: Any, tokenizer: 
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "open_clip": open_clip.__version__,
             "torch": torch.__version__,
-        },
+        }
+        | said_unknown(weights_file.unknown),
     )

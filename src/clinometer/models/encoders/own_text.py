@@ -71,7 +71,7 @@ class OwnTextEncoder:
                 attention_mask=torch.ones_like(tokens.input_ids).to(device),
                 **options,
             )
-        kind, vector = _vector(output)
+        kind, vector = _vector(output, self._encoder, tokens.input_ids[0].tolist(), self._tokenizer.eos_token_id)
         return kind, vector.float().cpu().numpy()
 
 
@@ -101,15 +101,36 @@ def tokenizer_of(component: str) -> str:
     return component.replace("text_encoder", "tokenizer")
 
 
-def _vector(output: Any) -> tuple[str, Any]:
-    """Return one vector of a text's output, and what it is."""
+def _vector(output: Any, encoder: Any, tokens: Sequence[int], end: int | None) -> tuple[str, Any]:
+    """Return one vector of a text's output, and what it is, as far as output and tokenizer show it.
+
+    ``tokens`` : those of the text. ``end`` : the one that ends a text, as the tokenizer says.
+    """
     if isinstance(output, tuple):
-        return "projected mean of the last hidden states", output[0][0]
+        known = type(encoder).__name__ == "MultilingualCLIP"
+        return "projected mean of the last hidden states" if known else "unknown: its first output", output[0][0]
     if getattr(output, "text_embeds", None) is not None:
-        return "projected end-of-text state", output.text_embeds[0]
+        project, states = getattr(encoder, "text_projection", None), getattr(output, "last_hidden_state", None)
+        projected = None if project is None or states is None else project(states[0])
+        return f"projected {_whose(output.text_embeds[0], projected, tokens, end)}", output.text_embeds[0]
     states = output.hidden_states[-1]
     states = states[0] if len(states) == 1 else states[:, 0]  # ChatGLM (Kolors) puts the tokens before the texts
     pooled = getattr(output, "pooler_output", None)
-    if pooled is not None and bool((output.last_hidden_state[0] == pooled[0]).all(dim=-1).any()):
-        return "end-of-text state", pooled[0]  # BERT's is no state of a token: a layer that drawing leaves aside
+    whose = UNKNOWN if pooled is None else _whose(pooled[0], output.last_hidden_state[0], tokens, end)
+    if pooled is not None and whose != UNKNOWN:
+        return whose, pooled[0]  # BERT's is no state of a token: a layer that drawing leaves aside
     return "mean of the last hidden states", states.mean(dim=0)
+
+
+UNKNOWN: Final = "state of an unknown token"
+
+
+def _whose(vector: Any, states: Any, tokens: Sequence[int], end: int | None) -> str:
+    """Say which token's state a vector is: an encoder may take another token for the text's end than its tokenizer."""
+    places = [] if states is None else torch.isclose(states, vector, rtol=1e-4).all(dim=-1).nonzero().flatten().tolist()
+    if not places:
+        return UNKNOWN
+    if any(tokens[place] == end for place in places):
+        return "end-of-text state"
+    named = {0: "first", len(tokens) - 1: "last"}.get(places[0], f"{places[0] + 1}th")
+    return f"state of the {named} token, which does not end the text"

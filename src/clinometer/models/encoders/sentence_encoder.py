@@ -20,6 +20,7 @@ from clinometer.models.encoders._encoding import (
     encode_texts_alone,
     mark_lacking,
     resolve_options,
+    said_unknown,
     warn_of_truncation,
     working_encoder,
 )
@@ -157,7 +158,8 @@ def load(
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
-        },
+        }
+        | said_unknown([] if steps["pooling_is_said"] else ["pooling (tokens are averaged; no modules.json says how)"]),
     )
     return working_encoder(SentenceEncoder(model, tokenizer, card), lacking)
 
@@ -180,11 +182,11 @@ def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[
 
 def _steps(checkpoint: Source) -> dict[str, Any]:
     """Read what follows the transformer, from ``modules.json``: pooling, normalisation, and nothing else."""
-    steps: dict[str, Any] = {"pooling": "mean", "normalised": False}
+    steps: dict[str, Any] = {"pooling": "mean", "normalised": False, "pooling_is_said": False}
     for module in _json(checkpoint.path / "modules.json", []):
         kind = str(module["type"]).rsplit(".", 1)[-1]
         if kind == "Pooling":
-            steps["pooling"] = _pooling(checkpoint, module["path"])
+            steps |= {"pooling": _pooling(checkpoint, module["path"]), "pooling_is_said": True}
         elif kind == "Normalize":
             steps["normalised"] = True
         elif kind != "Transformer":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Final
 
 import transformers
 from PIL import Image
@@ -23,6 +23,7 @@ from clinometer.models.encoders._encoding import (
     mark_lacking,
     probe_image,
     resolve_options,
+    said_unknown,
     size_left_alone,
     stack_images,
     working_encoder,
@@ -231,6 +232,7 @@ def load(
         raise ModelError(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
     require_vocabulary(checkpoint.name, tokenizer)
+    _require_end(card_name, model, tokenizer)
     text_config = getattr(model.config, "text_config", model.config)
     positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
     context_length = int(min(positions, tokenizer.model_max_length))
@@ -284,6 +286,21 @@ def load_part(checkpoint: Source, kind: Any, **options: Any) -> Any:
         raise cannot_load(checkpoint.name, "transformers", error) from error
 
 
+def _require_end(name: str, model: Any, tokenizer: Any) -> None:
+    """Refuse a text tower that looks for another token at a text's end than its tokenizer writes there.
+
+    CLIP's then takes the state of the first token, which is that of every text. 2 stands in old configurations for the
+    token of the largest number.
+    """
+    end, tokens = getattr(getattr(model, "text_model", None), "eos_token_id", None), tokenizer("a")["input_ids"]
+    looked_for = max(tokens) if end == 2 else end
+    if end is not None and (looked_for not in tokens or looked_for != tokenizer.eos_token_id):
+        raise ModelError(
+            f"{name}: its text tower takes token {looked_for} for the end of a text, and its tokenizer ends one with "
+            f"{tokenizer.eos_token_id}, so another token would be read; correct eos_token_id in config.json"
+        )
+
+
 def _is_dual(model: Any) -> bool:
     return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
 
@@ -308,9 +325,10 @@ def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any,
     chosen = pooling or possible[0]
     vector = output.pooler_output if chosen == "pooled" else states
     settings = {"dimension": int(vector.shape[-1]), "pooling": chosen}
+    unknown = [] if pooling or chosen != "mean" else ["pooling (tokens are averaged; it has no token or layer for it)"]
     if hasattr(model.config, "mask_ratio"):
         settings["mask_ratio"] = model.config.mask_ratio
-    return _card_of(name, checkpoint, model, image_processor, settings)
+    return _card_of(name, checkpoint, model, image_processor, settings, unknown)
 
 
 def _poolings(model: Any, output: Any) -> list[str]:
@@ -330,7 +348,19 @@ def _poolings(model: Any, output: Any) -> list[str]:
     return [*own, "mean"]
 
 
-def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
+PREPROCESSING: Final = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
+
+
+def _card_of(
+    name: str,
+    checkpoint: Source,
+    model: Any,
+    image_processor: Any,
+    settings: dict[str, Any],
+    unknown: Sequence[str] = (),
+) -> Card:
+    if not any((checkpoint.path / file).is_file() for file in PREPROCESSING):
+        unknown = [*unknown, "preprocessing (its library's for such a model; no file says what it was trained with)"]
     # without what names its files
     preprocessing = {key: value for key, value in image_processor.to_dict().items() if not key.startswith("_")}
     return Card(
@@ -349,5 +379,6 @@ def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, se
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
-        },
+        }
+        | said_unknown(unknown),
     )

@@ -19,7 +19,7 @@ from clinometer._messages import NONE, OTHERWISE
 from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
-from clinometer.models.encoders._encoding import resolve_options
+from clinometer.models.encoders._encoding import resolve_options, said_unknown
 from clinometer.models.encoders.transformers_clip import CHECKPOINT, load_part
 from clinometer.models.protocols import Card
 from clinometer.models.readers import ASKED_OPENLY, Answer, Question, Reading, not_in_words, open_reading
@@ -277,6 +277,7 @@ def load(
             f"{checkpoint.name}: a {made} answers no question about images; expected an image classifier, a model for "
             "visual question answering or a vision-language model; give a CLIP as clip:NAME"
         )
+    unknown = _activation_unsaid(checkpoint.name, config) if kind is not None and not (asks or chats) else []
     with quiet_loading():
         model, loading = load_part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
     if lacking := sorted(loading["missing_keys"]):
@@ -299,6 +300,28 @@ def load(
         kind="reader", name=name or checkpoint.name, family=f"transformers/{type(model).__name__}",
         revision=checkpoint.revision, weights_sha256=hash_files(files, checkpoint.path), settings=settings,
         notes={"parameters": sum(each.numel() for each in model.parameters()), "transformers": transformers.__version__,
-               "torch": torch.__version__} | ({"cannot": cannot} if cannot else {}),
+               "torch": torch.__version__} | ({"cannot": cannot} if cannot else {}) | said_unknown(unknown),
     )  # fmt: skip
     return (ChoiceReader if chats else LabelReader)(model.to(chosen_device).eval(), processor, card, size)
+
+
+def _activation_unsaid(name: str, config: Any) -> list[str]:
+    """Refuse a classifier whose labels are no alternatives; return what its configuration leaves unsaid of them.
+
+    Raises
+    ------
+    ModelError
+        It has one label, or each of its labels is true or not by itself.
+    """
+    labels, problem = list(config.id2label.values()), config.problem_type
+    if problem not in (None, "single_label_classification"):
+        raise ModelError(
+            f"{name}: found problem_type {problem} in config.json, so its labels are no alternatives of which one is "
+            "read; expected single_label_classification; choose another classifier"
+        )
+    if len(labels) < 2:
+        raise ModelError(
+            f"{name}: it has the one label {labels[0] if labels else ''!r}, and every picture would be read as that; "
+            "expected a label for each answer; choose another classifier"
+        )
+    return [] if problem else ["activation (softmax is taken: config.json names no problem_type)"]
