@@ -151,26 +151,42 @@ class Directory(Files):
             yield
 
 
-_READ: Final = OrderedDict[tuple[object, ...], pa.Table]()
-"""Small tables that were read last, by the checksum that their bytes were just found to have."""
-_MOST_READ: Final = (64, 2**18)
-"""Tables, and bytes of each."""
-_READING: Final = Lock()
+class _LastRead:
+    """Small tables that were read last, by the checksum that their bytes were just found to have, up to a size."""
+
+    def __init__(self, most: int, largest: int) -> None:
+        self._most, self._largest, self._held, self._lock = most, largest, 0, Lock()
+        self._tables: OrderedDict[tuple[object, ...], tuple[pa.Table, int]] = OrderedDict()
+
+    def get(self, key: tuple[object, ...]) -> pa.Table | None:
+        with self._lock:
+            if key not in self._tables:
+                return None
+            self._tables.move_to_end(key)
+            return self._tables[key][0]
+
+    def keep(self, key: tuple[object, ...], table: pa.Table) -> None:
+        size = max(table.nbytes, 2**12)
+        if size > self._largest:
+            return
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key], self._held = (table, size), self._held + size
+            while self._held > self._most:
+                self._held -= self._tables.popitem(last=False)[1][1]
+
+
+_READ: Final = _LastRead(most=2**25, largest=2**18)
+"""A comparison reads a thousand parts ten times."""
 
 
 def _sealed_table(contents: Contents, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
     """Read a sealed table, or take the one that the same bytes gave before: a page asks for a table a dozen times."""
     key = (contents.checksum, *(None if names is None else tuple(names) for names in (columns, added and added.names)))
-    with _READING:
-        table = _READ.pop(key, None)
+    table = _READ.get(key)
     if table is None:
         table = _table(pa.BufferReader(contents.buffer), columns, added)
-    most, size = _MOST_READ
-    if table.nbytes <= size:
-        with _READING:
-            _READ[key] = table
-            while len(_READ) > most:
-                _READ.popitem(last=False)
+        _READ.keep(key, table)
     return table
 
 
