@@ -85,6 +85,7 @@ HEADS = {
     "transport-few": ("corrected share", "nominal"),
     "transport-called": ("known and asked pictures", "wanted, at most"),
     "transport-contexts": ("corrected share", "nominal"),
+    "transport-respects": ("corrected share", "nominal"),
     "open-level": ("answers that depend on nothing", "nominal"),
     "open-power": ("answers that depend on their concept", "p or q ≤"),
     "open-coverage": ("interval of", "nominal"),

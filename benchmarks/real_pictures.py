@@ -112,7 +112,6 @@ class Cell:
     name: str
     asked: pd.DataFrame
     known: pd.DataFrame
-    contexts: tuple[str, ...] = ()
     same: bool = False
 
 
@@ -128,13 +127,11 @@ def cells(scenes: pd.DataFrame, portraits: pd.DataFrame, splits: int = SPLITS) -
                 "other concepts": scenes[scenes.concept != where["concept"]] if "concept" in where else scenes[:0],
                 "other models": scenes[scenes.model != where["model"]] if "model" in where else scenes[:0],
             }
-            contexts = {"other concepts": ("concept",), "other models": ("model", "concept")}
             if level == "model, concept, prompt":
                 own = scenes[(scenes.concept == where["concept"]) & (scenes.prompt == where["prompt"])]
                 others["other concepts"] = others["other concepts"].query("model == @where['model']")
                 others["same prompt, other models"] = own[own.model != where["model"]]
-                contexts["same prompt, other models"] = ("model",)
-            yield from (Cell(k, *about, asked, known, contexts[k]) for k, known in others.items() if len(known))
+            yield from (Cell(k, *about, asked, known) for k, known in others.items() if len(known))
             for split in range(splits):
                 order = np.random.default_rng([split, number, len(columns)]).permutation(len(asked))
                 known, rest = np.array_split(order, 2)
@@ -142,12 +139,12 @@ def cells(scenes: pd.DataFrame, portraits: pd.DataFrame, splits: int = SPLITS) -
                     yield Cell("half of the same", *about, asked.iloc[rest], asked.iloc[known], same=True)
 
 
-def read_pictures(table: pd.DataFrame, contexts: tuple[str, ...] = ()) -> ReadPictures:
-    """Turn a table into what the metrics take."""
-    named = table[list(contexts)].agg(" ".join, axis=1).to_numpy(str) if contexts else None
+def read_pictures(table: pd.DataFrame) -> ReadPictures:
+    """Turn a table into what the metrics take; pictures may differ by model, by concept and by prompt."""
     return ReadPictures(
-        table.answer.to_numpy(int), table.confidence.to_numpy(float), table.size_read.to_numpy(float), contexts=named
-    )
+        table.answer.to_numpy(int), table.confidence.to_numpy(float), table.size_read.to_numpy(float),
+        contexts=table[["model", "concept", "prompt"]].to_numpy(str),
+    )  # fmt: skip
 
 
 def judge(cell: Cell) -> dict[str, object]:
@@ -157,9 +154,7 @@ def judge(cell: Cell) -> dict[str, object]:
     """
     truths = cell.known.group.map(GROUPS.index).to_numpy(int)
     asked, is_first = read_pictures(cell.asked), (cell.asked.group == GROUPS[0]).to_numpy()
-    found = shares_by_reader(
-        asked, read_pictures(cell.known, cell.contexts), truths, groups=UNREAD, same_pictures=cell.same
-    )
+    found = shares_by_reader(asked, read_pictures(cell.known), truths, groups=UNREAD, same_pictures=cell.same)
     counts = np.zeros((UNREAD, UNREAD + 1), int)
     np.add.at(counts, (truths, cell.known.answer.to_numpy(int)), 1)
     before = corrected_shares(asked.counts(UNREAD), counts, same_pictures=True)

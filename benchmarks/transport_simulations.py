@@ -12,31 +12,105 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.transport import ReadPictures, transport
-from clinometer.stats.confusion import MISFIT_LEVEL, corrected_shares, mixture_deviance, share_p_values
+from clinometer.stats.confusion import (
+    MISFIT_LEVEL,
+    Kinds,
+    _raised,
+    corrected_shares,
+    mixture_deviance,
+    share_p_values,
+)
 
 
-def few_labelled(n: int, labelled: tuple[int, ...], reads: tuple[float, ...], size: int) -> list[Found]:
-    """Coverage among the studies that give an interval, by how many labelled images; the least over shares."""
-    rng = np.random.default_rng([24, *labelled, size])
-    k = len(reads)
+def few_labelled(n: int, labelled: tuple[int, int], reads: tuple[float, float]) -> list[Found]:
+    """Coverage of two groups' share among the studies that give an interval, exactly: the least over what is asked.
+
+    Every table of labelled images and every count of answers is enumerated, with its chance.
+    """
+    m, right = np.array(labelled, float), np.array([reads[0], 1 - reads[1]])
+    first, second = (axis.ravel() for axis in np.meshgrid(*(np.arange(size + 1) for size in labelled), indexing="ij"))
+    chance = stats.binom.pmf(first, m[0], right[0]) * stats.binom.pmf(second, m[1], right[1])
+    tables = np.stack([np.stack([first, m[0] - first], 1), np.stack([second, m[1] - second], 1)], axis=1)
+    able = np.array(
+        [w > 1e-8 and _gives_shares(np.pad(t, ((0, 0), (0, 1)))) for w, t in zip(chance, tables, strict=True)]
+    )
+    first, second, chance, tables = (each[able] for each in (first, second, chance, tables))
+    held = []
+    for size in SIZES:
+        most = stats.chi2.ppf(0.95, 1) * np.array([_raised(t, size, 0.95) for t in tables])
+        answers = np.arange(size + 1.0)
+        for share in SHARES:
+            fallen = two_group_ratio(answers, size, first[:, None], m[0], second[:, None], m[1], share)
+            read = stats.binom.pmf(answers, size, share * right[0] + (1 - share) * right[1])
+            held.append(float(chance @ (fallen <= most[:, None]) @ read / chance.sum()))
+    setting = f"{labelled[0]}, {labelled[1]} labelled; {reads[0]:.0%}, {reads[1]:.0%} read right"
+    return [
+        Found("transport-few", "holds the share, least over shares and sizes", setting, 0.94, min(held), 0),
+        Found("transport-few", "has an interval", setting, nan, float(chance.sum()), 0),
+    ]
+
+
+SHARES: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+SIZES: Final = (20, 50, 100, 200)
+
+
+def two_group_ratio(
+    y: ArrayLike, n: ArrayLike, x1: ArrayLike, m1: ArrayLike, x2: ArrayLike, m2: ArrayLike, share: ArrayLike
+) -> np.ndarray:
+    """2 (ℓ(π̂, M̂) − max ℓ(π, M)) of two groups, ``y`` of ``n`` answered as the first and x of m of each; all read.
+
+    The greatest ℓ is known in closed form: rates as counted where the answers lie between them, else one group alone.
+    At a given π it is found by its Lagrange multiplier λ: with rates a and b, y/p − (n − y)/(1 − p) = −λ at
+    p = π a + (1 − π) b, and x₁/a − (m₁ − x₁)/(1 − a) = π λ, b alike. So it does without the likelihood's maximisers.
+    """
+    y, n, x1, m1, x2, m2, share = np.broadcast_arrays(*(np.asarray(v, float) for v in (y, n, x1, m1, x2, m2, share)))
+
+    def likelihood(*rates: np.ndarray) -> np.ndarray:
+        counts = ((y, n), (x1, m1), (x2, m2))
+        return sum(xlogy(x, rate) + xlogy(m - x, 1 - rate) for (x, m), rate in zip(counts, rates, strict=True))
+
+    def rate(x: np.ndarray, m: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Solve x/a − (m − x)/(1 − a) = slope for a."""
+        plus = slope + m
+        root = np.sqrt(np.maximum(plus**2 - 4 * slope * x, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            solved = np.where(plus > 0, 2 * x / (plus + root), (plus - root) / (2 * slope))
+        return np.clip(solved, 0, 1)
+
+    p, a, b = y / n, x1 / m1, x2 / m2
+    alone = [(y + x1) / (n + m1), (y + x2) / (n + m2)]
+    at_ends = np.maximum(likelihood(alone[0], alone[0], b), likelihood(alone[1], a, alone[1]))
+    between = (np.minimum(a, b) <= p) & (p <= np.maximum(a, b))
+    best = np.where(between, likelihood(p, a, b), at_ends)
+    low, high = np.full(p.shape, -1e7), np.full(p.shape, 1e7)
+    for _ in range(80):
+        middle = (low + high) / 2
+        a, b = rate(x1, m1, middle * share), rate(x2, m2, middle * (1 - share))
+        below = rate(y, n, -middle) < share * a + (1 - share) * b
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.maximum(2 * (best - likelihood(share * a + (1 - share) * b, a, b)), 0.0)
+
+
+def three_groups(n: int, labelled: int, size: int) -> list[Found]:
+    """The same of three groups, drawn: 90, 80 and 80 of 100 are read right."""
+    rng = np.random.default_rng([24, labelled, size])
+    rows = np.array([np.insert(np.full(2, (1 - right) / 2), g, right) for g, right in enumerate((0.9, 0.8, 0.8))])
     held, given = [], []
     for share in (0.2, 0.5, 0.8):
-        shares = np.append(share, np.full(k - 1, (1 - share) / (k - 1)))
-        rows = np.array([np.insert(np.full(k - 1, (1 - right) / (k - 1)), g, right) for g, right in enumerate(reads)])
+        shares = np.array([share, (1 - share) / 2, (1 - share) / 2])
         mine = []
         for _ in range(n):
-            known = [[*rng.multinomial(m, row), 0] for m, row in zip(labelled, rows, strict=True)]
+            known = [[*rng.multinomial(labelled, row), 0] for row in rows]
             answers = [*rng.multinomial(size, shares @ rows), 0]
             if _gives_shares(known):
                 mine.append(_holds(answers, known, share))
         held.append(float(np.mean(mine)))
         given.append(len(mine) / n)
-    right = ", ".join(f"{rate:.0%}" for rate in reads)
-    setting = f"{size} images; {', '.join(map(str, labelled))} labelled; {right} read right"
+    setting = f"three groups, {labelled} labelled each; {size} images"
     return [
         Found("transport-few", "holds the share, least over shares", setting, 0.95, min(held), n),
         Found("transport-few", "has an interval", setting, nan, float(np.mean(given)), n, 0.5),
@@ -49,9 +123,9 @@ def _gives_shares(known: ArrayLike) -> bool:
     return corrected_shares(nobody, known).reason == "no image was read"
 
 
-def _holds(answers: ArrayLike, known: ArrayLike, share: float) -> bool:
+def _holds(answers: ArrayLike, known: ArrayLike, share: float, kinds: Kinds | None = None) -> bool:
     """Tell whether the interval of the first group holds a share: the test of it is dual to the interval."""
-    return bool(share_p_values(answers, known, share)[0] >= 0.05)
+    return bool(share_p_values(answers, known, share, kinds=kinds)[0] >= 0.05)
 
 
 @dataclass(frozen=True)
@@ -152,15 +226,55 @@ def shares_over_contexts(n: int, sd: float, contexts: int, known: int, asked: in
     ]
 
 
+def shares_over_respects(n: int, models: int, spreads: tuple[float, float, float], asked: str) -> list[Found]:
+    """Coverage of a share where errors vary by model, by concept and by both: another model, known concepts.
+
+    Of the known models every concept has five pictures a group; ``asked`` are 20 pictures of one concept or 20 of each.
+    """
+    rng = np.random.default_rng([27, models, *(round(10 * sd) for sd in spreads), len(asked)])
+    concepts, known = 5, 5
+    held, as_cells, share = [], [], 0.7
+    names = np.array([(f"model {m}", f"concept {c}") for m in range(models) for c in range(concepts)])
+    own = names[: 1 if asked == "one concept" else concepts].copy()
+    own[:, 0] = "another model"
+    for _ in range(n):
+        by_model, by_concept, by_both = (
+            sd * rng.normal(size=shape)
+            for sd, shape in zip(
+                spreads, ((models + 1, 1, 2), (1, concepts, 2), (models + 1, concepts, 2)), strict=True
+            )
+        )
+        right = expit(logit(USUAL.right) + by_model + by_concept + by_both)
+        as_first = np.stack([right[..., 0], 1 - right[..., 1]], axis=-1)
+        counts = rng.binomial(known, as_first[:models].reshape(-1, 2))
+        tables = np.stack([counts, known - counts, np.zeros_like(counts)], axis=-1)
+        first = rng.binomial(20, as_first[models, : len(own)] @ [share, 1 - share])
+        answers = [first.sum(), 20 * len(own) - first.sum(), 0]
+        if not _gives_shares(tables):
+            continue
+        held.append(_holds(answers, tables, share, Kinds(names, np.repeat(own, 20, axis=0))))
+        as_cells.append(_holds(answers, tables, share))
+    varies = ", ".join(
+        f"{sd:g} by {what}" for sd, what in zip(spreads, ("model", "concept", "both"), strict=True) if sd
+    )
+    setting = f"logits vary by {varies or '0'}; {models} known models, {asked} asked of another"
+    return [
+        Found("transport-respects", "holds the share", setting, 0.95, float(np.mean(held)), len(held)),
+        Found("transport-respects", "as if of one respect, holds the share", setting, 0.95, float(np.mean(as_cells)),
+              len(held)),
+    ]  # fmt: skip
+
+
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((few_labelled, 400, {"labelled": labelled, "reads": reads, "size": size})
-          for labelled, reads in (
-              ((8, 8), (0.95, 0.75)), ((8, 8), (0.7, 0.7)), ((8, 30), (0.6, 0.9)), ((16, 16), (0.95, 0.75)),
-              ((16, 16), (0.7, 0.7)), ((3, 20), (0.95, 0.75)), ((8, 8, 8), (0.9, 0.8, 0.8)),
-              ((16, 16, 16), (0.9, 0.8, 0.8)))
-          for size in (20, 100)),
+        *((few_labelled, 1, {"labelled": labelled, "reads": reads})
+          for labelled in ((5, 5), (8, 8), (16, 16), (32, 32), (8, 32))
+          for reads in ((0.95, 0.95), (0.8, 0.8), (0.7, 0.7), (0.6, 0.6), (0.95, 0.75), (0.98, 0.67))),
+        *((three_groups, 400, {"labelled": m, "size": size}) for m in (8, 16) for size in (20, 100)),
+        *((shares_over_respects, 400, {"models": models, "spreads": spreads, "asked": asked})
+          for spreads in ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.5, 0.5)) for models in (2, 4)
+          for asked in ("one concept", "all concepts")),
         *((transport_called, 400, {"kind": kind, "known": known, "asked": asked})
           for kind in OTHER_KINDS for known, asked in ((20, 20), (100, 20), (100, 100))),
         *((shares_over_contexts, 400, {"sd": sd, "contexts": contexts, "known": 20, "asked": asked})

@@ -5,6 +5,8 @@ from itertools import combinations
 import krippendorff
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from clinometer.errors import InvalidInputError
@@ -19,6 +21,7 @@ from clinometer.metrics.readers import (
     rated_rows,
     ratings_to_decide,
     reader_agreement,
+    shares_as_read,
 )
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers
 from clinometer.stats.agreement import krippendorff_alpha
@@ -189,3 +192,23 @@ def test_rows_of_errors_and_of_peers_numbers():
     assert len(counts) == 6
     gap = next(row for row in peer_rows(each) if row.component == "parity_gap")
     assert (gap.value, gap.null, gap.n_target, gap.n_a) == (0.5, pytest.approx(0.273, abs=0.001), 8, 1)
+
+
+@given(counts=st.lists(st.integers(0, 60), min_size=3, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_shares_as_read_lie_in_their_intervals_and_these_in_their_bounds(counts):
+    found = shares_as_read(counts)
+    read, unread = sum(counts[:-1]), counts[-1]
+    for count, each in zip(counts, found, strict=False):
+        assert each.n == read
+        assert each.bound_low <= each.bound_high
+        if read:
+            assert each.low <= each.value <= each.high
+            assert each.value == pytest.approx(count / read)
+            # all of the unread of the group, or none
+            n = read + unread
+            assert each.bound_low <= count / n <= (count + unread) / n <= each.bound_high
+            if not unread:
+                assert (each.bound_low, each.bound_high) == pytest.approx((each.low, each.high))
+        else:
+            assert (each.bound_low, each.bound_high) == (0, 1)

@@ -519,6 +519,48 @@ def test_labelled_pictures_of_a_folder_show_how_a_reader_errs(place, tmp_path, m
         verify_run(place)
 
 
+class Blinking(Glance):
+    """Reads nothing in a third of the pictures, and says so; of "old" ones it takes half of the red for green."""
+
+    def _reading(self, image, question):
+        seen = super()._reading(image, question)
+        mark = int(np.asarray(image).sum())
+        if mark % 3 == 0:
+            return Reading(None, reason="unread: it blinked")
+        return seen
+
+
+def test_labels_carry_their_models_and_concepts_into_a_run_and_some_may_be_unread(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "labelled"
+    folder.mkdir()
+    words = (("man", "men"), ("woman", "women"), ("other", "others"))
+    rows = []
+    for number in range(90):
+        (group, word), model = words[number % 3], ("one", "two")[number % 2]
+        paint(f"old {word}", number).save(folder / f"{number}.png")
+        # people who label the second model's pictures see half of the men as women
+        seen = "woman" if model == "two" and group == "man" and number % 4 else group
+        rows.append((f"{number}.png", seen, model, ("cook", "judge", "pilot")[number % 5 % 3]))
+    table = pd.DataFrame(rows, columns=["file", "group", "model", "concept"])
+    widths = {}
+    for name, columns in (("plain", ["file", "group"]), ("kinds", [*table.columns])):
+        labels = folder / f"{name}.csv"
+        table[columns].to_csv(labels, index=False)
+        cm.read_run(place, reader=Blinking(), truth=labels)
+        run = cm.open_run(place)
+        known = pq.read_table(place / "readings/glance/known.parquet").to_pandas()
+        assert known.answer.isna().any()
+        assert known.model.notna().all() == (name == "kinds")
+        own = run.scores[(run.scores.metric == "reading") & (run.scores.component == "corrected_share")]
+        widths[name] = (own.high - own.low).mean()
+        read = run.scores[(run.scores.metric == "reading") & (run.scores.component == "read_share")]
+        lost = run.scores[(run.scores.metric == "reading") & (run.scores.component == "unread")].value.gt(0)
+        assert read.bound_low.notna().sum() == 3 * lost.sum() > 0
+        assert (read.bound_low.dropna() <= read.low[read.bound_low.notna()]).all()
+    assert widths["kinds"] > widths["plain"] or np.isnan(widths["kinds"])
+
+
 def test_old_runs_open_and_have_no_rows_of_readers(place):
     run = cm.open_run(place)
     assert run.readers.cards == {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from benchmarks.transport_simulations import two_group_ratio
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import corrected_shares
-from clinometer.stats.confusion import ReadingCounts, corrected_share
+from clinometer.stats.confusion import Kinds, ReadingCounts, _raised, corrected_share, share_p_values
 
 
 def confusion(rng: np.random.Generator, recall: np.ndarray, unreadable: np.ndarray) -> np.ndarray:
@@ -101,8 +103,12 @@ def test_the_ends_are_where_the_profile_likelihood_has_fallen_far_enough():
         return float((37 * np.log(read) + 23 * np.log(1 - read) + table).max())
 
     top = best_at(found.share[0])
+    wald = (37.5 / 45 - 10.5 / 45) ** 2 / (
+        37.5 * 7.5 / 45**2 / 44 + 10.5 * 34.5 / 45**2 / 44
+    )  # about, two counts added
+    raised = 1 + 2 / 60 + 1.6 / 40 + 10 / 40 * 3.841 / wald
     for end in (found.low[0], found.high[0]):
-        assert 2 * (top - best_at(end)) == pytest.approx(3.841, abs=0.02)
+        assert 2 * (top - best_at(end)) == pytest.approx(3.841 * raised, abs=0.02)
 
 
 def test_answers_that_cannot_tell_count_for_the_groups_they_come_from():
@@ -228,6 +234,78 @@ def test_the_order_of_contexts_and_an_empty_one_change_nothing():
         found = corrected_shares([30, 20, 9], other)
         assert found.low == pytest.approx(plain.low)
         assert found.spread == pytest.approx(plain.spread)
+
+
+# --- kinds in several respects ----------------------------------------------------------------------------------------
+
+MODELS, CONCEPTS = ("one", "two", "three"), ("cook", "judge", "pilot", "nurse")
+NAMES = np.array([(model, concept) for model in MODELS for concept in CONCEPTS])
+
+
+def by_kind(right: dict[str, int], of: int = 10) -> np.ndarray:
+    """Tables of both groups, of which so many of ten are read right by what a name says, and nine of ten else."""
+    rows = [[[hits := right.get(m, right.get(c, 9)), of - hits, 0], [of - hits, hits, 0]] for m, c in NAMES]
+    return np.array(rows)
+
+
+def width(tables: np.ndarray, names: np.ndarray | None, asked: tuple[str, str] | None = None) -> float:
+    kinds = None if names is None else Kinds(names, None if asked is None else np.array([asked] * 90))
+    found = corrected_shares([60, 30, 0], tables, kinds=kinds)
+    return float(found.high[0] - found.low[0])
+
+
+def test_kinds_of_one_respect_are_the_contexts_and_turning_respects_changes_nothing():
+    tables = by_kind({"two": 7, "pilot": 8})
+    one = np.arange(len(tables)).astype(str)[:, None]
+    assert width(tables, one) == width(tables, None)
+    asked = ("four", "pilot")
+    turned = width(tables, NAMES[:, ::-1], asked[::-1])
+    assert turned == pytest.approx(width(tables, NAMES, asked), abs=1e-4)
+    order = np.random.default_rng(3).permutation(len(tables))
+    assert width(tables[order], NAMES[order], asked) == pytest.approx(width(tables, NAMES, asked), abs=1e-4)
+    constant = np.c_[NAMES, np.full(len(NAMES), "plain")]
+    found = [corrected_shares([60, 30, 0], tables, kinds=each).low[0] for each in (
+        Kinds(NAMES, np.array([asked])), Kinds(constant, np.array([(*asked, "plain")])))]  # fmt: skip
+    assert found[0] == found[1]
+
+
+def test_what_differs_between_models_widens_the_share_of_another_and_not_of_a_known():
+    tables = by_kind({"two": 7})
+    another, known = width(tables, NAMES, ("four", "cook")), width(tables, NAMES, ("one", "clerk"))
+    assert another > 1.3 * known
+    concepts = by_kind({"pilot": 6})
+    assert width(concepts, NAMES, ("four", "cook")) < width(concepts, NAMES, ("one", "clerk"))
+    # as if each pair of model and concept were a kind of its own, another model differs no more than another pair
+    assert another > width(tables, None)
+
+
+def test_images_of_all_concepts_know_them_better_than_images_of_one():
+    tables = by_kind({"pilot": 6, "nurse": 10})
+    asked = np.array([("four", concept) for concept in CONCEPTS])
+    of_all = corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES, asked))
+    of_one = corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES, asked[:1]))
+    assert of_all.spread == of_one.spread > 0
+    assert of_all.high[0] - of_all.low[0] < of_one.high[0] - of_one.low[0]
+
+
+def test_kinds_of_other_shapes_are_refused():
+    tables = by_kind({})
+    with pytest.raises(InvalidInputError, match="kinds: expected 12 rows of known kinds"):
+        corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES[1:]))
+    with pytest.raises(InvalidInputError, match="kinds: expected as many respects"):
+        corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES, np.array([["cook"]])))
+
+
+def test_the_ratio_of_two_groups_is_what_another_way_finds():
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        (m1, m2, n), (s, c, share) = rng.integers(3, 40, 3), rng.uniform(0.5, 1, 3)
+        x1, x2 = rng.binomial(m1, s), rng.binomial(m2, 1 - c)
+        y = rng.binomial(n, share * s + (1 - share) * (1 - c))
+        tables = np.array([[x1, m1 - x1, 0], [x2, m2 - x2, 0]])
+        fallen = two_group_ratio(y, n, x1, m1, x2, m2, share)
+        p = scipy.stats.chi2.sf(fallen / _raised(tables[:, :2], n, 0.95), 1)
+        assert share_p_values([y, n - y, 0], tables, share)[0] == pytest.approx(float(p), abs=1e-5)
 
 
 def test_few_labelled_images_widen_the_interval_and_one_gives_none():

@@ -144,6 +144,9 @@ def test_a_reader_of_drawings_does_not_fit_photographs():
     assert unfit_pictures(card, drawings) == ""
     assert unfit_pictures(card, [*drawings, photograph(rng), photograph(rng)]) == ""  # one in twenty may be anything
     assert unfit_pictures(card, []) == ""
+    assert unfit_pictures(card, drawings[:1]) == ""
+    assert "1 of 1 picture " in unfit_pictures(card, [photograph(rng)])
+    assert unfit_pictures(card, [photograph(rng), *drawings[:1]]) == ""
     assert unfit_pictures({"name": "a CLIP of photographs", "notes": {}}, [photograph(rng)] * 9) == ""
 
 

@@ -25,7 +25,6 @@ from clinometer.cli.tables import Console, check_place, plain_text, tell, write_
 from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from clinometer.pipeline.reading import FolderReadings
@@ -404,6 +403,7 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
             {
                 "group": group,
                 "read_as": int(found.answers[k]),
+                **_as_read(found, k),
                 "recall": None if matrix is None else matrix.recall[k],
                 "recall_low": None if matrix is None else matrix.low[k],
                 "recall_high": None if matrix is None else matrix.high[k],
@@ -418,6 +418,13 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
          "reason": each.reason} for concept, each in zip(told.concepts, told.each, strict=True)
     ]  # fmt: skip
     return tables
+
+
+def _as_read(found: FolderReadings, k: int) -> dict[str, Any]:
+    """Return a group's share among the pictures that are read, as read, with its interval and its bounds."""
+    own = vars(found.read[k])
+    return {f"read_{'share' if name == 'value' else name}": each if isfinite(each) else None
+            for name, each in own.items()}  # fmt: skip
 
 
 def _quoted(found: FolderReadings, k: int) -> dict[str, Any]:
@@ -483,16 +490,16 @@ def print_readings(found: FolderReadings) -> None:
         columns["read right"] = _with_interval(matrix.recall, matrix.low, matrix.high)
         console.print(_table(f"{int(matrix.counts.sum()):,} pictures whose group is given", groups, columns))
     if unknown:
-        read = int(found.answers[:-1].sum())
-        columns = {"of the read": [percent(count / read) if read else "–" for count in found.answers[:-1]]}
+        read, as_read = int(found.answers[:-1].sum()), found.read
+        bounds = [(each.bound_low, each.bound_high) for each in as_read]
+        columns = {"of the read": _with_interval(*zip(*((each.value, each.low, each.high) for each in as_read),
+                                                      strict=True)) if read else ["–"] * len(groups)}  # fmt: skip
         if quoted is not None and quoted.by:
             heading = "by people and reader" if quoted.by == "rated" else "corrected"
             columns[heading] = _with_interval(quoted.share, quoted.low, quoted.high)
-            if unknown > read and quoted.by == "corrected":
-                columns["with the unread"] = [
-                    f"[{percent(low)}, {percent(high)}]"
-                    for low, high in zip(quoted.bound_low, quoted.bound_high, strict=True)
-                ]
+            bounds = list(zip(quoted.bound_low, quoted.bound_high, strict=True))
+        if unknown > read and not (quoted is not None and quoted.by == "rated"):
+            columns["with the unread"] = [f"[{percent(low)}, {percent(high)}]" for low, high in bounds]
         console.print(_table(f"The other {unknown:,}" if matrix else f"{unknown:,} pictures", groups, columns))
     lines = [_what_it_rests_on(found)]
     if unread := unread_in_words(found.table):
@@ -512,7 +519,7 @@ def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str
     return table
 
 
-def _with_interval(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> list[str]:
+def _with_interval(values: Iterable[float], lows: Iterable[float], highs: Iterable[float]) -> list[str]:
     """Return percentages with their intervals: ``98 % [92 %, 100 %]``."""
     from clinometer.report.wording import percent
 
@@ -523,7 +530,10 @@ def _with_interval(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> l
 def _what_it_rests_on(found: FolderReadings) -> str:
     """Say what the shares suppose, or why they are not corrected."""
     if found.confusion is None:
-        return "How often it errs is unknown: give --truth with the groups of some pictures, and shares are corrected."
+        return (
+            "Shares are the reader's word, by chance as in brackets (95 %). How often it errs is unknown: give --truth "
+            "with the groups of some pictures, and shares are corrected."
+        )
     quoted = found.quoted
     if quoted is None:
         return ""

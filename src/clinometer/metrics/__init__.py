@@ -47,9 +47,11 @@ from clinometer.metrics.mcas import (
 from clinometer.metrics.readers import (
     GroupShares,
     ReaderShares,
+    ReadShare,
     rated_group_shares,
     ratings_to_decide,
     reader_agreement,
+    shares_as_read,
     shares_by_reader,
 )
 from clinometer.metrics.records import Score
@@ -58,7 +60,7 @@ from clinometer.metrics.transport import ReadPictures, Transport, transport
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.stats.association import association_direction, association_scores
-from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, confusion_matrix, corrected_shares
+from clinometer.stats.confusion import ConfusionMatrix, CorrectedShares, Kinds, confusion_matrix, corrected_shares
 from clinometer.stats.skin import (
     SkinTone,
     Swatch,
@@ -78,8 +80,10 @@ __all__ = [
     "DifferentialAssociation",
     "DistributionScore",
     "GroupShares",
+    "Kinds",
     "Mcas",
     "ReadPictures",
+    "ReadShare",
     "ReaderShares",
     "Score",
     "SkinTone",
@@ -119,6 +123,7 @@ __all__ = [
     "rated_group_shares",
     "ratings_to_decide",
     "reader_agreement",
+    "shares_as_read",
     "shares_by_reader",
     "signed_bias_amplification",
     "signed_diffusion_bias",

@@ -21,13 +21,13 @@ from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.records import READING, Score
-from clinometer.metrics.transport import ReadPictures, Transport, transport
+from clinometer.metrics.transport import ReadPictures, Transport, count_by_kind, transport
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
 from clinometer.stats.confusion import CorrectedShares, corrected_shares
 from clinometer.stats.prediction_powered import RatedShare, more_items_until, rated_share
-from clinometer.stats.proportion import Estimate, wilson_interval
+from clinometer.stats.proportion import wilson_interval
 
 PEOPLE: Final = "people"
 """The name under which those who rated stand among readers."""
@@ -139,12 +139,45 @@ def rated_group_shares(
 
 
 @dataclass(frozen=True)
+class ReadShare:
+    """A group's share among the n pictures that are read, as read: Wilson's interval, and its ends over the unread."""
+
+    value: float
+    low: float
+    high: float
+    bound_low: float
+    bound_high: float
+    n: int
+
+
+def shares_as_read(answers: ArrayLike, *, confidence: float = 0.95) -> tuple[ReadShare, ...]:
+    """Return the shares of K groups among the pictures that are read, from (K + 1,) counts, "cannot tell" last.
+
+    With u the share of the unread, the ends with none and with all of them of the group are ``(1 − u) low`` and
+    ``(1 − u) high + u``. NaN where nothing is read, between 0 and 1.
+
+    >>> [round(each, 2) for each in vars(shares_as_read([6, 2, 8])[0]).values()]
+    [0.75, 0.41, 0.93, 0.2, 0.96, 8]
+    """
+    y = np.asarray(answers, int)
+    n, read = int(y.sum()), int(y[:-1].sum())
+    if not read:
+        return (ReadShare(nan, nan, nan, 0.0, 1.0, 0),) * (len(y) - 1)
+    unread = 1 - read / n
+    found = (wilson_interval(int(count), read, confidence) for count in y[:-1])
+    return tuple(
+        ReadShare(each.value, each.low, each.high, (1 - unread) * each.low, (1 - unread) * each.high + unread, read)
+        for each in found
+    )
+
+
+@dataclass(frozen=True)
 class ReaderShares:
     """Shares of K groups by a reader whose errors are known from labelled pictures.
 
     Attributes
     ----------
-    raw : of each group, the share of the asked pictures that are read which are read as it; Wilson's interval.
+    raw : of each group, the share of the asked pictures that are read which are read as it, with its bounds.
     corrected, transport : the shares without the reader's errors, and whether these carry over.
     rated : of the same pictures labelled: people's labels and the reader together.
     share, low, high, bound_low, bound_high : (K,) what may be quoted, and its ends over the unread; NaN where nothing.
@@ -152,7 +185,7 @@ class ReaderShares:
     labels_needed : of the asked pictures, how many to label so that people and the reader decide; NaN where quoted.
     """
 
-    raw: tuple[Estimate, ...]
+    raw: tuple[ReadShare, ...]
     corrected: CorrectedShares
     transport: Transport
     rated: GroupShares | None
@@ -239,15 +272,10 @@ def shares_by_reader(
     """
     true = np.asarray(truths, int)
     y, answers = asked.counts(groups), np.asarray(known.answers, int)
-    contexts = np.zeros(len(true), int)
-    if known.contexts is not None and len(true):
-        contexts = np.unique(np.asarray(known.contexts, str), return_inverse=True)[1]
-    tables = np.zeros((int(contexts.max(initial=0)) + 1, groups, groups + 1), int)
-    np.add.at(tables, (contexts, true, answers), 1)
-    corrected = corrected_shares(y, tables, confidence=confidence, same_pictures=same_pictures)
+    tables, kinds = count_by_kind(known, true, asked, groups=groups)
+    corrected = corrected_shares(y, tables, confidence=confidence, same_pictures=same_pictures, kinds=kinds)
     found = transport(asked, known, true, groups=groups)
-    read = int(y[:-1].sum())
-    raw = tuple(wilson_interval(int(count), read, confidence) for count in y[:-1])
+    raw = shares_as_read(y, confidence=confidence)
     share = low = high = bound_low = bound_high = np.full(groups, nan)
     rated, by, needed, reason = None, "", nan, ""
     if same_pictures and len(true):

@@ -3,7 +3,7 @@
 With K groups and "cannot tell", y_r of a concept's n images are answered r, and L[k, r] of those known to show k::
 
     share             y_k / n, Wilson's interval               what cannot be told is nobody's
-    read_share        y_k / Σ_k y_k, Wilson's interval         of the images that are read, as read
+    read_share        y_k / Σ_k y_k, Wilson's interval         of the images that are read, as read; bounds below
     corrected_share   π̂_k of the likelihood of y and L         of the images that are read: stats.confusion
     transport         whether the errors carry over to them    metrics.transport
     verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
@@ -27,7 +27,7 @@ import numpy as np
 
 from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
-from clinometer.metrics.transport import ReadPictures, Transport, transport
+from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
 from clinometer.metrics.verdict import (
     FEWEST_IMAGES,
     LEANING,
@@ -89,16 +89,6 @@ class AnsweredQuestion:
     source: str
     pictures: ReadPictures | None = None
     truths: np.ndarray | None = None
-
-    @property
-    def known_by_context(self) -> np.ndarray:
-        """(C, K, K + 1) the known answers, a table a context."""
-        if self.pictures is None or self.truths is None or self.pictures.contexts is None:
-            return self.known[None]
-        names, place = np.unique(self.pictures.contexts, return_inverse=True)
-        tables = np.zeros((len(names), *self.known.shape), int)
-        np.add.at(tables, (place, self.truths, self.pictures.answers), 1)
-        return tables if len(names) else self.known[None]
 
 
 @dataclass(frozen=True)
@@ -171,10 +161,14 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
             )  # fmt: skip
             rows.append(with_share_bounds(row, count, n, confidence, unread))
             among = wilson_interval(count, n - unread, confidence)
-            rows.append(replace(
+            row = replace(
                 about, component="read_share", group=group, value=among.value, low=among.low, high=among.high,
                 null=1 / len(each.groups), n_target=n - unread, reason=among.reason,
-            ))  # fmt: skip
+            )  # fmt: skip
+            if open_to_it := unread + concept.missing:
+                low, high = _fill_ends(among.low, among.high, open_to_it / (n + concept.missing))
+                row = replace(row, bound_low=low, bound_high=high)
+            rows.append(row)
         none = wilson_interval(unread, n, confidence)
         rows.append(replace(
             about, component="unread", value=none.value, low=none.low, high=none.high,
@@ -194,9 +188,10 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         for group in groups:
             yield replace(about, group=group, reason=reason, reason_code=ReasonCode.UNKNOWN_ERRORS)
         return
-    by_context = each.known_by_context
-    found = corrected_shares(y, by_context, confidence=confidence)
-    alike = _ask_transport(each, concept)
+    pictures, truths, asked = _pictures_of(each, concept)
+    tables, kinds = count_by_kind(pictures, truths, asked, groups=len(groups))
+    found = corrected_shares(y, tables, confidence=confidence, kinds=kinds)
+    alike = transport(asked, pictures, truths, groups=len(groups))
     yield replace(
         about, component="transport", value=alike.p, null=nan, p=alike.p, n_a=int(known.sum()), flag=alike.answer,
         reason=alike.reason,
@@ -212,7 +207,7 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         for k, group in enumerate(groups):
             yield replace(about, group=group, n_a=int(known[k].sum()), reason=reason, reason_code=code)
         return
-    p = share_p_values(y, by_context, 1 / len(groups))
+    p = share_p_values(y, tables, 1 / len(groups), kinds=kinds, confidence=confidence)
     n, unread, missing = about.n_target, int(y[-1]), concept.missing
     for k, group in enumerate(groups):
         row = replace(
@@ -230,15 +225,14 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         yield row
 
 
-def _ask_transport(each: AnsweredQuestion, concept: ConceptAnswers) -> Transport:
-    """Compare the known images with a concept's: by all that the reader shows, or by what it leaves unread."""
+def _pictures_of(each: AnsweredQuestion, concept: ConceptAnswers) -> tuple[ReadPictures, np.ndarray, ReadPictures]:
+    """Return known pictures, their groups, and a concept's: with all that the reader shows, or as counts tell."""
     k = len(each.groups)
     pictures, truths = each.pictures, each.truths
     if pictures is None or truths is None:
         pictures = ReadPictures(np.repeat(np.tile(np.arange(k + 1), k), each.known.ravel()))
         truths = np.repeat(np.arange(k), each.known.sum(axis=1))
-    asked = concept.pictures or ReadPictures(np.repeat(np.arange(k + 1), concept.counts))
-    return transport(asked, pictures, truths, groups=k)
+    return pictures, truths, concept.pictures or ReadPictures(np.repeat(np.arange(k + 1), concept.counts))
 
 
 def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:

@@ -22,7 +22,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.confusion import mixture_deviance
+from clinometer.stats.confusion import Kinds, mixture_deviance
 from clinometer.stats.multiplicity import holm
 
 UNLIKE_LEVEL: Final = 0.01
@@ -50,7 +50,8 @@ class ReadPictures:
     confidence : (n,) the probability that it gives its answer, NaN where none; None of a reader that gives none.
     size : (n,) the share of the picture that what it read covers, such as a face; NaN, or None, likewise.
     vectors : (n, d) of an image encoder; None where there are none.
-    contexts : (n,) what the pictures may differ by beside the group, such as their concept; None is one context.
+    contexts : (n,) or (n, L) of which kind each is, in one respect or several, such as its concept, or the model that
+        drew it and its concept; None is one context.
     """
 
     answers: np.ndarray
@@ -67,6 +68,41 @@ class ReadPictures:
     def counts(self, groups: int) -> np.ndarray:
         """Return (K + 1,) counts of the answers."""
         return np.bincount(np.asarray(self.answers, int), minlength=groups + 1)
+
+
+def number_kinds(known: ReadPictures, asked: ReadPictures) -> tuple[np.ndarray, Kinds]:
+    """Number the contexts of known pictures (n,) from 0, and name the kinds of these and of the asked pictures.
+
+    Raises
+    ------
+    InvalidInputError
+        Contexts in other numbers of respects.
+    """
+    if known.contexts is None or not len(known.answers):
+        return np.zeros(len(known.answers), int), Kinds(np.full((1, 1), ""))
+    own, others = (None if each.contexts is None else _respects(each.contexts) for each in (known, asked))
+    assert own is not None
+    if others is not None and others.shape[1] != own.shape[1]:
+        raise InvalidInputError(
+            f"asked, contexts: expected {own.shape[1]} columns as of the known pictures, found {others.shape[1]}"
+        )
+    names, place = np.unique(own, axis=0, return_inverse=True)
+    return place.ravel(), Kinds(names, others)
+
+
+def _respects(contexts: ArrayLike) -> np.ndarray:
+    names = np.asarray(contexts, str)
+    return names[:, None] if names.ndim == 1 else names
+
+
+def count_by_kind(
+    known: ReadPictures, truths: ArrayLike, asked: ReadPictures, *, groups: int
+) -> tuple[np.ndarray, Kinds]:
+    """Count the answers to known pictures, (contexts, K, K + 1), and name the kinds of these and of the asked."""
+    place, kinds = number_kinds(known, asked)
+    tables = np.zeros((len(kinds.known), groups, groups + 1), int)
+    np.add.at(tables, (place, np.asarray(truths, int), np.asarray(known.answers, int)), 1)
+    return tables, kinds
 
 
 @dataclass(frozen=True)
@@ -122,9 +158,7 @@ def transport(asked: ReadPictures, known: ReadPictures, truths: ArrayLike, *, gr
         raise InvalidInputError(f"truths: expected one of each known picture, {len(known.answers)}")
     if not len(asked.answers) or not len(true):
         return Transport("cannot tell", (), nan, "there is no picture to compare")
-    contexts = np.zeros(len(true), int)
-    if known.contexts is not None:
-        contexts = np.unique(np.asarray(known.contexts, str), return_inverse=True)[1]
+    contexts, kinds = number_kinds(known, asked)
     tests = []
     for measure in (UNREAD, SURE, SIZE, VECTORS):
         classes = _classes(measure, asked, known, groups)
@@ -132,12 +166,12 @@ def transport(asked: ReadPictures, known: ReadPictures, truths: ArrayLike, *, gr
             continue
         mine, theirs, means = classes
         size = int(max(mine.max(), theirs.max())) + 1
-        tables = np.zeros((contexts.max() + 1, groups, size))
+        tables = np.zeros((len(kinds.known), groups, size))
         has = theirs >= 0
         np.add.at(tables, (contexts[has], true[has], theirs[has]), 1)
         y = np.bincount(mine[mine >= 0], minlength=size)
         tables = tables[:, tables.sum(axis=(0, 2)) > 0]
-        deviance, worth = mixture_deviance(y, tables)
+        deviance, worth = mixture_deviance(y, tables, kinds)
         p = float(scipy.stats.chi2.sf(deviance, size - 1)) if size > 1 else 1.0
         tests.append(Likeness(measure, *means, p, int(y.sum()), int(worth)))
     return _conclude(tests)

@@ -17,7 +17,15 @@ import pyarrow as pa
 from clinometer._cores import unbroken
 from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError, ModelError
-from clinometer.metrics import ConfusionMatrix, CorrectedShares, ReaderShares, confusion_matrix, shares_by_reader
+from clinometer.metrics import (
+    ConfusionMatrix,
+    CorrectedShares,
+    ReaderShares,
+    ReadShare,
+    confusion_matrix,
+    shares_as_read,
+    shares_by_reader,
+)
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
@@ -25,7 +33,7 @@ from clinometer.models.protocols import Card, Encoder, RemembersAnswers, offers
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.answers import ADDED, ANSWERED, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
+from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
 from clinometer.runs.ledger import part_name
 from clinometer.studies.fit import unfit_pictures
 from clinometer.studies.reading import clusters_of, distribute, read_pictures, require_counterfactuals
@@ -48,6 +56,7 @@ class FolderReadings:
     confusion : of the pictures whose group is known; None where no truth was given. Rows are groups in the question's
         order; "cannot tell" counts whatever is no group.
     answers : (K + 1,) counts over the pictures whose group is not known.
+    read : of each group, its share among those of them that are read, as read, with bounds over the unread.
     shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
     quoted : which of the shares may be quoted, whether the errors carry over, and how many pictures to label if not.
     opened : of an open question, whose table has ``concept`` and ``cluster`` in place of ``truth``.
@@ -61,6 +70,11 @@ class FolderReadings:
     shares: CorrectedShares | None
     opened: OpenAnswers | None = None
     quoted: ReaderShares | None = None
+
+    @property
+    def read(self) -> tuple[ReadShare, ...]:
+        """Return the shares among the pictures that are read; see Attributes."""
+        return shares_as_read(self.answers)
 
 
 def read_folder(
@@ -85,7 +99,8 @@ def read_folder(
     ----------
     truth : a manifest with ``file`` and ``group``, of some of the pictures or of all; for an open question with
         ``concept``, of all, without which the concept of a picture is the folder in which it lies. A column
-        ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to kind.
+        ``model`` or ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to
+        kind.
     same_pictures : whether the pictures of ``truth`` were drawn at random from the folder's.
     encoder, threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
@@ -148,14 +163,14 @@ def read_folder(
         return FolderReadings(
             reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
         )  # fmt: skip
-    kind = table["file"].map(kinds)
-    return _judge(reader.card, question, table, kind, has_truth=truth is not None, same_pictures=same_pictures)
+    table = table.assign(**{name: table["file"].map(kinds.get(name, {})) for name in KINDS})
+    return _judge(reader.card, question, table, has_truth=truth is not None, same_pictures=same_pictures)
 
 
 def _read_groups(
     folder: Path, path: str | os.PathLike[str], question: Question
-) -> tuple[dict[str, str], dict[str, str | None]]:
-    """Read from a manifest which group each picture shows, and of which concept it is, if that is given."""
+) -> tuple[dict[str, str], dict[str, dict[str, str | None]]]:
+    """Read from a manifest which group each picture shows, and by which model and of which concept, where given."""
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
         if row.group not in question.groups:
@@ -163,7 +178,8 @@ def _read_groups(
                 f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
                 f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
-    return {row.file: str(row.group) for row in manifest}, {row.file: row.concept for row in manifest}
+    kinds = {name: {row.file: getattr(row, name) for row in manifest} for name in KINDS}
+    return {row.file: str(row.group) for row in manifest}, kinds
 
 
 def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[str] | None) -> dict[str, str]:
@@ -218,10 +234,10 @@ def _read(
 
 
 def _judge(
-    card: Card, question: Question, table: pd.DataFrame, kind: pd.Series, *, has_truth: bool, same_pictures: bool
+    card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool, same_pictures: bool
 ) -> FolderReadings:
     groups = question.groups
-    pictures = read_pictures(table, groups, kind)
+    pictures = read_pictures(table, groups, table[list(KINDS)])
     known = table["truth"].notna().to_numpy()
     answers = np.bincount(pictures.answers[~known], minlength=len(groups) + 1)
     if not has_truth:
@@ -256,8 +272,9 @@ def read_known(
     out = Path("readings") / folder.resolve().name
     for reader in readers:
         found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget)
-        labelled = found.table[found.table.truth.notna()].assign(question=spec.name)
-        run.answers.write_beside(KNOWN, reader.card, spec.name, labelled[KNOWN_SCHEMA.names].to_dict("records"))
+        labelled = found.table[found.table.truth.notna()].assign(question=spec.name)[KNOWN_SCHEMA.names].astype(object)
+        rows = labelled.where(labelled.notna(), None).to_dict("records")  # a column that lacks some may hold NaN
+        run.answers.write_beside(KNOWN, reader.card, spec.name, rows)
     run.end_stage()
 
 

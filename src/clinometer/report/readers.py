@@ -128,7 +128,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
                 "raw": keys.get((row.encoder, "read_share", row.concept, row.group)),
                 "transport": keys.get((row.encoder, "transport", row.concept, "")),
                 "unread": keys.get((row.encoder, "unread", row.concept, "")),
-                "bounds": wording.interval(row.bound_low, row.bound_high) if row.has_bounds else "",
+                "bounds": _bounds(row, keys.get((row.encoder, "read_share", row.concept, row.group))),
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
                 "rated": keys.get((row.encoder, "rated_share", row.concept, row.group)),
                 "more": keys.get((row.encoder, "ratings_to_decide", row.concept, "")),
@@ -148,6 +148,32 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
     }
+
+
+def _bounds(corrected: Row, as_read: Row | None) -> str:
+    """Word the ends over the unread: of the corrected share, or of the share as read where that is all there is."""
+    row = corrected if corrected.defined else as_read
+    return wording.interval(row.bound_low, row.bound_high) if row is not None and row.has_bounds else ""
+
+
+def reader_table(view: View) -> list[tuple[str, ...]]:
+    """Tell what the readers whose verdicts stand say of each concept, a row of words each; the first is the head."""
+    gathered = readers(view)
+    rows = [
+        (
+            question["name"], concept["row"].concept, view.label(concept["row"].group),
+            wording.estimate(concept["raw"], sign=False), wording.estimate(concept["row"], sign=False),
+            concept["bounds"], concept["transport"].flag if concept["transport"] else "", concept["verdict"],
+            wording.reason_words(concept["row"]) if not concept["row"].defined else "",
+        )
+        for question in (gathered["questions"] if gathered else ())
+        for concept in question["concepts"]
+    ]  # fmt: skip
+    head = (
+        "Question", "Concept", "Share of", "Of the read, as read", "Corrected", "With the unread", "Known alike",
+        "Verdict", "Note",
+    )  # fmt: skip
+    return [head, *rows] if rows else []
 
 
 def _gather_open(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:

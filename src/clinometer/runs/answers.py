@@ -39,7 +39,11 @@ ANSWERED: Final = {
     "reason": pa.string(), "prompt_sha256": pa.string(), "size": pa.float64(),
 }  # fmt: skip
 READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **ANSWERED})
-KNOWN_SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string()})
+KINDS: Final = ("model", "concept")
+"""The respects in which labelled pictures may be of several kinds: errors vary from kind to kind."""
+KNOWN_SCHEMA: Final = pa.schema(
+    {"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string(), **dict.fromkeys(KINDS, pa.string())}
+)
 ADDED: Final = pa.schema([READINGS_SCHEMA.field("prompt_sha256"), READINGS_SCHEMA.field("size")])
 """Columns that earlier versions did not write."""
 
@@ -68,6 +72,9 @@ BESIDE: Final = {
     KNOWN: KNOWN_SCHEMA,
     CLUSTERS: pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string())),
 }
+
+
+_ADDED_BESIDE: Final = {KNOWN: pa.schema([KNOWN_SCHEMA.field(name) for name in KINDS])}
 
 
 def failed(row: Mapping[str, Any]) -> bool:
@@ -245,7 +252,7 @@ class Answers:
         if not self._directory.exists(name):
             self._ledger.require_there([name])
             return []
-        table = self._ledger.read_table(name, way_out=READ_AGAIN)
+        table = self._ledger.read_table(name, way_out=READ_AGAIN, added=_ADDED_BESIDE.get(file))
         is_own = (table.schema.metadata or {}).get(b"reader") == reader["fingerprint"].encode()
         return table.to_pylist() if is_own else []
 

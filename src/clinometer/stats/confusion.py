@@ -23,8 +23,9 @@ reader that never errs, 0 for one that tosses a coin. See decision 11.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import nan, sqrt
 
 import numpy as np
@@ -50,8 +51,9 @@ _LEAST = 1e-12
 FEWEST_LABELLED = 2
 """Labelled images of each group that were read, below which there are no corrected shares."""
 
-_FEW = 32.0
-"""Below so many labelled images of a group a quantile is raised: a reader found able by few of them was lucky, too."""
+_SAMPLED, _LABELLED, _LUCKY, _FEWEST, _ADDED = 2.0, 1.6, 10.0, 6, 2
+"""How far a quantile is raised for few images and few labels, and for a reader that few labels just found able: its
+separation is measured with so many counts added to each answer. Chosen on exact coverages (docs/simulations.md)."""
 
 MISFIT_LEVEL = 0.01
 """p of the deviance below which corrected shares are not to be quoted."""
@@ -74,7 +76,7 @@ class CorrectedShares:
     separation : smallest singular value of M's estimate: 0 where some mixture of groups is answered like another.
     separation_p : p of the test that it is 0; ``identified`` where below 1 − confidence.
     misfit : deviance of the joint model of both tables, "cannot tell" included: 0 where it fits; ``misfit_p`` its p.
-    spread : correlation of the errors within a context, at its upper limit; 0 where one context is known.
+    spread : correlation of the errors within a context, over all respects, at its upper limit; 0 where one is known.
     quotable : whether the shares may be quoted: there are some, and the model fits.
     reason : why there are no shares, or why they may not be quoted; empty where they may.
     """
@@ -92,6 +94,20 @@ class CorrectedShares:
     misfit_p: float = nan
     spread: float = 0.0
     quotable: bool = False
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Of which kinds images are, in one respect or several, such as the model that drew them and their concept.
+
+    Attributes
+    ----------
+    known : (C, L) names of the kind of each labelled table, a column a respect.
+    asked : (n, L) of the images in question, a row an image; None: all of one kind, which is none of the known.
+    """
+
+    known: np.ndarray
+    asked: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -157,27 +173,39 @@ def confusion_matrix(
 
 
 def corrected_shares(
-    answers: ArrayLike, labelled: ArrayLike, *, confidence: float = 0.95, same_pictures: bool = False
+    answers: ArrayLike,
+    labelled: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    same_pictures: bool = False,
+    kinds: Kinds | None = None,
 ) -> CorrectedShares:
     """Estimate the shares of K groups from a reader's answers and from its answers on images of known groups.
 
     π and M are those of greatest likelihood (module docstring), found by EM on the simplex. The interval of π_k is that
     of its profile likelihood::
 
-        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ f χ²₁(confidence) }     f = 1 + 32 min(max(m⁻² − 32⁻², 0), 5⁻²)
+        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ f χ²₁(confidence) }     f = 1 + 2/n + 1.6/m + 10/max(m, 6) · c/W
 
-    with m the fewest labelled of a group, so it carries the chance in both tables and stays in [0, 1]. It reaches up to
-    1 where the likelihood at 1, which leaves none to every other group, has fallen by no more than 1.1 times what χ̄²
-    allows. Of two groups the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
+    with n the images that are read and m the fewest labelled of a group, so it carries the chance in both tables and
+    stays in [0, 1]. W is the test statistic by which the reader tells the groups apart (below), with two counts added
+    to every answer, and c what it has to exceed, c/W at most 1: a reader found able by few labels was lucky, too. The
+    interval reaches up to 1 where the likelihood at 1, which leaves none to every other group, has fallen by no more
+    than 1.1 times what χ̄² allows. Of two groups the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
 
     The shares are of the images *that are read*, and bounds say what the unread can make of them. Where the labelled
     images are some of those in question (``same_pictures``), "cannot tell" is an answer like any other: if it is more
     frequent for one group, its share says so, and shares are of all images.
 
-    Images labelled in several contexts (concepts, models) show how far errors vary between them. With ρ the correlation
-    of the errors within a context, a row of m = Σ m_c images is worth, of a context that is none of these,
+    Images labelled in several contexts (concepts, models) show how far errors vary between them. In each respect f in
+    which images are of kinds, and in all respects together, errors have the correlation ρ_f within a kind. With w_l the
+    share of kind l among a row's m labelled images, and v_l among the images in question, the row is worth
 
-        1 / ((1 + (Σ m_c² / m − 1) ρ) / m + ρ)      images; ρ by the χ² of the contexts' rows, at its upper limit
+        1 / ((1 − Σ_f ρ_f) / m + Σ_f ρ_f Σ_l (w_l − v_l)²)      images
+
+    of the images in question, whose kind in all respects together is none of the known: another model that drew a known
+    concept differs as models do, and not as concepts do. Pearson's χ² of the kinds' rows gives ρ_f, and the variance is
+    taken at its upper limit. In a respect of which one kind is known nothing can be seen.
 
     The reader tells the groups apart where no mixture of them is answered like another: M has rank K. With u and V the
     singular vectors of the smallest singular value (left) and of it and of what is beyond K dimensions (right),
@@ -191,14 +219,17 @@ def corrected_shares(
     answers : (K + 1,) counts of the answers to the images in question, "cannot tell" last.
     labelled : (K, K + 1) counts of the answers to images of each true group, a row a group; or (contexts, K, K + 1).
     same_pictures : whether the labelled images were drawn at random from those in question.
+    kinds : of which kinds the contexts are, and the images in question; else each context is of a kind of its own, and
+        the images in question are of another.
 
     Raises
     ------
     InvalidInputError
-        Tables that are not whole counts of these shapes, or a confidence outside 0 to 1.
+        Tables that are not whole counts of these shapes, kinds that do not fit them, or a confidence outside 0 to 1.
 
     Sources: Rogan & Gladen (1978); Kleibergen & Paap, *Generalized reduced rank tests using the singular value
-    decomposition* (2006). Coverage is simulated in docs/simulations.md.
+    decomposition* (2006); F. A. Graybill, C.-M. Wang, *Confidence intervals on nonnegative linear combinations of
+    variances* (1980). Coverage is simulated in docs/simulations.md.
 
     Examples
     --------
@@ -215,7 +246,9 @@ def corrected_shares(
     (False, 'no mixture of the labelled images is answered as these are: they are not misread alike')
     """
     require_confidence(confidence)
-    y, tables = _tables(answers, labelled)
+    y, tables = _tables(answers, labelled, kinds)
+    if same_pictures:
+        tables, kinds = tables.sum(axis=0, keepdims=True), None
     groups = tables.shape[1]
     nothing = np.full(groups, np.nan)
     columns = slice(None) if same_pictures else slice(groups)
@@ -244,11 +277,12 @@ def corrected_shares(
         return without(why, True, at)
     if not y[columns].sum():
         return without("no image was read", True, at)
-    table, spread = _pool_contexts(tables[:, :, columns], same_pictures)
+    table, spread = _pool_contexts(tables[:, :, columns], kinds)
     share, _, best = _fit(y[columns], table)
-    low, high = _profile_interval(y[columns], table, share[0], float(best[0]), confidence, _raised(pooled))
+    raised = _raised(pooled, float(y[columns].sum()), confidence)
+    low, high = _profile_interval(y[columns], table, share[0], float(best[0]), confidence, raised)
     unread = 0.0 if same_pictures else float(y[-1] / y.sum())
-    misfit, _ = mixture_deviance(y, tables.sum(axis=0, keepdims=True) if same_pictures else tables)
+    misfit, _ = mixture_deviance(y, tables, kinds)
     misfit_p = float(scipy.stats.chi2.sf(misfit, groups))
     fits = misfit_p >= MISFIT_LEVEL
     return CorrectedShares(
@@ -257,7 +291,15 @@ def corrected_shares(
     )  # fmt: skip
 
 
-def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float, *, same_pictures: bool = False) -> np.ndarray:
+def share_p_values(
+    answers: ArrayLike,
+    labelled: ArrayLike,
+    null: float,
+    *,
+    same_pictures: bool = False,
+    kinds: Kinds | None = None,
+    confidence: float = 0.95,
+) -> np.ndarray:
     """Test of each group whether its share is ``null``, by the likelihood ratio of both tables; two-sided.
 
     ::
@@ -265,23 +307,24 @@ def share_p_values(answers: ArrayLike, labelled: ArrayLike, null: float, *, same
         p_k = P(χ²₁ ≥ 2 (ℓ(π̂, M̂) − max_{π_k = null} ℓ(π, M)) / f)
 
     The same ratio makes the interval of :func:`corrected_shares`, so for 0 < null < 1 p_k is below 1 − confidence where
-    the interval leaves ``null`` out. It takes tables that ``corrected_shares`` finds identified.
+    the interval at that ``confidence`` leaves ``null`` out. It takes tables that ``corrected_shares`` finds identified.
 
     >>> share_p_values([70, 30, 0], [[80, 20, 0], [20, 80, 0]], 0.5).round(4).tolist()
-    [0.0004, 0.0004]
+    [0.0005, 0.0005]
     """
-    y, tables = _tables(answers, labelled)
+    y, tables = _tables(answers, labelled, kinds)
+    if same_pictures:
+        tables, kinds = tables.sum(axis=0, keepdims=True), None
     groups = np.arange(tables.shape[1])
     columns = slice(None) if same_pictures else slice(len(groups))
-    table, _ = _pool_contexts(tables[:, :, columns], same_pictures)
+    table, _ = _pool_contexts(tables[:, :, columns], kinds)
     _, _, best = _fit(y[columns], table)
     _, _, held = _fit(y[columns], table, groups, np.full(len(groups), null))
-    return np.asarray(
-        scipy.stats.chi2.sf(2 * np.maximum(best - held, 0.0) / _raised(tables[:, :, columns].sum(axis=0)), 1)
-    )
+    raised = _raised(tables[:, :, columns].sum(axis=0), float(y[columns].sum()), confidence)
+    return np.asarray(scipy.stats.chi2.sf(2 * np.maximum(best - held, 0.0) / raised, 1))
 
 
-def _tables(answers: ArrayLike, labelled: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _tables(answers: ArrayLike, labelled: ArrayLike, kinds: Kinds | None) -> tuple[np.ndarray, np.ndarray]:
     """Check the counts; those of labelled images as (contexts × K × K + 1)."""
     tables = _counts("labelled", labelled)
     tables = tables[None] if tables.ndim == 2 else tables
@@ -296,53 +339,137 @@ def _tables(answers: ArrayLike, labelled: ArrayLike) -> tuple[np.ndarray, np.nda
             f"answers: expected {tables.shape[2]} counts, one an answer and “cannot tell” last, as labelled has; "
             f"found shape {y.shape}"
         )
+    if kinds is not None:
+        respects = kinds.known.shape[1:]
+        if kinds.known.shape != (len(tables), *respects) or len(respects) != 1:
+            raise InvalidInputError(
+                f"kinds: expected {len(tables)} rows of known kinds, one a context, found shape {kinds.known.shape}"
+            )
+        if kinds.asked is not None and kinds.asked.shape[1:] != respects:
+            raise InvalidInputError(
+                f"kinds: expected as many respects of the images in question as of the known, {respects[0]}, found "
+                f"shape {kinds.asked.shape}"
+            )
     return y, tables
 
 
-def _raised(table: np.ndarray) -> float:
-    return 1 + _FEW * min(max(float(table.sum(axis=1).min()) ** -2 - _FEW**-2, 0.0), 5.0**-2)
+def _raised(table: np.ndarray, n: float, confidence: float) -> float:
+    """By how much a quantile is raised: f of :func:`corrected_shares`."""
+    m, degrees = float(table.sum(axis=1).min()), table.shape[1] - len(table) + 1
+    shown = float(scipy.stats.chi2.isf(_separation(table + _ADDED)[1], degrees))
+    luck = min(float(scipy.stats.chi2.isf(1 - confidence, degrees)) / max(shown, _LEAST), 1.0)
+    return 1 + _SAMPLED / n + _LABELLED / m + _LUCKY / max(m, _FEWEST) * luck
 
 
-def _pool_contexts(tables: np.ndarray, same_pictures: bool = False) -> tuple[np.ndarray, float]:
-    """Add the contexts' tables (C × K × R) up, each row as many images as it is worth for another context; and ρ.
+def _pool_contexts(tables: np.ndarray, kinds: Kinds | None) -> tuple[np.ndarray, float]:
+    """Add the contexts' tables (C × K × R) up, each row as many images as it is worth for those in question; and Σ ρ.
 
-    ρ makes Pearson's χ² of the contexts' rows what is expected, Σ_k (C_k − 1)(R_k − 1)(1 + (m̄_k − 1) ρ), C_k contexts
-    and R_k answers with a count, m̄_k = (m − Σ m_c² / m) / (C_k − 1); its upper limit divides χ² by its low quantile.
+    Of a partition f of the contexts into kinds, with n_l images of a row in kind l, Pearson's χ² of the kinds' rows has
+    the expectation
+
+        D_f (1 − Σ_g ρ_g) + Σ_g ρ_g Σ_k (R_k − 1) (Σ_l Σ_j n_lj² / n_l − Σ_j n_j² / m)      j the kinds of partition g
+
+    D_f its degrees of freedom, R_k the answers with a count, so the ρ_f, none below 0, come of these equations
+    together. The variance of a row is taken at its upper limit: with each χ² in turn at its own, by its low quantile,
+    it rises by so much, and these are added as squares (Graybill & Wang 1980).
     """
-    pooled = tables.sum(axis=0)
-    sizes = tables.sum(axis=2)
-    found = (sizes > 0).sum(axis=0)
-    if same_pictures or (found < 2).all():
+    pooled, sizes = tables.sum(axis=0), tables.sum(axis=2)
+    m, freedom = np.maximum(pooled.sum(axis=1), 1), np.maximum((pooled > 0).sum(axis=1) - 1, 0)
+    parts, degrees, found, limits = [], [], [], []
+    for members, apart in _partitions(len(tables), kinds):
+        of_kind = np.einsum("cl,ckr->lkr", members, tables)
+        n = of_kind.sum(axis=2)
+        own = float(np.maximum((n > 0).sum(axis=0) - 1, 0) @ freedom)
+        if own:
+            expected = n[:, :, None] * (pooled / m[:, None])
+            chi_square = float((np.square(of_kind - expected) / np.where(expected > 0, expected, 1)).sum())
+            parts.append((members, n, apart))
+            degrees.append(own)
+            found.append(chi_square)
+            limits.append(chi_square * own / float(scipy.stats.chi2.ppf(_MORE_SPREAD, own)))
+    if not parts:
         return pooled, 0.0
-    m = np.maximum(pooled.sum(axis=1), 1)
-    expected = sizes[:, :, None] * (pooled / m[:, None])[None]
-    chi_square = float((np.square(tables - expected) / np.where(expected > 0, expected, 1)).sum())
-    per_row = np.maximum(found - 1, 0) * np.maximum((pooled > 0).sum(axis=1) - 1, 0)
-    square = np.square(sizes).sum(axis=0) / m
-    mean_size = (m - square) / np.maximum(found - 1, 1)
-    degrees, slope = float(per_row.sum()), float(per_row @ np.maximum(mean_size - 1, 0))
-    if not degrees or slope <= 0:
-        return pooled, 0.0
-    limit = chi_square * degrees / float(scipy.stats.chi2.ppf(_MORE_SPREAD, degrees))
-    spread = min(max(limit - degrees, 0.0) / slope, 1.0)
-    worth = 1 / ((1 + (square - 1) * spread) / m + spread)
-    return pooled * np.minimum(worth / m, 1.0)[:, None], spread
+
+    def coefficient(f: int, g: int) -> float:
+        (members, n, _), (others, of_others, _) = parts[f], parts[g]
+        both = np.einsum("cl,cj,ck->klj", members, others, sizes)
+        within = (np.square(both).sum(axis=2) / np.maximum(n.T, 1)).sum(axis=1)
+        return float(freedom @ (within - np.square(of_others).sum(axis=0) / m))
+
+    numbers, expected = range(len(parts)), np.array(degrees)
+    slopes = np.array([[coefficient(f, g) for g in numbers] for f in numbers]) - expected[:, None]
+    slopes[:, np.diag(slopes) <= 0] = 0  # one image a kind says nothing of it
+    scale = np.sqrt(2 * expected)
+
+    def correlations(values: np.ndarray) -> np.ndarray:
+        rho, _ = scipy.optimize.nnls(slopes / scale[:, None], (values - expected) / scale)
+        return np.asarray(rho / max(rho.sum(), 1.0))
+
+    def variance(rho: np.ndarray) -> np.ndarray:
+        return np.asarray(
+            (1 - rho.sum()) / m + sum(r * apart(n / m) for r, (_, n, apart) in zip(rho, parts, strict=True))
+        )
+
+    as_found, at_limits = np.array(found), np.array(limits)
+    estimate = correlations(as_found)
+    raised = [correlations(np.where(np.arange(len(parts)) == f, at_limits, as_found)) for f in numbers]
+    beyond = np.sqrt(sum(np.square(np.maximum(variance(each) - variance(estimate), 0)) for each in raised))
+    spread = float(max(each.sum() for each in raised))
+    return pooled / np.maximum((variance(estimate) + beyond) * m, 1.0)[:, None], spread
 
 
-def mixture_deviance(y: np.ndarray, tables: np.ndarray) -> tuple[float, float]:
-    """Measure how far counts y (R,) are from any mixture of rows that were counted in contexts (C × K × R).
+_Partition = tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]
+
+
+def _partitions(contexts: int, kinds: Kinds | None) -> list[_Partition]:
+    """Part the contexts into kinds, by all respects together and by each that has more than one kind.
+
+    Beside the members (C × kinds, 0 or 1) stands what makes of shares w (kinds × K) Σ_l (w_l − v_l)².
+    """
+    if kinds is None:
+        kinds = Kinds(np.arange(contexts)[:, None])
+    names = [
+        np.unique(kinds.known[:, [f]], axis=0, return_inverse=True)[1].ravel() for f in range(kinds.known.shape[1])
+    ]
+    _, together = np.unique(np.stack(names), axis=1, return_inverse=True)
+    found: list[_Partition] = []
+    for respects in (list(range(len(names))), *([f] for f in range(len(names)) if len(names) > 1)):
+        place = together.ravel() if len(respects) > 1 else names[respects[0]]
+        members = np.eye(place.max() + 1)[place]
+        if len(respects) < len(names) and members.shape[1] in (1, together.max() + 1):
+            continue
+        among, new = np.zeros(members.shape[1]), 1.0
+        if kinds.asked is not None and len(kinds.asked):
+            own, counts = np.unique(kinds.asked[:, respects], axis=0, return_counts=True)
+            known = {tuple(kinds.known[c, respects]): level for c, level in enumerate(place)}
+            levels = [known.get(tuple(kind)) if len(respects) < len(names) else None for kind in own]
+            shares = counts / counts.sum()
+            new = float(sum(v**2 for v, level in zip(shares, levels, strict=True) if level is None))
+            for v, level in zip(shares, levels, strict=True):
+                if level is not None:
+                    among[level] = v
+        found.append((members, partial(_apart, among=among, new=new)))
+    return found
+
+
+def _apart(shares: np.ndarray, among: np.ndarray, new: float) -> np.ndarray:
+    return np.asarray(np.square(shares - among[:, None]).sum(axis=0) + new)
+
+
+def mixture_deviance(y: np.ndarray, tables: np.ndarray, kinds: Kinds | None = None) -> tuple[float, float]:
+    """Measure how far counts y (R,) are from any mixture of rows that were counted in contexts (C × K × R) of kinds.
 
     ::
 
         2 (ℓ of tables that are free − ℓ(π̂, M̂))
 
     0 where y is a mixture of the rows; beyond what χ²_{R − 1} allows, it is none. Beside it stands how many images the
-    rows are worth for a context that is none of these. Groups without an image are left out.
+    rows are worth for those in question. Groups without an image are left out.
 
     >>> round(mixture_deviance(np.array([30, 10]), np.array([[[20, 20], [40, 0]]]))[0], 6)
     0.0
     """
-    table, _ = _pool_contexts(np.asarray(tables, np.float64))
+    table, _ = _pool_contexts(np.asarray(tables, np.float64), kinds)
     table = table[table.sum(axis=1) > 0]
     worth = float(table.sum())
     if not worth or not y.sum():

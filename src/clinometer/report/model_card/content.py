@@ -20,6 +20,7 @@ from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page, PairView, Told, Verdicts, View, unmeasured
+from clinometer.report.readers import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
@@ -93,6 +94,7 @@ def _values(run: CardInput, rows: int) -> dict[str, Any]:
         "strongest": told.strongest,
         "facts": [*facts(view), *((name, value) for name, value in more if value)],
         "verdicts": [_table(verdicts, rows) for verdicts in told.verdicts],
+        "readers": reader_table(view),
         "warnings": _warnings(view, told),
         "departures": [Departure(**departure).sentence for departure in run.report.departures or ()],
         "limits": limits_of(run.page, view),
