@@ -170,7 +170,7 @@ class GateReason(StrEnum):
     REACHES_OVER = "interval reaches over the limit"
     REACHES_BACK = "interval reaches back over the limit"
     CORRECTION = "not after correction"
-    PICTURES = "missing or repeated images, filled in either way, could change it"
+    PICTURES = "missing, repeated or unread images, filled in either way, could change it"
     ZEROS = "counted from the middle of the groups' own images it keeps or breaks the limit otherwise"
 
 
