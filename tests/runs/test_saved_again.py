@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+import clinometer as cm
+from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
@@ -25,7 +27,13 @@ def test_a_picture_that_cannot_be_saved_again_stops_nothing(tmp_path, monkeypatc
     monkeypatch.setattr("clinometer.runs.encoding.saved_again", fail)
     run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     assert set(run.embeddings("eye")) == {sample.id for sample in run.plan}
-    assert run.vectors.saved_again("eye") is None
+    assert run.vectors.saved_again("eye") == SAVED_AGAIN
     place = "embeddings/eye/saved-again.parquet"
     assert place in run.ledger.files
     assert len(pd.read_parquet(tmp_path / "run" / place)) == 0
+
+
+def test_a_run_of_an_earlier_version_joins_identical_pictures_alone(tmp_path):
+    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    (tmp_path / "run/embeddings/eye/saved-again.parquet").unlink()
+    assert cm.open_run(tmp_path / "run").vectors.saved_again("eye") == TOLERANCE
