@@ -34,6 +34,6 @@ def test_a_picture_that_cannot_be_saved_again_stops_nothing(tmp_path, monkeypatc
 
 
 def test_a_run_of_an_earlier_version_joins_identical_pictures_alone(tmp_path):
-    run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     (tmp_path / "run/embeddings/eye/saved-again.parquet").unlink()
     assert cm.open_run(tmp_path / "run").vectors.saved_again("eye") == TOLERANCE
