@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from math import ceil, isnan
+from math import inf, isnan
 
 import pytest
 from typer.testing import CliRunner
@@ -11,8 +10,10 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationResult
+from clinometer.pipeline.planning import plan_in_words
 from clinometer.suites import load_suite
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn
@@ -25,18 +26,52 @@ def pilot():
 
 
 def test_a_pilot_gives_every_concept_its_numbers(pilot):
-    plan = cm.plan(pilot=pilot.url, effect=0.05, margin=0.5)
+    plan = cm.plan(pilot=pilot.url, effect=1.2, margin=0.5)
     assert list(plan.table.concept) == [target.name for target in pilot.suite.targets]
-    assert (plan.table.to_detect >= 2).all()
+    assert (plan.table.to_detect >= FEWEST_IMAGES).all()
     assert plan.seconds_per_image >= 0
     assert plan.bytes_per_image > 0
     assert plan.images == len(pilot.plan)
 
 
-def test_half_the_effect_needs_four_times_the_images(pilot):
-    coarse = cm.plan(pilot=pilot.url, effect=0.002).table.to_detect
-    fine = cm.plan(pilot=pilot.url, effect=0.001).table.to_detect
-    assert (abs(fine - 4 * coarse) <= 4).all()
+def test_a_smaller_effect_needs_more_images_until_the_groups_own_hide_it(pilot):
+    needed = [cm.plan(pilot=pilot.url, effect=effect).table.to_detect.fillna(inf) for effect in (1.2, 0.9, 0.6)]
+    assert (needed[0] <= needed[1]).all()
+    assert (needed[1] < needed[2]).all()
+    assert cm.plan(pilot=pilot.url, effect=0.05).table.to_detect.isna().all()
+
+
+def test_plan_and_scores_name_the_same_numbers():
+    """The pilot's own ``n_decide`` is what the plan says, of whatever is not decided yet."""
+    for suite in (toy_suite(), toy_suite(target=14, attribute=8)):
+        run = quick.finished(Painter(), suite, encoder=Eye())
+        rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "image_part")]
+        rows = rows[rows.encoder == "mean"].set_index("concept")
+        planned = cm.plan(pilot=run.url).table.set_index("concept").to_decide
+        open_rows = rows[rows.verdict.isin(["undecided", "too few images"])]
+        assert len(open_rows)
+        for concept, row in open_rows.iterrows():
+            fewest = FEWEST_IMAGES if row.verdict == "too few images" else row.n_target + 1
+            assert row.n_decide == (max(planned[concept], fewest) if planned[concept] > 0 else 0)
+
+
+def test_where_the_groups_own_images_limit_a_verdict_the_plan_says_so():
+    few = quick.finished(Painter(), toy_suite(target=20, attribute=2), encoder=Eye())
+    limited = cm.plan(pilot=few.url).limited
+    assert len(limited)
+    assert (limited.all_grown < limited.to_decide.fillna(inf)).all()
+    shown = CliRunner().invoke(app, ["plan", "--pilot", few.url], env={"COLUMNS": "300"}).output
+    assert f"The groups' own images are too few for {len(limited)} concept" in shown
+    many = quick.finished(Painter(), toy_suite(target=20, attribute=40), encoder=Eye())
+    assert len(cm.plan(pilot=many.url).limited) < len(limited)
+
+
+def test_more_than_ten_thousand_images_are_not_counted(pilot):
+    plan = cm.plan(pilot=pilot.url)
+    plan.table.loc[0, "to_decide"] = 454_452.0
+    (_, _, rows), lines = plan_in_words(plan)
+    assert "more than 10,000" in " ".join([*rows[0], *lines])
+    assert "454" not in " ".join([*rows[0], *lines])
 
 
 def test_without_a_pilot_only_shares_are_planned():
@@ -54,24 +89,22 @@ def test_the_command_prints_the_table(pilot):
     assert "clinometer plan --pilot RUN" in shown.output
 
 
-def test_the_command_says_that_verdicts_are_corrected_and_which_level_is_enough(pilot):
+def test_the_command_says_whose_power_it_is(pilot):
     def shown(*options):
-        found = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, *options], env={"COLUMNS": "300"})
+        found = CliRunner().invoke(app, ["plan", *options], env={"COLUMNS": "300"})
         assert found.exit_code == 0, found.output
         return found.output
 
-    assert "level 0.05 for a concept by itself" in shown()
-    (level,) = re.findall(r"With --alpha (\S+) the images are enough", shown())
-    concepts = len(pilot.suite.targets)
-    assert 0.9 * 0.05 / concepts < float(level) <= 0.05 / concepts
-    assert "corrected over" not in shown("--alpha", level)
+    assert "power 0.8 of its verdict, q ≤ 0.05 over 4 concepts" in shown("--pilot", pilot.url)
+    assert "power 0.9 of its verdict, q ≤ 0.01 over" in shown("--pilot", pilot.url, "--power", "0.9", "--alpha", "0.01")
+    assert "level 0.05 for a concept by itself" in shown("--suite", "reference")
 
 
 def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
     plan = cm.plan(pilot=pilot.url)
     each = plan.images_each
-    assert each.iloc[-1] == plan.table.to_detect.max()
-    assert plan.images_needed == ceil(each.iloc[-1] / plan.table.images.max() * plan.images)
+    assert each.iloc[-1] == plan.table.to_decide.max()
+    assert plan.images_needed == toy_suite(target=int(each.iloc[-1])).image_count
     assert (each <= plan.images_for(0.5)).mean() >= 0.5
     assert plan.images_for(0.5) in set(each)
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
@@ -121,10 +154,10 @@ def test_images_a_target_are_counted_and_priced(pilot):
 
 
 def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
-    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04)
+    plan = cm.plan(pilot=pilot.url, effect=1.2, price=0.04)
     assert plan.cost == pytest.approx(0.04 * len(pilot.plan))
     assert plan.cost_needed == pytest.approx(0.04 * plan.images_needed)
-    assert cm.plan(pilot=pilot.url, effect=0.05).cost_needed == 0
+    assert cm.plan(pilot=pilot.url, effect=1.2).cost_needed == 0
     assert cm.plan("reference", price=1e-9).cost == 0.01  # what the budget is held against
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--price", "0.04"], env={"COLUMNS": "140"})
     assert f"At 0.04 each they cost {plan.cost:,.2f}." in shown.output
@@ -132,7 +165,7 @@ def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
 
 
 def test_readings_are_counted_and_priced(pilot):
-    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04, answer_price=0.001)
+    plan = cm.plan(pilot=pilot.url, effect=1.2, price=0.04, answer_price=0.001)
     assert plan.answers == len(pilot.plan)
     assert plan.answers_cost == pytest.approx(0.001 * plan.answers, abs=0.01)
     assert plan.cost_needed == pytest.approx(0.041 * plan.images_needed, abs=0.01)

@@ -254,7 +254,6 @@ class PlanDocument(Document):
     answers_cost: Number
     power: float
     alpha: float
-    alpha_for_verdicts: Number
     effect: Number
     margin: Number
     pilot: str
@@ -374,8 +373,6 @@ def document_of(found: Any, **more: Any) -> Document:
         return GateDocument.model_validate(found.as_mapping() | more)
     if isinstance(found, Plan):
         own = {name: getattr(found, name) for name in PlanDocument.model_fields if hasattr(found, name)}
-        if not found.pilot:
-            own["alpha_for_verdicts"] = None
         return PlanDocument(**own, rows=_rows(found.table))
     if isinstance(found, Sweep):
         return SweepDocument(

@@ -49,8 +49,9 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import MEAN, READING, Score
-from clinometer.stats.equivalence import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
+from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg
+from clinometer.stats.power import factors_to_decide
 from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.sequential import p_value_of
 
@@ -170,6 +171,10 @@ Judge = Callable[[Score, tuple[float, float], float, str, str], Judgement]
 """Judges a row by its interval, the q of its equivalence test and the names of its two sides."""
 
 
+Decide = Callable[[np.ndarray], Sequence[int]]
+"""Counts the images that would decide the rows of a family that are undecided, (rows,); 0 where no number would."""
+
+
 def image_ends(row: Score) -> tuple[float, float]:
     """Return the interval over images."""
     return row.low, row.high
@@ -238,13 +243,14 @@ def judge_rows(
     b: str | Sequence[str],
     margin: float | None,
     ends: Ends,
+    decide: Decide | None = None,
 ) -> list[Score]:
     """Add to every row of one family its equivalence test, its verdict and the images that would decide it.
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. A row that has no p of its own
     equivalence test gets one from ``ends``, which chooses the 95 % interval that is judged: its width stands for the
-    standard error. ``a`` and ``b`` name the sides of all rows, or of each. The images that would decide an undecided
-    row are those of :func:`images_that_decide`.
+    standard error. ``a`` and ``b`` name the sides of all rows, or of each. ``decide`` counts the images that would
+    decide the undecided ones; by default :func:`images_that_decide` does, from their intervals.
     """
     p = np.full(len(rows), nan)
     if margin is not None:
@@ -255,30 +261,30 @@ def judge_rows(
                 if isfinite(row.middle):
                     zeros.append((*from_middle_of(row), row.middle_margin))
                 p[at] = max(map(_p_outside, *zip(*zeros, strict=True)))
-    decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []
-    for row, needed, p_inside, q_inside, *of_row in zip(rows, decides, p, benjamini_hochberg(p), *sides, strict=True):
+    for row, p_inside, q_inside, *of_row in zip(rows, p, benjamini_hochberg(p), *sides, strict=True):
         judgement = judge(row, ends(row), float(q_inside), *of_row)
-        open_question = judgement.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW)
         judged.append(
-            judged_as(
-                row,
-                judgement,
-                p_equivalence=float(p_inside),
-                q_equivalence=float(q_inside),
-                n_decide=needed if open_question else 0,
-            )
+            judged_as(row, judgement, p_equivalence=float(p_inside), q_equivalence=float(q_inside), n_decide=0)
         )
-    return judged
+    is_open = np.array([row.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW) for row in judged], bool)
+    if not is_open.any():
+        return judged
+    needed = images_that_decide(rows, margin, ends) if decide is None else decide(is_open)
+    return [
+        replace(row, n_decide=images) if images and undecided else row
+        for row, images, undecided in zip(judged, needed, is_open, strict=True)
+    ]
 
 
 def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
-    """Images (as ``n_target``) that would decide each row of a family, if all estimates stood; 0 where no number would.
+    """Count the images (as ``n_target``) that decide each row of a family with a chance of .8; 0 where no number does.
 
-    As leaning or as balanced, whichever takes fewer, with q-values over all rows and all sets of images growing alike;
-    of a score with a middle against both zeros. Where p is of another kind than the interval, as of permuted prompts,
-    no leaning is promised where the interval is narrow enough already.
+    As leaning or as balanced, with q-values over all rows and all sets of images growing alike, from estimates and
+    their intervals alone (:class:`clinometer.stats.power.EstimatedPilot`); of a score with a middle against both zeros.
+    Where p is of another kind than the interval, as of permuted prompts, no leaning is promised where the interval is
+    narrow enough already.
     """
     p = np.array([row.p for row in rows], np.float64)
     zeros = [[(row.value, *ends(row)) for row in rows]]
@@ -339,6 +345,7 @@ def judge_family(
     margin: float | None = None,
     ends: Ends = image_ends,
     fewest: int = 0,
+    decide: Decide | None = None,
 ) -> list[Score]:
     """Add to every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images.
 
@@ -359,7 +366,7 @@ def judge_family(
         inside = held[1].q_equivalence <= LEVEL, held[2].q_equivalence <= LEVEL
         return with_both_zeros(together, by_0, by_middle, inside)
 
-    judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
+    judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends, decide=decide)
     return [at_least(row, fewest) for row in judged]
 
 
@@ -513,8 +520,8 @@ class Evidence:
         it; NaN where there is none.
     e_zeros : the evidence against 0 alone, and against the middle alone.
     reach : r, what the attribute images may be off by; NaN where a prompt has one, so that nothing can be decided.
-    factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
-        to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
+    factor, factor_balance : times the images at which leaning, or balance, is decided with a chance of .8, if those to
+        come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
         where nobody asked (``ahead``).
     clipped : images whose y was outside of the groups' own span and was held at its end.
     """

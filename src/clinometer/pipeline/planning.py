@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, Context
-from math import isfinite, nan, sqrt
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,21 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import DECIDES, READING
-from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.report import wording
 from clinometer.report.html import WrittenTable, notebook_html
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
-from clinometer.stats.multiplicity import images_for_share, images_to_detect, images_to_show_balance
+from clinometer.stats.power import MANY, SPREAD, images_for_share
+from clinometer.studies import study_of
 from clinometer.suites import LeaningSuite, Suite
 
-SHARES = (0.6, 0.7, 0.8, 0.9)
+SHARES = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 """Without a pilot: shares of images on one side that an audit may want to find."""
+
+LIMITED = 1.5
+"""Times the images that a concept takes while the groups' own stay as many as they are, from which on this is said."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,18 @@ class Plan:
 
     Attributes
     ----------
-    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance; ratings, the
-        pictures that people would have to rate, where a reader read the pilot; reason where the pilot has no standard
-        error), else a row a share of images (share, images to detect).
-    effect : what is to be detected: one size for all concepts, or NaN for each concept's own estimate.
+    table : a row a concept with a pilot (estimate, standard error, images now, images to detect, to show balance, to
+        decide either, and to decide if the groups' own images grew alike, as
+        :class:`clinometer.studies.leaning.scores.needed.Needed` has them; ratings, the pictures that people would have
+        to rate, where a reader read the pilot; reason where the pilot has no standard error), else a row a share of
+        images (share, images to detect). 10,001 stands for more than 10,000, NaN for no number.
+    effect : what is to be detected: one size for all concepts, or NaN for what each concept's pictures tell.
     margin : within which balance is to be shown, or NaN.
-    power, alpha : of the tests, each by itself: verdicts are corrected over the concepts, and may take more.
+    power, alpha : with which chance a verdict is reached, and the level of q over the concepts; without a pilot, that
+        of p of a concept by itself.
     images : in the suite as it stands.
-    images_needed : in the suite with every concept drawn as often as the neediest that can be decided, and the
-        attribute images grown alike; NaN without a pilot.
+    images_needed : in the suite with every concept drawn as often as the neediest that 10,000 images decide, and the
+        groups' own images as many as they are; NaN without a pilot.
     seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
     price : what an image costs, of a model that has a price.
     answers : those of one reader to the suite's questions, of every image as it stands.
@@ -78,16 +83,17 @@ class Plan:
 
         One concept whose leaning in the pilot is next to none may need more than all others together.
         """
-        return _to_decide(self.table.set_index("concept")).dropna().sort_values(kind="stable")
+        return self.table.set_index("concept").to_decide.dropna().sort_values(kind="stable")
 
     def images_for(self, share: float) -> float:
         """Say how many images a concept takes for this share of the concepts that can be decided to be decided."""
         return float(self.images_each.quantile(share, "higher"))
 
     @property
-    def alpha_for_verdicts(self) -> float:
-        """Level at which a concept has q ≤ 0.05 whatever the others show: 0.05 / m (Bonferroni)."""
-        return LEVEL / len(self.table)
+    def limited(self) -> pd.DataFrame:
+        """Return the concepts that the groups' own images limit: with these grown alike, far fewer images decide."""
+        as_it_is = self.table.to_decide.fillna(np.inf)
+        return self.table[(self.table.all_grown <= MANY) & (as_it_is > LIMITED * self.table.all_grown)]
 
     @property
     def cost(self) -> float:
@@ -126,14 +132,17 @@ def plan_audit(
     price: float = 0.0,
     answer_price: float = 0.0,
 ) -> Plan:
-    """Plan an audit of a leaning suite.
+    """Plan an audit of a leaning suite: images with which its verdicts are reached, by the verdicts' own tests.
 
     Parameters
     ----------
-    pilot : a scored run of the same suite, whose intervals say what one image contributes; all sets of images are
-        taken to grow alike, so the standard error falls as 1/√n.
-    effect : the size of the image part that is to be detected; by default each concept's own estimate in the pilot.
+    pilot : a scored run of the same suite. Larger runs are drawn from its pictures' scores and judged, with all that it
+        does not know of a concept; the groups' own images stay as many as they are.
+    effect : the size of the image part that is to be detected; by default what each concept's pictures in the pilot
+        tell.
     margin : within which balance is to be shown; by default the suite's.
+    power, alpha : the chance with which a verdict is to be reached, and the level of q over the concepts; without a
+        pilot of p.
     price, answer_price : what an image costs, and what an answer of a reader costs.
 
     Raises
@@ -159,7 +168,10 @@ def plan_audit(
         answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
     )  # fmt: skip
     if pilot is None:
-        to_detect = [images_for_share(share, power=power, alpha=alpha) for share in SHARES]
+        to_detect = [
+            images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images(suite))
+            for share in SHARES
+        ]
         return replace(plan, table=pd.DataFrame({"share": SHARES, "to_detect": to_detect}))
     if pilot.suite.content != suite.content:
         raise SuiteError(
@@ -172,14 +184,13 @@ def plan_audit(
             "contributes; give a pilot without --until"
         )
     table = _concepts(pilot, effect, margin, power, alpha)
-    needed = _to_decide(table)
-    factor = float((needed / table.images).max()) if needed.notna().any() else nan
+    needed = table.to_decide[table.to_decide <= MANY]
     drawn = pilot.samples
     stored = sum(pilot.directory.size(samples_name(part)) for part in pilot.parts if pilot.drawn.has(part))
     return replace(
         plan,
         table=table,
-        images_needed=float(np.ceil(factor * len(drawn))) if isfinite(factor) else nan,
+        images_needed=float(suite.with_options(images=int(needed.max())).image_count) if len(needed) else nan,
         seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
         bytes_per_image=stored / len(drawn),
         by_server="price_per_image" in pilot.record["model"].get("notes", {}),
@@ -187,9 +198,10 @@ def plan_audit(
     )
 
 
-def _to_decide(table: pd.DataFrame) -> pd.Series:
-    """Return images that decide each concept, by whichever of the two takes fewer; NaN where no number does."""
-    return table[["to_detect", "to_show_balance"]].min(axis=1)
+def _attribute_images(suite: LeaningSuite) -> tuple[int, int]:
+    """Count the images of both groups that are compared."""
+    a, b = (suite.images.attribute * len(suite.groups[name].prompts) for name in (suite.compared.a, suite.compared.b))
+    return a, b
 
 
 def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
@@ -200,25 +212,26 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
     read = read[read.encoder.isin(decides.encoder) & read.setting.isin(decides.setting)]
     read = read[read.component == "ratings_to_decide"]
     ratings = dict(zip(read.concept, read.value, strict=True))
+    plan = study_of(pilot.suite).plan
+    assert plan is not None
+    needed = plan(pilot, effect, margin, power, alpha).set_index("concept")
     concepts = []
     for row in rows.to_dict("records"):
         value, images = float(row["value"]), int(row["n_target"])
         error = standard_error_of(float(row["low"]), float(row["high"]))
-        deviation = error * sqrt(images)
+        reason = _why_no_number(row, error)
+        known: dict[Any, Any] = dict.fromkeys(needed.columns, nan)
+        if not reason:
+            known = needed.loc[str(row["concept"])].to_dict()
         concepts.append(
             {
                 "concept": str(row["concept"]),
                 "estimate": value,
                 "standard_error": error,
                 "images": images,
-                "to_detect": _at_least(
-                    images_to_detect(value if effect is None else effect, deviation, power=power, alpha=alpha)
-                ),
-                "to_show_balance": nan
-                if margin is None
-                else _at_least(images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha)),
+                **known,
                 "ratings": float(ratings.get(row["concept"], nan)),
-                "reason": _why_no_number(row, error),
+                "reason": reason,
             }
         )
     return pd.DataFrame(concepts)
@@ -234,17 +247,11 @@ def _why_no_number(row: Mapping[Any, Any], error: float) -> str:
     return "its pictures do not differ, so their spread is not known" if error == 0 else ""
 
 
-def _at_least(images: float) -> float:
-    """Return the fewest images for a verdict; NaN where no number suffices."""
-    return max(images, float(FEWEST_IMAGES)) if isfinite(images) else nan
-
-
 def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, list[str]]:
     """Word a plan: a table with a row a concept or a share, and what follows from it in sentences.
 
     ``images`` : of a target, where they are not the suite's own.
     """
-    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
     costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
     suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
     asked = f" At {plan.answer_price:g} each they cost {plan.answers_cost:,.2f}." if plan.answer_price else ""
@@ -254,45 +261,56 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
     ]
     if not plan.pilot:
         shares = [(f"{row['share']:g}", _number(row["to_detect"])) for row in plan.table.to_dict("records")]
-        lines.append("Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan "
-                     "--pilot RUN")  # fmt: skip
+        lines.append(
+            f"These take pictures to be of two kinds that scatter by {SPREAD:g} of half the distance between them, and "
+            "the groups' own pictures to be as many as the suite has; a verdict is corrected over the concepts and may "
+            "take more. A pilot knows better. Draw a small run, then: clinometer plan --pilot RUN"
+        )
+        tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
         return (f"Any concept; {tests}", ("share of images on one side", "images to find it"), shares), lines
     reasons = plan.table.reason[plan.table.reason != ""]
     if len(reasons):
         why = wording.commonest(reasons, "concept")
         lines.append(f"Nothing can be said where the pilot does not tell the spread: {why}.")
-    table = _concepts_in_words(plan, tests)
+    table = _concepts_in_words(plan)
     if len(reasons) == len(plan.table):
         return table, lines
     if isfinite(plan.images_needed):
         neediest, most = list(plan.images_each.items())[-1]
-        hours = f"{plan.hours:.1f} hours" if plan.hours >= 1 else f"{60 * plan.hours:.0f} minutes"
         lines.append(
             f"Half of the concepts need at most {_number(plan.images_for(0.5))} images each, nine in ten at most "
             f"{_number(plan.images_for(0.9))}; {neediest} needs {_number(most)}."
         )
+        hours = f"{plan.hours:.1f} hours" if plan.hours >= 1 else f"{60 * plan.hours:.0f} minutes"
         lines.append(
-            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
-            f"{hours} at the pilot's {plan.seconds_per_image:.2g} s an image"
+            f"For a verdict on every concept that {MANY:,} images decide, each with a chance of {plan.power:.0%}: "
+            f"{plan.images_needed:,.0f} images in all, {hours} at the pilot's {plan.seconds_per_image:.2g} s an image"
             + (" one after another" if plan.by_server else "")
             + f", {plan.gigabytes:.2g} GB"
             + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
         )
-    if plan.alpha > plan.alpha_for_verdicts:
-        level = Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(plan.alpha_for_verdicts)).normalize()
-        lines.append(
-            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha {level} the "
-            "images are enough whatever the other concepts show."
-        )
-    return table, lines
+    return table, lines + _limit_in_words(plan)
 
 
-def _concepts_in_words(plan: Plan, tests: str) -> WrittenTable:
-    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
-    columns = ["concept", "image part in the pilot", "images now", f"to find {effect}"]
+def _limit_in_words(plan: Plan) -> list[str]:
+    """Say where the groups' own images, and not a concept's, keep a verdict from being reached."""
+    limited = plan.limited
+    if not len(limited):
+        return []
+    row = limited.sort_values("all_grown", kind="stable").iloc[-1]
+    return [
+        f"The groups' own images are too few for {wording.count(len(limited), 'concept')}: with more of them as well, "
+        f"of {row.concept} {_number(row.all_grown)} images would do in place of {_number(row.to_decide)} (in the "
+        "suite, images: attribute)."
+    ]
+
+
+def _concepts_in_words(plan: Plan) -> WrittenTable:
+    effect = f"to find an image part of {plan.effect:g}" if isfinite(plan.effect) else "to find that it leans"
+    columns = ["concept", "image part in the pilot", "images now", effect]
     has_read = bool(plan.table.ratings.notna().any())
     if isfinite(plan.margin):
-        columns.append(f"to show balance within ±{plan.margin:g}")
+        columns += [f"to show balance within ±{plan.margin:g}, if the estimate stands", "for either"]
     if has_read:
         columns.append("ratings to decide")
     rows = []
@@ -301,12 +319,15 @@ def _concepts_in_words(plan: Plan, tests: str) -> WrittenTable:
         cells = [str(row["concept"]), f"{wording.signed(row['estimate'], 3)}{error}", str(row["images"])]
         cells.append(_number(row["to_detect"]))
         if isfinite(plan.margin):
-            cells.append(_number(row["to_show_balance"]))
+            cells += [_number(row["to_show_balance"]), _number(row["to_decide"])]
         if has_read:
             cells.append(_number(row["ratings"]))
         rows.append(cells)
+    tests = f"power {plan.power:g} of its verdict, q ≤ {plan.alpha:g} over {wording.count(len(rows), 'concept')}"
     return f"Images a concept; {tests}", columns, rows
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if isfinite(value) else "no number"
+    if not isfinite(value):
+        return "no number"
+    return f"{value:,.0f}" if value <= MANY else f"more than {MANY:,}"

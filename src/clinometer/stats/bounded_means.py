@@ -139,7 +139,7 @@ class BoundedMeans:
     def _scores(self, side: int, theta: np.ndarray) -> np.ndarray:
         scores = np.full(len(self.samples), np.nan)
         for part, items, there, noise in self._parts(side):
-            scores[part] = _normal_score(items, there, noise, theta[part])
+            scores[part] = normal_score(items, there, noise, theta[part])
         return scores
 
     def _parts(self, side: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
@@ -189,33 +189,39 @@ def bounded_means(
     return BoundedMeans(samples, np.broadcast_to(np.asarray(bounds, np.float64), (n, 2)), offset, other, other_freedom)
 
 
-def _normal_score(items: np.ndarray, there: np.ndarray, noise: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """r*, whose Φ is the probability that the weighted mean of each row is at most ``theta``; see the module."""
-    c = np.where(there, items - theta[:, None], 0.0)
+def normal_score(
+    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray, close: float = 1e-14
+) -> np.ndarray:
+    """Return r*, whose Φ is the probability that the weighted mean of each row is at most ``theta``; see the module.
+
+    ``times`` : how often each item is there. ``close`` : how near to ŝ, of its size, is near enough.
+    """
+    times = np.asarray(times, np.float64)
+    c = np.where(times > 0, items - theta[:, None], 0.0)
     scale = np.abs(c).max(axis=1)
     scale = np.where(scale > 0, scale, 1.0)
     c = c / scale[:, None]
-    spread = there.sum(axis=1) ** 2 * noise / scale**2
-    s = _saddlepoint(c, spread)
+    spread = times.sum(axis=1) ** 2 * noise / scale**2
+    s = _saddlepoint(c, times, spread, close)
     terms = c / (1 - s[:, None] * c)
-    w = np.sign(s) * np.sqrt(np.maximum(2 * np.log1p(-s[:, None] * c).sum(axis=1) - s**2 * spread, 0.0))
-    second = np.square(terms).sum(axis=1) + spread
+    w = np.sign(s) * np.sqrt(np.maximum(2 * (times * np.log1p(-s[:, None] * c)).sum(axis=1) - s**2 * spread, 0.0))
+    second = (times * np.square(terms)).sum(axis=1) + spread
     with np.errstate(divide="ignore", invalid="ignore"):
         score = w + np.log(s * np.sqrt(second) / w) / w
     near_mean = np.abs(w) < 1e-5
-    score = np.where(near_mean, w + (terms**3).sum(axis=1) / np.maximum(second, 1e-300) ** 1.5 / 3, score)
+    score = np.where(near_mean, w + (times * terms**3).sum(axis=1) / np.maximum(second, 1e-300) ** 1.5 / 3, score)
     # Without noise, a θ beyond all items is certain.
     beyond = np.where((c <= 0).all(axis=1), np.inf, np.where((c >= 0).all(axis=1), -np.inf, 0.0))
     return np.asarray(np.where((spread == 0) & (beyond != 0), beyond, score))
 
 
-def _saddlepoint(c: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def _saddlepoint(c: np.ndarray, times: np.ndarray, spread: np.ndarray, close: float) -> np.ndarray:
     """Return the root ŝ of K'(s) = Σ c/(1 − s c) + s·spread of each row, by Newton's steps held within a bracket.
 
     K' rises between 1/min c and 1/max c, and by at least ``spread`` a unit of s: the root lies between 0 and −K'(0) /
     spread.
     """
-    slope = c.sum(axis=1)
+    slope = (times * c).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         by_spread = np.where(spread > 0, np.abs(slope) / spread, np.inf)
         end = np.where(slope < 0, 1 / np.maximum(c.max(axis=1), 0.0), 1 / np.maximum(-c.min(axis=1), 0.0))
@@ -226,12 +232,12 @@ def _saddlepoint(c: np.ndarray, spread: np.ndarray) -> np.ndarray:
     s = far / 2
     for _ in range(200):
         terms = c / (1 - (sign * s)[:, None] * c)
-        value = sign * (terms.sum(axis=1) + sign * s * spread)  # rises with s, from −|slope|
+        value = sign * ((times * terms).sum(axis=1) + sign * s * spread)  # rises with s, from −|slope|
         near, far = np.where(value < 0, s, near), np.where(value < 0, far, s)
-        step = s - value / (np.square(terms).sum(axis=1) + spread)
+        step = s - value / ((times * np.square(terms)).sum(axis=1) + spread)
         following = np.where((step > near) & (step < far), step, (near + far) / 2)
         # Where a step is within the rounding, halving the bracket would go on some forty times.
-        done = (np.abs(step - s) <= 1e-14 * s) | (np.abs(following - s) <= 4e-16 * s)
+        done = (np.abs(step - s) <= close * s) | (np.abs(following - s) <= 4e-16 * s)
         s = np.where(done, s, following)
         if done.all():
             break
@@ -253,7 +259,7 @@ def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: np
     theta = np.where((theta > low) & (theta < high), theta, (low + high) / 2)
     previous = previous_off = np.full(len(items), np.nan)
     for _ in range(100):
-        off = _normal_score(items, there, noise, theta) - score
+        off = normal_score(items, there, noise, theta) - score
         low, high = np.where(off < 0, theta, low), np.where(off < 0, high, theta)
         with np.errstate(divide="ignore", invalid="ignore"):
             secant = theta - off * (theta - previous) / (off - previous_off)

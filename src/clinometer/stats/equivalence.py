@@ -1,7 +1,5 @@
 """Equivalence: showing that an effect is smaller than a margin, which failing to find it does not.
 
-Where neither is shown: how many times the data would find the effect, or show it to be smaller. See decision 5.
-
 Estimates held to limits are a case of it: both answers are shown by the same 95 % interval. An estimate keeps its
 limits where the whole interval lies within them. It breaks them where the interval lies beyond, after a correction for
 how many estimates were held to limits. See decision 50.
@@ -9,17 +7,15 @@ how many estimates were held to limits. See decision 50.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
-from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.multiplicity import holm
+from clinometer.stats.power import BEYOND
 
 
 def standard_error_of(low: float, high: float, confidence: float = 0.95) -> float:
@@ -58,130 +54,10 @@ def equivalence_p_value(value: float, standard_error: float, margin: float, free
     return float(scipy.stats.t.sf(inside / standard_error, freedom))
 
 
-def factors_to_decide(
-    values: np.ndarray,
-    lows: np.ndarray,
-    highs: np.ndarray,
-    p_values: np.ndarray,
-    margin: ArrayLike | None = None,
-    alpha: float = 0.05,
-) -> np.ndarray:
-    """How many times the data would decide each estimate of a family, as leaning or as balanced, if all of them stood.
-
-    ::
-
-        leaning:   (z_{1−α/2} · se / |θ̂|)²,  with α_k for α where p has its correction still to pass
-        balanced:  (z_{1−α_k} · se / (δ − |θ̂|))²  where |θ̂| < δ, and at least  ((z_{1−α_k} + z_{3/4}) · se / δ)²
-
-    The smaller of the two, from ``se ∝ 1/√n`` with all data growing alike, and ``α_k = αk/m`` of the step of
-    Benjamini–Hochberg that calls the test first (:func:`factors_in_family`). With the estimates as the truth, a new
-    draw of so many data decides about every other time: these are the sizes for a power of one half
-    (:mod:`clinometer.stats.multiplicity`). That is why an estimate of 0 needs some more than to stay where it is.
-
-    Parameters
-    ----------
-    values, lows, highs : (tests,), the estimates and their 95 % intervals. For leaning, se is that of the side of 0. Of
-        estimates that are held against several zeros (zeros × tests), how far they are from each: all of these have to
-        be shown, and a leaning to one side. ``margin`` may then be of each, too.
-    p_values : (tests,), of leaning; where one is NaN, there is no correction. They may be of another kind than the
-        intervals, as of permuted prompts.
-
-    Returns
-    -------
-    (tests,): infinite where no number decides. Where the interval is narrow enough already and p is not small, more of
-    the same does not decide a leaning: what p lacks is something else.
-    """
-    values, lows, highs = (np.atleast_2d(np.asarray(x, np.float64)) for x in (values, lows, highs))
-    # standard errors by the half of each interval that faces 0, so that z > 1.96 where it leaves out 0
-    errors = np.maximum(np.where(values > 0, values - lows, highs - values), 0.0) / scipy.stats.norm.ppf(0.975)
-    leaning = _factors_to_lean(values, errors, np.asarray(p_values, np.float64), alpha)
-    if margin is None:
-        return leaning
-    errors = (highs - lows) / (2 * scipy.stats.norm.ppf(0.975))
-    margins = np.broadcast_to(np.asarray(margin, np.float64), values.shape)
-    balanced = [
-        _factors_to_balance(np.abs(x), error, own, alpha) for x, error, own in zip(values, errors, margins, strict=True)
-    ]
-    return np.asarray(np.minimum(leaning, np.max(balanced, axis=0)))
-
-
-Alone = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Maps tests and steps (their numbers, shapes that broadcast) to f_ik: it falls in k, and is evaluated where needed."""
-
-_MOST_AT_ONCE: Final = 200_000
-"""Factors that are held at a time: a family of many tests makes no table of its tests by its steps."""
-
-
-def factors_in_family(alone: Alone, enough: np.ndarray) -> np.ndarray:
+def factors_by_steps(first: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Count how many times the data bring each test of a family to q ≤ α, all data growing alike.
 
-    f_ik is the factor that brings test i to the level αk/m. Benjamini–Hochberg calls it where for any k it is at that
-    level and k tests are, ::
-
-        f_i = min_k max( f_ik, f_(k)k ),        f_(1)k ≤ … ≤ f_(m)k
-
-    As f_ik falls in k, f_(k)k may be replaced by e_k, the smallest from k on: what is called at a later step is at its
-    own level there with no more data. e_k rises, so the two cross once, which halving finds: the smaller of the maxima
-    on both sides.
-
-    ``enough`` : (m,), f_(k)k.
-    """
-    m = len(enough)
-    if not m:
-        return np.empty(0)
-    rising = np.minimum.accumulate(enough[::-1])[::-1]
-    tests, low, high = np.arange(m), np.zeros(m, np.int64), np.full(m, m)
-    while (low < high).any():
-        middle = np.minimum((low + high) // 2, m - 1)
-        crossed = alone(tests, middle) <= rising[middle]
-        high, low = np.where(crossed & (low < high), middle, high), np.where(crossed, low, np.minimum(middle + 1, high))
-    after = np.where(low < m, rising[np.minimum(low, m - 1)], inf)
-    before = np.where(low > 0, alone(tests, np.maximum(low - 1, 0)), inf)
-    return np.asarray(np.minimum(after, before))
-
-
-def ordered_at_steps(alone: Alone, weights: np.ndarray) -> np.ndarray:
-    """Find f_(k)k for every step k of a family of any f_ik that falls in k.
-
-    Steps are halved until what has to be compared fits: between two steps, a test that is below all that is looked for
-    is counted and left out, and one that is above is left out.
-
-    ``weights`` : (tests,), how many tests of the family each stands for.
-    """
-    found = np.full(int(weights.sum()), inf)
-
-    def nth(tests: np.ndarray, step: int, below: float, n: int) -> float:
-        values = alone(tests, np.full(len(tests), step))
-        order = np.argsort(values, kind="stable")
-        return float(values[order[np.searchsorted(np.cumsum(weights[tests[order]]), n - below)]])
-
-    def fill(tests: np.ndarray, below: float, first: int, last: int) -> None:
-        """Fill in the steps from ``first`` to before ``last``; so many tests are below whatever is looked for."""
-        least, most = nth(tests, last - 1, below, first + 1), nth(tests, first, below, last)
-        steps = np.array([first, last - 1])
-        ends = alone(tests[:, None], steps[None])
-        under, over = ends[:, 0] < least, ends[:, 1] > most
-        below, tests = below + weights[tests[under]].sum(), tests[~under & ~over]
-        if last - first > 1 and len(tests) * (last - first) > _MOST_AT_ONCE:
-            fill(tests, below, first, (first + last) // 2)
-            fill(tests, below, (first + last) // 2, last)
-            return
-        values = alone(tests[:, None], np.arange(first, last)[None])
-        order = np.argsort(values, axis=0, kind="stable")
-        enough = np.cumsum(weights[tests[order]], axis=0) >= np.arange(first + 1, last + 1) - below
-        place = np.take_along_axis(order, enough.argmax(axis=0)[None], axis=0)
-        found[first:last] = np.take_along_axis(values, place, axis=0)[0]
-
-    if len(found):
-        tests = np.arange(len(weights))
-        tests = tests[np.isfinite(alone(tests, np.full(len(tests), len(found) - 1)))]  # no other is at any step
-        if len(tests):
-            fill(tests, 0.0, 0, int(weights[tests].sum()))
-    return found
-
-
-def factors_by_steps(first: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Return :func:`factors_in_family` where only some factors are looked at.
+    Benjamini–Hochberg calls a test where for any k it is at the level αk/m and k tests are.
 
     ``first`` : (m tests, factors), the first step, from 0 on, at whose level a test is with so many times the data; m
     where it is at none. ``factors`` : (factors,), rising.
@@ -196,48 +72,13 @@ def factors_by_steps(first: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def images_to_decide(n: int, factor: float) -> int:
-    """Return how many images, instead of ``n``, are so many times as many; 0 where no number would decide."""
-    return max(n + 1, ceil(n * factor - 1e-6)) if isfinite(factor) and factor < 1e6 else 0
+    """Return how many images, instead of ``n``, are so many times as many; 0 where no number would decide.
 
-
-def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarray, alpha: float) -> np.ndarray:
-    to_reach = np.full(p_values.shape, scipy.stats.norm.isf(alpha / 2))
-    tested = np.isfinite(p_values)
-    scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
-    needed = scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2)
-    # at every step the tests are in the order of their scores
-    enough = squared_ratio(needed, -np.sort(-scores))
-    grown = factors_in_family(lambda test, step: squared_ratio(needed[step], scores[test]), enough)
-    to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
-    factors = squared_ratio(to_reach * errors, np.abs(values)).max(axis=0)
-    to_one_side = (values > 0).all(axis=0) | (values < 0).all(axis=0)
-    return np.where(to_one_side & (factors > 1), factors, inf)
-
-
-def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margins: np.ndarray, alpha: float) -> np.ndarray:
-    factors = np.full(values.shape, inf)
-    tested = np.isfinite(values) & np.isfinite(errors)
-    needed = scipy.stats.norm.isf(_steps(tested.sum(), alpha))
-    if not len(needed):
-        return factors
-    (value, error, margin), alike, counts = np.unique(
-        np.stack([values[tested], errors[tested], margins[tested]]), axis=1, return_inverse=True, return_counts=True
-    )
-
-    def alone(test: np.ndarray, step: np.ndarray) -> np.ndarray:
-        at_estimate = squared_ratio(needed[step] * error[test], margin[test] - value[test])
-        at_0 = squared_ratio((needed[step] + scipy.stats.norm.ppf(0.75)) * error[test], margin[test])
-        return np.asarray(np.maximum(at_estimate, at_0))
-
-    alike = alike.reshape(-1)
-    enough = ordered_at_steps(alone, counts)
-    factors[tested] = factors_in_family(lambda test, step: alone(alike[test], step), enough)
-    return factors
-
-
-def _steps(m: int, alpha: float) -> np.ndarray:
-    """Return levels of Benjamini–Hochberg's steps: ``αk/m``."""
-    return alpha * np.arange(1, m + 1) / m
+    More than ``MANY`` are not counted: ``BEYOND`` stands for them.
+    """
+    if not isfinite(factor) or factor >= 1e6:
+        return 0
+    return max(n + 1, min(ceil(n * factor - 1e-6), BEYOND))
 
 
 def squared_ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

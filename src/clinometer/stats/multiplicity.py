@@ -1,11 +1,9 @@
-"""Correction for many tests, and how many images decide them.
+"""Correction for many tests.
 
 The family of a correction is named by the caller. A NaN is not a test and is not counted.
 """
 
 from __future__ import annotations
-
-from math import ceil, isfinite, nan
 
 import numpy as np
 import scipy
@@ -79,89 +77,3 @@ def _family(name: str, values: np.ndarray, most: float) -> np.ndarray:
     if outside.size:
         raise InvalidInputError(f"{name}: expected numbers from 0 to {most:g}, found {outside[0]:g}")
     return values
-
-
-FEWEST = 2.0
-"""One image has no spread, so no interval and no verdict."""
-
-LARGEST_SHARE_DESIGN = 4_000
-"""Images up to which the power of a share is computed exactly; past it, by the normal formula."""
-
-
-def images_to_detect(effect: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return how many images a two-sided test of level alpha needs to find an effect with this power.
-
-    ::
-
-        n = ( (z_{1−α/2} + z_{power}) · σ / |effect| )²,  rounded up
-
-    Parameters
-    ----------
-    effect : the score that is to be found.
-    deviation : σ, the standard error times √n of a pilot: what one image contributes when all sets grow alike.
-
-    Returns
-    -------
-    A whole number from 2 upwards, or NaN where the effect is 0 or an argument is NaN: no number of images finds an
-    effect of 0.
-    """
-    _check(power, alpha)
-    if not (isfinite(effect) and isfinite(deviation)) or effect == 0:
-        return nan
-    return max(FEWEST, ceil(((_z(1 - alpha / 2) + _z(power)) * deviation / abs(effect)) ** 2))
-
-
-def images_to_show_balance(
-    margin: float, deviation: float, *, value: float = 0.0, power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """Return how many images two one-sided tests need to show ``|θ| < margin`` with this power, if θ is ``value``.
-
-    ::
-
-        n = ( (z_{1−α} + z_{(1+power)/2}) · σ / δ )²            at θ = 0
-        n = ( (z_{1−α} + z_{power}) · σ / (δ − |θ|) )²          elsewhere, the larger of the two
-
-    (Julious 2004, *Sample sizes for clinical trials with normal data*, eq. 20 and 23). NaN where |θ| ≥ δ: what is not
-    balanced is shown balanced by no number of images.
-    """
-    _check(power, alpha)
-    if not (isfinite(margin) and isfinite(deviation) and isfinite(value)) or abs(value) >= margin:
-        return nan
-    centred = (_z(1 - alpha) + _z((1 + power) / 2)) * deviation / margin
-    shifted = (_z(1 - alpha) + _z(power)) * deviation / (margin - abs(value))
-    return max(FEWEST, ceil(max(centred, shifted if value else 0.0) ** 2))
-
-
-def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return how many images an exact binomial test against ½ needs to find this share, in every larger design too.
-
-    Exact power saws up and down with n; the number given is past the last dip, up to the largest design that is
-    computed exactly. It needs no pilot: the spread of a share follows from the share. NaN at ½.
-
-    >>> images_for_share(0.75)
-    35.0
-    """
-    _check(power, alpha)
-    if not 0 <= share <= 1:
-        raise InvalidInputError(f"share: expected a number in [0, 1], found {share}")
-    if share == 0.5:
-        return nan
-    normal = images_to_detect(share - 0.5, 0.5, power=power, alpha=alpha)
-    if normal > LARGEST_SHARE_DESIGN:
-        return normal
-    n, binom = np.arange(1, int(1.5 * normal) + 31), scipy.stats.binom
-    # how often so many images of this share are significant, two-sided, against ½
-    most = binom.ppf(alpha / 2, n, 0.5)
-    bound = np.where(2 * binom.cdf(most, n, 0.5) <= alpha, most, most - 1)
-    reached = binom.cdf(bound, n, share) + binom.sf(n - bound - 1, n, share)
-    return float(n[reached < power].max(initial=0) + 1)
-
-
-def _check(power: float, alpha: float) -> None:
-    for name, value in (("power", power), ("alpha", alpha)):
-        if not 0 < value < 1:
-            raise InvalidInputError(f"expected a number between 0 and 1, found {value}", field=name)
-
-
-def _z(level: float) -> float:
-    return float(scipy.stats.norm.ppf(level))

@@ -63,6 +63,7 @@ from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.measuring import Found, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
+from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
@@ -138,6 +139,15 @@ def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list
     embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
     stands = evidence_of(embeddings, design)
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
+
+
+def plan_leaning(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
+    """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""
+    suite = suite_of(pilot, LeaningSuite)
+    design = replace(with_missing(study_design(suite), pilot), margin=margin)
+    embeddings = counted_once([encoder_embeddings(pilot, suite, encoder) for encoder in pilot.encoder_cards], design)
+    needed = images_needed(embeddings, design, effect=effect, power=power, alpha=alpha)
+    return pd.DataFrame({"concept": [target.name for target in design.targets], **vars(needed)})
 
 
 def compare_leaning(
@@ -475,6 +485,7 @@ LEANING: Final = Study(
     open_concepts=open_concepts,
     paired_evidence_of=paired_evidence_of,
     split=split_leaning,
+    plan=plan_leaning,
     compared_groups=compared_groups,
     rated=rated,
     reading_words=reading_words,

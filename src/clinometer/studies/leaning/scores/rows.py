@@ -11,8 +11,9 @@ import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import MEAN, Score, corrected
-from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family, with_bounds
+from clinometer.metrics.verdict import FEWEST_IMAGES, Decide, judge_family, with_bounds
 from clinometer.stats.bounded_means import BoundedMeans
+from clinometer.stats.power import ScoredPilot
 from clinometer.studies.leaning.scores.contrasts import (
     ContrastTests,
     ItemValues,
@@ -28,6 +29,7 @@ from clinometer.studies.leaning.scores.middle import (
     margin_around_middle,
     middle_tests,
 )
+from clinometer.studies.leaning.scores.needed import counted, images_that_decide, margins_of, zeros_of
 from clinometer.studies.leaning.scores.views import EncoderView
 
 TEXT_ONLY = "purely textual: nothing but its words can be resampled, see the stimulus interval"
@@ -95,21 +97,32 @@ def contrast_family(
             tests[i] = replace(tests[i], from_middle=apart)
         fillings.append(filled_tests(study, view, contrast.weights, tests[i], influences))
 
-    def made(tests: Sequence[Tested | ContrastTests]) -> list[Score]:
+    def made(tests: Sequence[Tested | ContrastTests], decide: Decide | None) -> list[Score]:
         rows = [
             contrast_rows(study, view, *pair, margin, equivalence=equivalence)
             for pair in zip(contrasts, tests, strict=True)
         ]
-        return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest)
+        return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest, decide=decide)
 
+    def decide(is_open: np.ndarray) -> list[int]:
+        pilot = ScoredPilot(zeros or [], margins_of(view, [contrast.weights for contrast in contrasts], margin))
+        sizes = list(study.layout.target_sizes) * len(contrasts)
+        return counted(sizes, images_that_decide(study.layout, pilot, is_open))
+
+    zeros = zeros_of(tests)
     return with_bounds(
-        made(tests),
+        made(tests, decide if zeros else None),
         {
-            kind: [made(some) for some in zip(*(filled[kind] for filled in fillings), strict=True)]
+            kind: [made(some, uncounted) for some in zip(*(filled[kind] for filled in fillings), strict=True)]
             for kind in fillings[0]
             if all(kind in filled for filled in fillings)  # not where a group has no images to tell
         },
     )
+
+
+def uncounted(is_open: np.ndarray) -> list[int]:
+    """Count no images that would decide, of rows that are only asked for their verdicts."""
+    return [0] * len(is_open)
 
 
 def contrast_rows(
@@ -182,13 +195,15 @@ def judge_contrasts(
     margin: float | None,
     judged: bool,
     fewest: int = FEWEST_IMAGES,
+    decide: Decide | None = None,
 ) -> list[Score]:
     """Correct the rows of contrasts, a list of each, as one family; where ``judged``, with verdicts."""
     sides = [contrast.sides for contrast, own in zip(contrasts, rows, strict=True) for _ in own]
     tested = corrected([row for own in rows for row in own], family)
     if not judged:
         return tested
-    return judge_family(tested, a=[a for a, _ in sides], b=[b for _, b in sides], margin=margin, fewest=fewest)
+    a, b = [a for a, _ in sides], [b for _, b in sides]
+    return judge_family(tested, a=a, b=b, margin=margin, fewest=fewest, decide=decide)
 
 
 def as_encoder(rows: Sequence[Score], encoder: str) -> list[Score]:

@@ -71,6 +71,7 @@ from clinometer.metrics.verdict import (
 )
 from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
+from clinometer.stats.power import POWER
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value
 from clinometer.studies.leaning.scores.contrasts import (
     II,
@@ -344,7 +345,7 @@ def factors_ahead(
                 for zero in zeros
             ]
             chances = [np.minimum.reduce(each) for each in zip(*of_zeros, strict=False)]  # balance, if all have it
-            reached = np.logical_or.accumulate(np.stack(chances) >= 0.5, axis=1)
+            reached = np.logical_or.accumulate(np.stack(chances) >= POWER, axis=1)
             first[: len(reached), t] = np.where(reached.any(axis=2), reached.argmax(axis=2), len(stands))
     return factors_by_steps(first[0], AHEAD), factors_by_steps(first[1], AHEAD)
 
