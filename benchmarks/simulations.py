@@ -47,7 +47,6 @@ from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
 from clinometer.stats.bootstrap import Interval, bca_interval, percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
-from clinometer.stats.multiplicity import images_to_detect, images_to_show_balance
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import fieller_interval, wilson_interval
 from clinometer.stats.quadratic import quadratic_permutation_test
@@ -350,23 +349,6 @@ def alphas(n: int, units: int, copied: float) -> list[Found]:
 # --- power -----------------------------------------------------------------------------------------------------------
 
 
-def power_to_detect(n: int, effect: float) -> list[Found]:
-    """At the number of images that ``clinometer plan`` names for 80 %: Student's interval excludes 0."""
-    images = int(images_to_detect(effect, 1.0))
-    x = np.random.default_rng([17, images]).normal(effect, 1, (n, images))
-    rate = float(np.mean(stats.ttest_1samp(x, 0, axis=1).pvalue <= 0.05))
-    return [Found("power", "a leaning is found", f"{effect:g} standard deviations, {images} images", 0.8, rate, n)]
-
-
-def power_to_show_balance(n: int, margin: float) -> list[Found]:
-    """At the number of images that ``clinometer plan`` names for 80 %: both one-sided tests reject."""
-    images = int(images_to_show_balance(margin, 1.0))
-    x = np.random.default_rng([18, images]).normal(0, 1, (n, images))
-    reach = stats.t.ppf(0.95, images - 1) * x.std(axis=1, ddof=1) / sqrt(images)
-    rate = float(np.mean(np.abs(x.mean(axis=1)) + reach < margin))
-    return [Found("power", "balance is shown", f"margin {margin:g} standard deviations, {images} images", 0.8, rate, n)]
-
-
 def power_curve(n: int, size: int) -> list[Found]:
     """Permutation test of two groups of ``size`` normal values that differ by 0 to 2 standard deviations."""
     rng, found = np.random.default_rng([19, size]), []
@@ -426,8 +408,6 @@ def experiments() -> list[Experiment]:
         *((rank_correlations, 2_000, {"rho": rho, "ties": ties, "method": method})
           for method in ("jackknife", "fisher", "bootstrap") for ties in (False, True) for rho in (0.0, 0.7)),
         *((alphas, 2_000, {"units": units, "copied": 0.7}) for units in (20, 60)),
-        *((power_to_detect, 10_000, {"effect": effect}) for effect in (1.0, 0.5, 0.2)),
-        *((power_to_show_balance, 10_000, {"margin": margin}) for margin in (1.0, 0.5, 0.2)),
         *((power_curve, 4_000, {"size": size}) for size in (6, 12, 24)),
     ]  # fmt: skip
     for module in MODULES:

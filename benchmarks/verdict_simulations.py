@@ -47,6 +47,7 @@ class Population:
     scatter : how far attribute prompts stray from their group, mirrored between the groups.
     skew : how a concept's images lean, where not as above; such a population is at parity only.
     text_part : ITP + TT of every concept, on average over the attribute images; 0 by symmetry unless set.
+    attribute_images : of every attribute prompt.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Population:
     scatter: float = 0.0
     skew: str = ""
     text_part: float = 0.0
+    attribute_images: int = ATTRIBUTE_IMAGES
 
     @cached_property
     def fixed(self) -> dict[str, np.ndarray]:
@@ -94,7 +96,11 @@ class Population:
             target_texts=fixed["texts"][:n],
             group_images={
                 name: tuple(
-                    fixed["base"] + age + _mirrored(stray, sign) + sign * self.gap * _axis() + self._noise(rng, 16)
+                    fixed["base"]
+                    + age
+                    + _mirrored(stray, sign)
+                    + sign * self.gap * _axis()
+                    + self._noise(rng, self.attribute_images)
                     for age, stray in zip(fixed["ages"], fixed["strayed"], strict=True)
                 )
                 for name, sign in (("a", 1), ("b", -1))

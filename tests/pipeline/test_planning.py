@@ -55,15 +55,14 @@ def test_plan_and_scores_name_the_same_numbers():
             assert row.n_decide == (max(planned[concept], fewest) if planned[concept] > 0 else 0)
 
 
-def test_where_the_groups_own_images_limit_a_verdict_the_plan_says_so():
-    few = quick.finished(Painter(), toy_suite(target=20, attribute=2), encoder=Eye())
-    limited = cm.plan(pilot=few.url).limited
+def test_where_the_groups_own_images_limit_a_verdict_the_plan_says_so(pilot):
+    limited = cm.plan(pilot=pilot.url, effect=0.3).limited
     assert len(limited)
     assert (limited.all_grown < limited.to_decide.fillna(inf)).all()
-    shown = CliRunner().invoke(app, ["plan", "--pilot", few.url], env={"COLUMNS": "300"}).output
+    asked = ["plan", "--pilot", pilot.url, "--effect", "0.3"]
+    shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
     assert f"The groups' own images are too few for {len(limited)} concept" in shown
-    many = quick.finished(Painter(), toy_suite(target=20, attribute=40), encoder=Eye())
-    assert len(cm.plan(pilot=many.url).limited) < len(limited)
+    assert len(cm.plan(pilot=pilot.url, effect=1.2).limited) < len(limited)
 
 
 def test_more_than_ten_thousand_images_are_not_counted(pilot):

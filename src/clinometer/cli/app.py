@@ -59,8 +59,10 @@ def plan(
     margin: Annotated[
         float | None, typer.Option(help="Within which balance is to be shown. [default: the suite's]")
     ] = None,
-    power: Annotated[float, typer.Option(help="Probability of deciding.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="Level of the tests, of a concept by itself.")] = 0.05,
+    power: Annotated[float, typer.Option(help="Chance with which the verdict is reached.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(help="Level of q over the concepts; without a pilot, of a concept by itself.")
+    ] = 0.05,
     price: Annotated[float, typer.Option(help="What an image costs, of a model behind an API.")] = 0.0,
     answer_price: Annotated[float, typer.Option(help="What an answer costs, of a reader behind an API.")] = 0.0,
 ) -> None:

@@ -236,7 +236,7 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
     note = f"Positive: {quantity.positive.format(a=label_a, first=first)}. "
     note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
-        note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
+        note += f" To decide: about so many {quantity.to_decide}, in four of five runs."
     if any(row.has_bounds and row.n_repeated for row in rows):
         note += " Repeats as drawn: the same 95 % with each picture as often as it was drawn, if it reaches further."
     if any(row.has_bounds and row.n_missing + row.n_missing_attributes for row in rows):

@@ -89,8 +89,7 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
     if undecided:
         many = [row.n_decide for row in undecided if row.n_decide > 0]
         more = (
-            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each would decide, "
-            "if the estimates stand."
+            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each would decide in four of five runs."
             if many
             else ""
         )

@@ -426,7 +426,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
     if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
-    return f"{many} {images} would decide, if the estimate stands" if many else ""
+    return f"{many} {images} would decide in four of five runs" if many else ""
 
 
 def source_words(mcas: Row, image_part: Row) -> str:

@@ -123,13 +123,13 @@ def power_curve(
 
 def called(p_values: np.ndarray, alpha: float) -> np.ndarray:
     """Tell where q ≤ α by Benjamini–Hochberg over the tests, run by run: (tests × runs); NaN is no test."""
-    m, level = (~np.isnan(p_values)).sum(axis=0), np.full(p_values.shape[1], -1.0)
-    for run, own in enumerate(p_values.T):
-        small = np.sort(own[own <= alpha])  # no step of Benjamini–Hochberg lies above
-        steps = np.flatnonzero(small <= alpha * np.arange(1, len(small) + 1) / max(m[run], 1))
-        if len(steps):
-            level[run] = alpha * (steps[-1] + 1) / m[run]
-    return np.asarray(p_values <= level)
+    m = np.maximum((~np.isnan(p_values)).sum(axis=0), 1)
+    small = np.where(p_values <= alpha, p_values, inf)  # no step of Benjamini–Hochberg lies above
+    most = int((small <= alpha).sum(axis=0).max(initial=0))
+    ordered = np.sort(np.partition(small.T, most - 1)[:, :most]) if 0 < most < len(small) else np.sort(small.T)
+    steps = np.arange(1, ordered.shape[1] + 1)
+    last = ((ordered <= alpha * steps / m[:, None]) * steps).max(axis=1, initial=0)
+    return np.asarray(p_values <= np.where(last > 0, alpha * last / m, -1.0))
 
 
 def runs_of(tests: int) -> int:

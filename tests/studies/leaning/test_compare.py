@@ -71,7 +71,7 @@ def test_runs_are_shown_alike_within_the_margin_and_not_beyond_it():
 
 
 def test_what_is_undecided_says_how_many_images_would_decide():
-    first, second = (embeddings(images=12, seed=seed) for seed in (0, 5))
+    first, second = (embeddings(images=12, seed=seed) for seed in (0, 9))
     rows = compare(first, second, paired=False, of=design(margin=0.05))
     undecided = [row for row in rows if row.verdict == "undecided" and row.component == "mcas"]
     assert undecided

@@ -251,9 +251,9 @@ def test_images_that_would_decide_count_the_family():
     assert (many.verdict, wide.verdict) == ("undecided", "undecided")
     (alone,) = judge_differences([replace(rows[0], q=0.03)], a="man", b="woman", margin=None)
     assert (alone.verdict, alone.side) == ("more", "man")
-    z = stats.norm.isf([0.05 / 4 / 2, 0.05 / 2 / 2, 0.025])
-    assert many.n_decide == np.ceil(10 * (z[0] / z[2] * 0.2 / 0.22) ** 2)
-    assert wide.n_decide == np.ceil(10 * (z[1] / z[2] * 0.2 / 0.15) ** 2)
+    (of_one,) = judge_differences([replace(rows[0], q=0.06)], a="man", b="woman", margin=None)
+    assert many.n_decide > 1.2 * of_one.n_decide > 1.2 * 10
+    assert wide.n_decide > many.n_decide
 
 
 def test_runs_alike_are_promised_no_number_that_the_correction_denies():

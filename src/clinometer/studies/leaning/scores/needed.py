@@ -149,13 +149,17 @@ def images_needed(
         return images_of(layout, curve.sizes_for(power, getattr(curve, share)))
 
     curves = dict[tuple[bool, bool], PowerCurve]()
-    to_detect = images("leans", effects=None if effect is None else np.full(len(unknown), effect))
+    named = None if effect is None else np.full(len(unknown), effect)
+    to_detect = images("leans", effects=named)
     to_show_balance = unknown
     if design.margin is not None:
         known = np.abs(tests.images.value)
         to_show_balance = np.where(known < design.margin, images("balanced", effects=known), nan)
-    to_decide = images("decided") if effect is None else np.fmin(to_detect, to_show_balance)
-    return Needed(to_detect, to_show_balance, to_decide, images("decided", grown=True))
+    if named is None:
+        return Needed(to_detect, to_show_balance, images("decided"), images("decided", grown=True))
+    to_decide = np.fmin(to_detect, to_show_balance)
+    all_grown = np.fmin(images("leans", grown=True, effects=named), to_show_balance)
+    return Needed(to_detect, to_show_balance, to_decide, all_grown)
 
 
 def counted(n_target: Sequence[int], images: np.ndarray) -> list[int]:

@@ -1,0 +1,124 @@
+"""What ``clinometer plan`` promises, and what the verdict then does. For benchmarks/simulations.py.
+
+Pictures are of two kinds, as in the verdicts' simulations (:mod:`benchmarks.verdict_simulations`). A suite has six
+concepts at the shares ``SHARES``, one of them at parity, so q is over six. A pilot of it is planned by the function
+that plans every audit, with a chance of 80 % to find that a concept leans. Apart from that, many suites of each of
+``SIZES`` images are drawn and judged from embeddings to verdicts, by the rules of ``mcas_study``: how often a verdict
+names the right side is the power at so many images, and between these sizes it is read off a line over log n. What a
+pilot is given is the power at the number that it names for a concept; its average over pilots is what the promise is
+about. A pilot that names no number is told apart, and "more than 10,000" counts as 10,000.
+
+Without a pilot, the number follows from the share alone, and the verdict is that on a concept by itself.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from benchmarks.rates import Experiment, Found
+from benchmarks.verdict_simulations import POPULATIONS, Population, design_of
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
+from clinometer.metrics.verdict import LEANING
+from clinometer.stats.power import MANY, images_for_share
+from clinometer.studies.leaning import EncoderEmbeddings
+from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle
+from clinometer.studies.leaning.scores.needed import images_needed
+from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_rows, judge_contrasts, uncounted
+from clinometer.studies.leaning.scores.views import linear_views
+
+SHARES = (0.6, 0.65, 0.75, 0.85, 0.9, 0.5)
+SIZES = (10, 14, 20, 28, 40, 56, 80, 120, 200, 300, 450, 700, 1_000, 2_000, 4_000, MANY)
+PILOTS = (10, 20, 60)
+STUDIES_OF_A_SIZE = 100
+
+
+def found_in(embeddings: EncoderEmbeddings, concepts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the verdict on each concept names the first group, with q over all, and whether it would alone."""
+    design = design_of(concepts)
+    study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
+    view = linear_views([embeddings], study)[0]
+    weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+    tests = contrast_tests(study, view, weights)
+    apart = from_middle(study, view, weights, tests.images, attribute_influences(view, weights))  # type: ignore[arg-type]
+    names = {"metric": "mcas", "component": IMAGE_PART}
+    contrast = Contrast(weights, Basis(COMPONENTS[IMAGE_PART], study.pair), names, ("a", "b"))
+    tests = type(tests)(tests.images, tests.stimulus, tests.confidence, from_middle=apart)
+    rows = contrast_rows(study, view, contrast, tests)
+    judged = judge_contrasts([contrast], [rows], "f", margin=None, judged=True, decide=uncounted)
+    alone = [judge_contrasts([contrast], [[row]], "f", margin=None, judged=True, decide=uncounted)[0] for row in rows]
+    whole, single = (np.array([row.verdict in LEANING and row.side == "a" for row in own]) for own in (judged, alone))
+    return whole, single
+
+
+def population(groups: int) -> Population:
+    """The population of two kinds with so many pictures an attribute prompt, four prompts a group."""
+    first = POPULATIONS[0]
+    return Population(first.name, attribute_images=groups)
+
+
+@cache
+def power_at(size: int, groups: int, studies: int) -> np.ndarray:
+    """Whether each study of a size names the right side of each concept: (studies × concepts)."""
+    found = []
+    for study in range(studies):
+        rng = np.random.default_rng([61, size, groups, study])
+        found.append(found_in(population(groups).draw(rng, np.array(SHARES), size), len(SHARES))[0])
+    return np.array(found)
+
+
+def pilots(n: int, images: int, groups: int) -> list[Found]:
+    """Plan by so many pilots of a size: the power of the verdict at the number of images that each of them names."""
+    named = []
+    for pilot in range(n):
+        rng = np.random.default_rng([62, images, groups, pilot])
+        embeddings = population(groups).draw(rng, np.array(SHARES), images)
+        named.append(images_needed([embeddings], design_of(len(SHARES))).to_detect)
+    studies = max(STUDIES_OF_A_SIZE * n // PILOTS_OF_A_SIZE, 10)
+    powers = np.array([power_at(size, groups, studies).mean(axis=0) for size in SIZES])
+    found = []
+    for concept, share in enumerate(SHARES[:-1]):
+        own = np.array(named)[:, concept]
+        told = np.minimum(own[np.isfinite(own)], MANY)
+        setting = f"pilot of {images} images, {4 * groups} of each group, {share:.0%} of a"
+        if len(told):
+            curve = np.maximum.accumulate(powers[:, concept])
+            reached = np.interp(np.log(told), np.log(SIZES), curve)
+            # the pilots' spread, and that of the studies the power is read off
+            drawn = np.sqrt(0.8 * 0.2 / studies)
+            spread = float(np.sqrt(reached.var(ddof=1) / len(told) + drawn**2) * np.sqrt(len(told)))
+            middle = f"{np.median(told):,.0f}" if np.median(told) < MANY else f"more than {MANY:,}"
+            what = f"a leaning is found, by a pilot; {middle} images in the middle"
+            found.append(Found("power", what, setting, 0.8, float(reached.mean()), len(told), spread))
+        found.append(Found("power-none", "pilots that name no number", setting, float("nan"),
+                           float(np.isnan(own).mean()), n, float(np.isnan(own).std())))  # fmt: skip
+    return found
+
+
+def by_share(n: int, share: float, groups: int) -> list[Found]:
+    """Without a pilot: the power of the verdict on a concept by itself at the number of images that a share takes."""
+    images = images_for_share(share, attribute_images=(4 * groups, 4 * groups))
+    setting = f"{4 * groups} of each group, {share:.0%} of a"
+    if not np.isfinite(images):
+        return []
+    found = []
+    for study in range(n):
+        rng = np.random.default_rng([63, int(100 * share), groups, study])
+        embeddings = population(groups).draw(rng, np.full(6, share), int(images))
+        found.append(found_in(embeddings, 6)[1].mean())
+    what = f"a leaning is found, without a pilot; {images:,.0f} images"
+    return [Found("power", what, setting, 0.8, float(np.mean(found)), n, float(np.std(found, ddof=1)))]
+
+
+PILOTS_OF_A_SIZE = 100
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *((by_share, 100, {"share": share, "groups": groups}) for groups in (16, 64) for share in SHARES[:-1]),
+        *((pilots, PILOTS_OF_A_SIZE, {"images": images, "groups": groups}) for groups in (16, 64) for images in PILOTS),
+    ]
