@@ -13,6 +13,7 @@ Without a pilot, the number follows from the share alone, and the verdict is tha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,23 +22,24 @@ from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.verdict import LEANING
-from clinometer.stats.power import MANY, images_for_share
+from clinometer.stats.power import MANY, POWER, ScoredPilot, images_for_share, power_curve
+from clinometer.stats.power import SIZES as PLANNED
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle
-from clinometer.studies.leaning.scores.needed import images_needed
+from clinometer.studies.leaning.scores.needed import image_part_zeros, images_of
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_rows, judge_contrasts, uncounted
 from clinometer.studies.leaning.scores.views import linear_views
 
 SHARES = (0.6, 0.65, 0.75, 0.85, 0.9, 0.5)
 SIZES = (10, 14, 20, 28, 40, 56, 80, 120, 200, 300, 450, 700, 1_000, 2_000, 4_000, MANY)
 PILOTS = (10, 20, 60)
-STUDIES_OF_A_SIZE = 100
+STUDIES_OF_A_SIZE = 60
 
 
-def found_in(embeddings: EncoderEmbeddings, concepts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the verdict on each concept names the first group, with q over all, and whether it would alone."""
+def found_in(embeddings: EncoderEmbeddings, concepts: int, *, alone: bool = False) -> np.ndarray:
+    """Whether the verdict on each concept names the first group: with q over all, or each ``alone``."""
     design = design_of(concepts)
     study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
     view = linear_views([embeddings], study)[0]
@@ -46,12 +48,14 @@ def found_in(embeddings: EncoderEmbeddings, concepts: int) -> tuple[np.ndarray, 
     apart = from_middle(study, view, weights, tests.images, attribute_influences(view, weights))  # type: ignore[arg-type]
     names = {"metric": "mcas", "component": IMAGE_PART}
     contrast = Contrast(weights, Basis(COMPONENTS[IMAGE_PART], study.pair), names, ("a", "b"))
-    tests = type(tests)(tests.images, tests.stimulus, tests.confidence, from_middle=apart)
-    rows = contrast_rows(study, view, contrast, tests)
-    judged = judge_contrasts([contrast], [rows], "f", margin=None, judged=True, decide=uncounted)
-    alone = [judge_contrasts([contrast], [[row]], "f", margin=None, judged=True, decide=uncounted)[0] for row in rows]
-    whole, single = (np.array([row.verdict in LEANING and row.side == "a" for row in own]) for own in (judged, alone))
-    return whole, single
+    rows = contrast_rows(study, view, contrast, replace(tests, from_middle=apart))
+    families = [[row] for row in rows] if alone else [rows]
+    judged = [
+        row
+        for family in families
+        for row in judge_contrasts([contrast], [family], "f", margin=None, judged=True, decide=uncounted)
+    ]
+    return np.array([row.verdict in LEANING and row.side == "a" for row in judged])
 
 
 def population(groups: int) -> Population:
@@ -66,8 +70,18 @@ def power_at(size: int, groups: int, studies: int) -> np.ndarray:
     found = []
     for study in range(studies):
         rng = np.random.default_rng([61, size, groups, study])
-        found.append(found_in(population(groups).draw(rng, np.array(SHARES), size), len(SHARES))[0])
+        found.append(found_in(population(groups).draw(rng, np.array(SHARES), size), len(SHARES)))
     return np.array(found)
+
+
+def images_to_detect(embeddings: EncoderEmbeddings) -> np.ndarray:
+    """What ``images_needed`` says of finding each concept's leaning, and nothing else of it."""
+    design = design_of(len(SHARES))
+    layout = layout_of([embeddings], design)
+    zeros, _ = image_part_zeros([embeddings], design, layout)
+    lean = np.array(SHARES) != 0.5
+    curve = power_curve(ScoredPilot(zeros), PLANNED, wanted=lean)
+    return images_of(layout, curve.sizes_for(POWER, curve.leans))
 
 
 def pilots(n: int, images: int, groups: int) -> list[Found]:
@@ -76,9 +90,10 @@ def pilots(n: int, images: int, groups: int) -> list[Found]:
     for pilot in range(n):
         rng = np.random.default_rng([62, images, groups, pilot])
         embeddings = population(groups).draw(rng, np.array(SHARES), images)
-        named.append(images_needed([embeddings], design_of(len(SHARES))).to_detect)
-    studies = max(STUDIES_OF_A_SIZE * n // PILOTS_OF_A_SIZE, 10)
-    powers = np.array([power_at(size, groups, studies).mean(axis=0) for size in SIZES])
+        named.append(images_to_detect(embeddings))
+    studies = max(STUDIES_OF_A_SIZE * n // PILOTS_OF_A_SIZE, 8)
+    powers = np.array([power_at(size, groups, studies if size <= 1_000 else studies // 4).mean(axis=0)
+                       for size in SIZES])  # fmt: skip
     found = []
     for concept, share in enumerate(SHARES[:-1]):
         own = np.array(named)[:, concept]
@@ -108,17 +123,17 @@ def by_share(n: int, share: float, groups: int) -> list[Found]:
     for study in range(n):
         rng = np.random.default_rng([63, int(100 * share), groups, study])
         embeddings = population(groups).draw(rng, np.full(6, share), int(images))
-        found.append(found_in(embeddings, 6)[1].mean())
+        found.append(found_in(embeddings, 6, alone=True).mean())
     what = f"a leaning is found, without a pilot; {images:,.0f} images"
     return [Found("power", what, setting, 0.8, float(np.mean(found)), n, float(np.std(found, ddof=1)))]
 
 
-PILOTS_OF_A_SIZE = 100
+PILOTS_OF_A_SIZE = 60
 
 
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((by_share, 100, {"share": share, "groups": groups}) for groups in (16, 64) for share in SHARES[:-1]),
+        *((by_share, 60, {"share": share, "groups": groups}) for groups in (16, 64) for share in SHARES[:-1]),
         *((pilots, PILOTS_OF_A_SIZE, {"images": images, "groups": groups}) for groups in (16, 64) for images in PILOTS),
     ]

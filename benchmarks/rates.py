@@ -64,6 +64,7 @@ HEADS = {
     "families-level": ("suites at parity", "wanted, at most"),
     "families-away": ("ends of intervals", "promised"),
     "derived-coverage": ("number", "promised"),
+    "power-none": ("plans", "nominal"),
     "compare-level": ("verdicts on equal runs", "nominal"),
     "compare-missing": ("verdicts where one run refuses", "nominal"),
     "compare-away": ("verdicts on runs that differ", "nominal"),

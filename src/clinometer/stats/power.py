@@ -53,7 +53,7 @@ CELLS: Final = 12
 MOST_SCORED: Final = 1_000
 """Tests of a family up to which their items are drawn again; larger ones go by their estimates and intervals."""
 
-_RUNS: Final = 6_000
+_RUNS: Final = 4_000
 """Runs that are drawn of all tests of a family together; of each test at least 24 and at most 400."""
 
 

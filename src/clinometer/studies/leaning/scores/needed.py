@@ -111,6 +111,23 @@ class Needed:
     all_grown: np.ndarray
 
 
+def image_part_zeros(
+    encoders: Sequence[EncoderEmbeddings], design: Design, layout: Layout
+) -> tuple[list[BoundedMeans], list[np.ndarray] | None]:
+    """Return the tests of the image part of every target against 0 and against the middle, and the margins around both.
+
+    Nothing where a group has no images to bound what one may score.
+    """
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
+    view = linear_views(encoders, study)[0]
+    weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+    images = contrast_tests(study, view, weights).images
+    if not isinstance(images, BoundedMeans):
+        return [], None
+    apart = from_middle(study, view, weights, images, attribute_influences(view, weights))
+    return [images, apart], margins_of(view, [weights], design.margin)
+
+
 def images_needed(
     encoders: Sequence[EncoderEmbeddings],
     design: Design,
@@ -130,16 +147,10 @@ def images_needed(
         As ``mcas_study``; a power or level that is not between 0 and 1.
     """
     require_power(power, alpha)
-    layout = layout_of(encoders, design)
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
-    view = linear_views(encoders, study)[0]
-    weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
-    tests = contrast_tests(study, view, weights)
-    unknown = np.full(len(design.targets), nan)
-    if not isinstance(tests.images, BoundedMeans):
+    layout, unknown = layout_of(encoders, design), np.full(len(design.targets), nan)
+    zeros, margins = image_part_zeros(encoders, design, layout)
+    if not zeros:
         return Needed(unknown, unknown, unknown, unknown)
-    apart = from_middle(study, view, weights, tests.images, attribute_influences(view, weights))
-    zeros, margins = [tests.images, apart], margins_of(view, [weights], design.margin)
 
     def images(share: str, *, grown: bool = False, effects: np.ndarray | None = None) -> np.ndarray:
         curve = curves.get((grown, effects is None))
@@ -153,7 +164,7 @@ def images_needed(
     to_detect = images("leans", effects=named)
     to_show_balance = unknown
     if design.margin is not None:
-        known = np.abs(tests.images.value)
+        known = np.abs(zeros[0].value)
         to_show_balance = np.where(known < design.margin, images("balanced", effects=known), nan)
     if named is None:
         return Needed(to_detect, to_show_balance, images("decided"), images("decided", grown=True))
