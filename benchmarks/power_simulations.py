@@ -6,7 +6,7 @@ that plans every audit, with a chance of 80 % to find that a concept leans. Apar
 ``SIZES`` images are drawn and judged from embeddings to verdicts, by the rules of ``mcas_study``: how often a verdict
 names the right side is the power at so many images, and between these sizes it is read off a line over log n. What a
 pilot is given is the power at the number that it names for a concept; its average over pilots is what the promise is
-about. A pilot that names no number is told apart, and "more than 10,000" counts as 10,000.
+about. "More than 10,000" counts as 10,000, and so does no number, which is told apart as well.
 
 Without a pilot, the number follows from the share alone, and the verdict is that on a concept by itself.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from math import nan
 
 import numpy as np
 
@@ -92,24 +93,27 @@ def pilots(n: int, images: int, groups: int) -> list[Found]:
         embeddings = population(groups).draw(rng, np.array(SHARES), images)
         named.append(images_to_detect(embeddings))
     studies = max(STUDIES_OF_A_SIZE * n // PILOTS_OF_A_SIZE, 8)
-    powers = np.array([power_at(size, groups, studies if size <= 1_000 else studies // 4).mean(axis=0)
-                       for size in SIZES])  # fmt: skip
+    counts = np.array([studies if size <= 1_000 else max(studies // 4, 4) for size in SIZES])
+    powers = np.array([power_at(size, groups, count).mean(axis=0) for size, count in zip(SIZES, counts, strict=True)])
     found = []
     for concept, share in enumerate(SHARES[:-1]):
-        own = np.array(named)[:, concept]
-        told = np.minimum(own[np.isfinite(own)], MANY)
+        own, curve = np.array(named)[:, concept], powers[:, concept]
+        drawn = np.minimum(np.nan_to_num(own, nan=MANY), MANY)
+        # each pilot's power lies on a line between two sizes
+        weights = np.array([np.interp(np.log(drawn), np.log(SIZES), unit) for unit in np.eye(len(SIZES))])
+        reached = curve @ weights
+        of_sizes = (weights.mean(axis=1) ** 2 * curve * (1 - curve) / counts).sum()
+        spread = float(np.sqrt(reached.var(ddof=1) + n * of_sizes))
         setting = f"pilot of {images} images, {4 * groups} of each group, {share:.0%} of a"
-        if len(told):
-            curve = np.maximum.accumulate(powers[:, concept])
-            reached = np.interp(np.log(told), np.log(SIZES), curve)
-            # the pilots' spread, and that of the studies the power is read off
-            drawn = np.sqrt(0.8 * 0.2 / studies)
-            spread = float(np.sqrt(reached.var(ddof=1) / len(told) + drawn**2) * np.sqrt(len(told)))
-            middle = f"{np.median(told):,.0f}" if np.median(told) < MANY else f"more than {MANY:,}"
-            what = f"a leaning is found, by a pilot; {middle} images in the middle"
-            found.append(Found("power", what, setting, 0.8, float(reached.mean()), len(told), spread))
-        found.append(Found("power-none", "pilots that name no number", setting, float("nan"),
-                           float(np.isnan(own).mean()), n, float(np.isnan(own).std())))  # fmt: skip
+        middle = f"{np.median(drawn):,.0f}" if np.median(drawn) < MANY else f"{MANY:,} or more"
+        what = f"by a pilot; {middle} images in the middle"
+        found.append(Found("power", f"a leaning is found, {what}", setting, POWER, float(reached.mean()), n, spread))
+        none = np.isnan(own)
+        found.append(Found("power-none", "no number is named", setting, nan, float(none.mean()), n, float(none.std())))
+        if 0 < none.sum() < n - 1:
+            rest = reached[~none]
+            found.append(Found("power-none", "a leaning is found, where one is", setting, POWER, float(rest.mean()),
+                               len(rest), float(rest.std(ddof=1))))  # fmt: skip
     return found
 
 
@@ -125,7 +129,7 @@ def by_share(n: int, share: float, groups: int) -> list[Found]:
         embeddings = population(groups).draw(rng, np.full(6, share), int(images))
         found.append(found_in(embeddings, 6, alone=True).mean())
     what = f"a leaning is found, without a pilot; {images:,.0f} images"
-    return [Found("power", what, setting, 0.8, float(np.mean(found)), n, float(np.std(found, ddof=1)))]
+    return [Found("power", what, setting, POWER, float(np.mean(found)), n, float(np.std(found, ddof=1)))]
 
 
 PILOTS_OF_A_SIZE = 60
