@@ -1,6 +1,7 @@
 """Phrases that messages of several rooms share."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,6 +14,15 @@ OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "
 
 MISSING: Final = frozenset({"nan", "NaN", "NAN", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "null", "NULL"})
 """How programs write that an entry is missing; ``none`` in small letters is an answer."""
+
+
+def composed(text: str) -> str:
+    r"""Return text in the form in which names are compared: accents are part of their letters (NFC), as most write it.
+
+    >>> composed("infirmie\u0300re") == "infirmi\u00e8re"
+    True
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 def first_and_more(names: Sequence[str], most: int = 1) -> str:

@@ -411,3 +411,32 @@ def test_edits_are_rated_and_held_against_the_reader(tmp_path):
         assert shares[concept] == pytest.approx(np.mean([read[i] for i in held.id]))
     write_report(run)
     assert "People and the machine" in run.directory.read_bytes("report.html").decode()
+
+
+@pytest.mark.parametrize(
+    ("head", "entries"),
+    [
+        (("Answer.gender.man", "Answer.gender.woman"), {"man": ("true", "false"), "woman": ("false", "true")}),
+        (("Answer.man.on", "Answer.woman.on"), {"man": ("on", ""), "woman": ("", "on")}),
+        (("Answer.taskAnswers",), {name: (json.dumps([{"gender": {"man": name == "man", "woman": name == "woman"}}]),)
+                                   for name in ("man", "woman")}),
+        (("choice",), {name: (json.dumps({"choices": [name]}),) for name in ("man", "woman")}),
+    ],
+)  # fmt: skip
+def test_a_column_an_option_and_answers_as_json_are_read(run, tmp_path, head, entries):
+    rows = [[item, rater, *entries[answer]] for item, rater, answer in answered(run)]
+    pd.DataFrame(rows, columns=["item", "WorkerId", *head]).to_csv(tmp_path / "batch.csv", index=False)
+    found = import_ratings(run, rated_of(run), tmp_path / "batch.csv")
+    assert found.ratings == len(rows)
+    assert set(found.answers) == {row[2] for row in answered(run)}
+
+
+def test_a_row_with_no_option_or_several_and_a_form_are_named(run, tmp_path):
+    item, head = answered(run)[0][0], ("item", "WorkerId", "Answer.man", "Answer.woman")
+    for chosen, message in ((("", ""), "line 2: found none chosen"), (("x", "x"), "line 2: found man, woman chosen")):
+        file = write_csv(tmp_path / "batch.csv", [[item, "w", *chosen]], head)
+        with pytest.raises(RatingsError, match=message):
+            import_ratings(run, rated_of(run), file)
+    file = write_csv(tmp_path / "form.csv", [["2026", "man", "woman"]], ("Timestamp", "picture 1", "picture 2"))
+    with pytest.raises(RatingsError, match="A form has a column a picture: make a row of each answer"):
+        import_ratings(run, rated_of(run), file)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clinometer._messages import did_you_mean, first_and_more, quoted
+from clinometer._messages import composed, did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
 from clinometer.models.files import ManifestRow
 from clinometer.suites import PromptSpec, Suite
@@ -27,13 +27,13 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
     """
     by_owner: dict[tuple[str, str], list[PromptSpec]] = {}
     for spec in suite.prompt_specs():
-        by_owner.setdefault((spec.concept, spec.group), []).append(spec)
+        by_owner.setdefault((composed(spec.concept), composed(spec.group)), []).append(spec)
     by_prompt: dict[str, list[PromptSpec]] = {}  # every question that a prompt may be meant for; as a rule one
     if any(row.concept is None and row.group is None for row in rows):
         for spec in suite.every_prompt_spec():
-            by_prompt.setdefault(spec.prompt, []).append(spec)
+            by_prompt.setdefault(composed(spec.prompt), []).append(spec)
     for row in rows:
-        owner = (row.concept or "", row.group or "")
+        owner = (composed(row.concept or ""), composed(row.group or ""))
         if row.concept is None and row.group is None:
             question = _asked_by_prompt(row, by_prompt, suite, source)
         elif owner not in by_owner:
@@ -41,8 +41,8 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
         else:
             questions = by_owner[owner]
             prompts = [spec.prompt for spec in questions]
-            if row.prompt in prompts:
-                question = questions[prompts.index(str(row.prompt))]
+            if (same := composed(row.prompt or "")) in (known := list(map(composed, prompts))):
+                question = questions[known.index(same)]
             elif questions[0].concept:  # the images of a concept are one pool, whatever the words
                 question = replace(questions[0], prompt=row.prompt or questions[0].prompt)
             elif len(questions) == 1 and not row.prompt:
@@ -76,7 +76,7 @@ def groups_by_prompt(suite: Suite) -> dict[str, str]:
 def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
     """Return the one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
-    questions = by_prompt.get(str(row.prompt), [])
+    questions = by_prompt.get(composed(str(row.prompt)), [])
     if len(questions) == 1:
         return questions[0]
     if questions:
@@ -97,9 +97,9 @@ def _unknown_owner(
     """Name the field that the suite does not have: the concept, the group, or the two together."""
     concepts = list(dict.fromkeys(concept for concept, _ in owners if concept))
     groups = list(dict.fromkeys(group for _, group in owners if group))
-    if row.concept and row.concept not in concepts:
+    if row.concept and composed(row.concept) not in concepts:
         return _unknown(source, row, "concept", row.concept, concepts, suite)
-    if row.group and row.group not in groups:
+    if row.group and composed(row.group) not in groups:
         return _unknown(source, row, "group", row.group, groups, suite)
     owner = " with ".join(part for part in (row.concept, row.group) if part)
     terms = [" with ".join(part for part in pair if part) for pair in owners if not row.concept or row.concept in pair]

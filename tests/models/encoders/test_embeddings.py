@@ -166,3 +166,28 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path):
     ):
         with pytest.raises(ModelError, match=f"^{name}.*{message}"):
             load(str(tmp_path / name)).encode_texts(["he"])
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("tabs.txt", ["chief executive officer\t0.1\t0.2", "nurse\t0.3\t0.4"]),
+        ("a tab.txt", ["chief executive officer\t0.1 0.2", "nurse\t0.3 0.4"]),
+        ("blanks.txt", ["chief executive officer  0.1  0.2", "nurse   0.3 0.4 "]),
+        ("quotes.txt", ['"chief executive officer" 0.1 0.2', '"nurse" 0.3 0.4']),
+        ("plain.vec", ["chief executive officer 0.1 0.2", "nurse 0.3 0.4"]),
+        ("semicolons.csv", ["chief executive officer;0,1;0,2", "nurse;0,3;0,4"]),
+        ("semicolons.tsv", ["label;x;y", "chief executive officer;0.1;0.2", "nurse;0.3;0.4"]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_labels_with_spaces_are_found_whatever_stands_between_the_numbers(tmp_path, name, lines, end):
+    (tmp_path / name).write_bytes(("\ufeff" + end.join(lines) + end).encode())
+    found = load_encoder(str(tmp_path / name)).encode_texts(["chief executive officer", "nurse"])
+    assert found == pytest.approx(np.array([[0.1, 0.2], [0.3, 0.4]]))
+
+
+def test_accents_apart_from_their_letters_are_the_same_word(tmp_path):
+    for written, asked in (("infirmie\u0300re", "infirmi\u00e8re"), ("infirmi\u00e8re", "infirmie\u0300re")):
+        (tmp_path / "words.txt").write_text(f"{written} 0.1 0.2\nnurse 0.3 0.4\n", encoding="utf-8")
+        assert load_encoder(str(tmp_path / "words.txt")).missing([asked]) == []

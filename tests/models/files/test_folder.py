@@ -324,3 +324,14 @@ def test_a_folder_gives_each_image_its_batch(tmp_path):
     plain = FolderSource(tmp_path, [replace(row, batch="") for row in rows])
     assert source.card.fingerprint != plain.card.fingerprint
     assert "batches" not in plain.card.settings
+
+
+def test_a_file_is_found_whose_accents_are_apart_from_their_letters(folder):
+    (folder / "a.png").rename(folder / "cafe\u0301.png")
+    rows = read_manifest(write(folder, "file,concept\ncaf\u00e9.png,cook\n"))
+    assert rows[0].file == "cafe\u0301.png"
+
+
+def test_a_file_in_another_letter_case_is_named(folder):
+    with pytest.raises(ImportManifestError, match=r"not in the folder: 'A\.PNG'; did you mean a\.png\?"):
+        read_manifest(write(folder, "file,concept\nA.PNG,cook\n"))

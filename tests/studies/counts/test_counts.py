@@ -309,3 +309,8 @@ def test_a_page_of_many_groups_and_concepts_says_where_the_others_are(tmp_path: 
     assert "1 more are in scores.csv" in page
     assert "the shares of 10 more groups" in page
     assert f"The first 10,000 of {len(run.scores):,}" in page
+
+
+def test_accents_apart_from_their_letters_name_the_same_concept(tmp_path: Path) -> None:
+    text = "concept,group,n\ninfirmi\u00e8re,man,3\ninfirmie\u0300re,woman,9\n"
+    assert api.import_counts(written(tmp_path, text), tmp_path / "run").suite.concepts == ("infirmi\u00e8re",)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, takewhile
 from pathlib import Path
@@ -61,7 +63,7 @@ class EmbeddingsFile:
     def missing(self, texts: Iterable[str]) -> list[str]:
         """Read vectors of texts that were not sought before, and list those that have none, in their order, once."""
         texts = list(dict.fromkeys(texts))
-        sought = {spelling for text in texts for spelling in (text, text.lower())} - self._queries
+        sought = {spelling for text in texts for spelling in _spellings(text)} - self._queries
         width: int | None = next((len(vector) for vector in self._vectors.values()), None)
         for label, vector in self._read(sought) if sought else ():
             if vector.ndim != 1 or vector.dtype.kind not in "fiu":
@@ -95,7 +97,7 @@ class EmbeddingsFile:
         return np.stack([self._vectors[str(self._spelling(text))] for text in texts])
 
     def _spelling(self, text: str) -> str | None:
-        return next((spelling for spelling in (text, text.lower()) if spelling in self._vectors), None)
+        return next((spelling for spelling in _spellings(text) if spelling in self._vectors), None)
 
     def _read(self, spellings: Collection[str]) -> Rows:
         try:
@@ -104,6 +106,13 @@ class EmbeddingsFile:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
             raise ModelError(f"{self.card.name}: it cannot be read: {describe(error)}") from error
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """Yield how a file may spell a text: as it is, in lower case, and with accents apart from their letters, or not."""
+    for spelling in (text, text.lower()):
+        yield spelling
+        yield from (unicodedata.normalize(form, spelling) for form in ("NFC", "NFD"))
 
 
 def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
@@ -134,23 +143,38 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
 
 
 def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
-    """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line."""
+    """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line.
+
+    Between them stand spaces or tabs, any number of them; a word may be in quotes.
+    """
     with _opened(path) as stream:
-        first = stream.readline(LONGEST_LINE).rstrip().split(" ")
+        first = _parts(stream.readline(LONGEST_LINE))
         counted = len(first) == 2 and all(part.isdigit() for part in first)
         early = list(islice(_lines(stream), EARLY))
         # Without a first line that says it, the width is that of the line with the fewest numbers at its end.
-        each = (_trailing(line) for line in (first, *(line.rstrip().split(" ") for line in early)))
+        each = (_trailing(line) for line in (first, *map(_parts, early)))
         width = int(first[1]) if counted else min(filter(None, each), default=0)
         if width < 1:
             raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
-        starts = {spelling.split(" ")[0] for spelling in spellings}
+        starts = {f"{quote}{spelling.split(' ')[0]}" for spelling in spellings for quote in ("", '"')}
+        starts |= {f'{start}"' for start in starts}
         lines = chain([] if counted else [" ".join(first)], early, _lines(stream))
         for number, line in enumerate(lines, start=2 if counted else 1):
-            if line.split(" ", 1)[0] in starts:
-                parts = line.rstrip().split(" ")
-                if " ".join(parts[:-width]) in spellings:
-                    yield " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
+            if line.lstrip(" \t").replace("\t", " ", 1).split(" ", 1)[0] in starts:
+                parts = _parts(line)
+                label = " ".join(parts[:-width])
+                if label not in spellings and len(label) > 2 and label[0] == label[-1] == '"':
+                    label = label[1:-1]
+                if label in spellings:
+                    yield label, _numbers(path, number, parts[-width:])
+
+
+def _parts(line: str) -> list[str]:
+    """Cut a line where spaces or tabs stand; some words hold other spaces."""
+    return _BLANKS.split(line.strip(" \t\r\n"))
+
+
+_BLANKS: Final = re.compile("[ \t]+")
 
 
 def kind_of(path: Path) -> str:
@@ -176,10 +200,15 @@ def _trailing(parts: Sequence[str]) -> int:
 
 
 def _read_csv(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
-    delimiter = "\t" if kind_of(path) == ".tsv" else ","
     has_index = False
     with _opened(path, "") as stream:
-        for number, entries in enumerate(csv.reader(_lines(stream), delimiter=delimiter), start=1):
+        first = stream.readline(LONGEST_LINE)
+        # of spreadsheets in many languages a semicolon stands between the columns, and a comma before the decimals
+        delimiter = max(";", "\t" if kind_of(path) == ".tsv" else ",", key=first.count)
+        rows: Iterator[list[str]] = csv.reader(chain([first], _lines(stream)), delimiter=delimiter)
+        if delimiter == ";":
+            rows = ([*row[:1], *(entry.replace(",", ".") for entry in row[1:])] for row in rows)
+        for number, entries in enumerate(rows, start=1):
             if number == 1:  # row numbers before the labels, as pandas writes them
                 has_index = len(entries) > 1 and entries[0] in ("", "Unnamed: 0") and not _is_number(entries[1])
             row = entries[has_index:]

@@ -30,7 +30,9 @@ import json
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, overload
@@ -138,7 +140,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
         found.update(dict.fromkeys(record))
     if not rows:
         raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
-    _check_files(path.name, folder, rows)
+    rows = _found_files(path.name, folder, rows)
     root = folder.resolve()  # where the folder lies on this machine does not belong to a run
     return Manifest(
         path=path,
@@ -355,14 +357,22 @@ def _read_flag(where: str, value: Any) -> bool:
     return flag
 
 
-def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
-    """Refuse files listed twice, outside the folder, or not there."""
+def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[ManifestRow]:
+    """Return the rows with their files as the folder spells them, whose accents may be apart from their letters.
+
+    Raises
+    ------
+    ImportManifestError
+        Files are listed twice, outside the folder, or not there.
+    """
+    found = list[ManifestRow]()
     root = str(folder.resolve())
     inside = root.rstrip(os.sep) + os.sep
     line_of: dict[str, int] = {}
     missing: list[ManifestRow] = []
-    for row in rows:
+    for row in (_as_spelled(root, row) for row in rows):
         path = _resolve(root, row.file)
+        found.append(row)
         if not os.path.normcase(path).startswith(os.path.normcase(inside)):
             raise ImportManifestError(
                 f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
@@ -377,9 +387,29 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
             missing.append(row)
     if missing:
         files = first_and_more([quoted(row.file, 200) for row in missing])
+        hint = _like(root, missing[0].file)
         raise ImportManifestError(
-            f"{name}, line {missing[0].line}, file: not in the folder: {files}; add what is missing or remove its line"
+            f"{name}, line {missing[0].line}, file: not in the folder: {files}; {hint}add what is missing or remove "
+            "its line"
         )
+    return found
+
+
+def _as_spelled(root: str, row: ManifestRow) -> ManifestRow:
+    if row.file.isascii() or os.path.isfile(_resolve(root, row.file)):
+        return row
+    spelled = (unicodedata.normalize(form, row.file) for form in ("NFC", "NFD"))
+    return next((replace(row, file=file) for file in spelled if os.path.isfile(_resolve(root, file))), row)
+
+
+def _like(root: str, file: str) -> str:
+    """Say which file a name may mean that differs by the case of its letters alone, or by its folder."""
+    folder, name = os.path.split(os.path.join(root, file))
+    for place in (folder, root):
+        with suppress(OSError, ValueError):
+            if near := [each for each in sorted(os.listdir(place)) if each.casefold() == name.casefold()]:
+                return f"did you mean {os.path.relpath(os.path.join(place, near[0]), root)}? Or "
+    return ""
 
 
 def _resolve(root: str, file: str) -> str:

@@ -15,7 +15,7 @@ from math import isfinite, nan
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from clinometer._messages import MISSING, did_you_mean, first_and_more, named_in_a_line, quoted
+from clinometer._messages import MISSING, composed, did_you_mean, first_and_more, named_in_a_line, quoted
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings.store import OF_CONCEPT, Rated, add_ratings
 from clinometer.runs.store import Run
@@ -47,14 +47,15 @@ def import_ratings(
     RatingsError
         The file is no such file, names an item that the run does not hold, or no answer that is a group.
     """
-    every, answers = read_ratings(file, named), rated.answers
+    every = read_ratings(file, named)
+    answers = {composed(label): group for label, group in rated.answers.items()}
     ratings = [each for each in every if each.answer not in MISSING or each.answer.lower() in answers]
     if not ratings:
         raise RatingsError(f"{file}: every answer is missing ({every[0].answer}); expected some")
     items = _Items(run, rated)
     # A pseudonym is put in the place of each rater. Its key is thrown away: nothing leads back to a worker's number.
     key, times, rows = secrets.token_bytes(32), Counter[tuple[str, str]](), list[dict[str, Any]]()
-    labels = [answers.get(rating.answer.lower(), rating.answer) for rating in ratings]
+    labels = [answers.get(composed(rating.answer.lower()), rating.answer) for rating in ratings]
     for rating, answer in zip(ratings, labels, strict=True):
         item = items.of(rating)
         rater = hashlib.blake2b(rating.rater.encode("utf-8", "replace"), key=key, digest_size=6).hexdigest()
@@ -95,11 +96,13 @@ class _Items:
         concepts = {name for s in run.plan if s.role in rated.roles for name in (s.concept, s.category) if name}
         self.by_name |= {name: f"{OF_CONCEPT}{name}" for name in sorted(concepts - self.by_name.keys())}
         self.by_name |= {f"{OF_CONCEPT}{name}": f"{OF_CONCEPT}{name}" for name in concepts}
+        self.by_name |= {composed(name): item for name, item in self.by_name.items()}
 
     def of(self, rating: Rating) -> str:
         """The item that a rating is about: a sample by its id or file, with a folder and an ending or without."""
-        name = re.split(r"[/\\]", rating.item)[-1]
-        for candidate in (rating.item, name, name.partition("?")[0].rpartition(".")[0]):
+        item = composed(rating.item)
+        name = re.split(r"[/\\]", item)[-1]
+        for candidate in (item, name, name.partition("?")[0].rpartition(".")[0]):
             if candidate in self.by_name:
                 return self.by_name[candidate]
         hint = did_you_mean(rating.item, self.by_name)
@@ -183,12 +186,17 @@ def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        columns = {key: _column(key, reader.fieldnames or (), named, file) for key in COLUMNS}
+        header = reader.fieldnames or ()
+        options = {} if "answer" in named or _is_there("answer", header) else _option_columns(header)
+        columns = {key: _column(key, header, named, file) for key in COLUMNS if not (key == "answer" and options)}
+        columns.setdefault("answer", "")
         for row in reader:
             entries = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
+            place = f"{file}, line {reader.line_num}"
             if entries["status"].lower() in LEFT_OUT:
                 continue
-            place = f"{file}, line {reader.line_num}"
+            if options or entries["answer"][:1] in ("[", "{"):
+                entries["answer"] = _one_chosen(row, options, entries["answer"], place)
             for key in ("item", "rater", "answer"):
                 if not entries[key]:
                     raise RatingsError(
@@ -214,10 +222,62 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
         if name.lower() in lower:
             return lower[name.lower()]
     if key in ("item", "rater", "answer"):
-        raise RatingsError(
-            f"{file}: no column for the {key}; found {named_in_a_line(header)}. Name it: --{key}-column NAME"
+        form = header[:1] and header[0].strip().lower() in _FORMS
+        way_out = (
+            "A form has a column a picture: make a row of each answer" if form else f"Name it: --{key}-column NAME"
         )
+        raise RatingsError(f"{file}: no column for the {key}; found {named_in_a_line(header)}. {way_out}")
     return ""
+
+
+_FORMS: Final = ("timestamp", "zeitstempel", "horodateur", "marca temporal")
+"""The first column of what Google Forms exports, in some languages."""
+
+_ANSWER: Final = "answer."
+_CHOSEN: Final = frozenset({"true", "on", "1", "yes", "x"})
+
+
+def _is_there(key: str, header: Sequence[str]) -> bool:
+    there = {name.strip().lower() for name in header}
+    return any(name.lower() in there for name in COLUMNS[key])
+
+
+def _option_columns(header: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a batch with a column an option, as ``Answer.gender.man`` or ``Answer.man.on``, by name."""
+    own = (name for name in header if name.strip().lower().startswith(_ANSWER))
+    return {name: name.strip()[len(_ANSWER) :].removesuffix(".on").rpartition(".")[2] for name in own}
+
+
+def _one_chosen(row: Mapping[str, Any], options: Mapping[str, str], answer: str, place: str) -> str:
+    """Return the one answer of a row that has a column an option, or answers as JSON.
+
+    Raises
+    ------
+    RatingsError
+        There is none, or several.
+    """
+    chosen = [option for name, option in options.items() if str(row.get(name) or "").strip().lower() in _CHOSEN]
+    written = [str(row.get(name) or "").strip() for name in options] + [answer]
+    for text in (text for text in written if text[:1] in ("[", "{")):
+        try:
+            chosen += _chosen_in(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise RatingsError(f"{place}: the answer is not JSON: {quoted(text)}") from error
+    if len(chosen) != 1:
+        found = first_and_more(chosen, 3) if chosen else "none"
+        raise RatingsError(f"{place}: found {found} chosen of the options, expected one; leave the row out, or mend it")
+    return chosen[0]
+
+
+def _chosen_in(said: Any, name: str = "") -> list[str]:
+    """List what is chosen in an answer as JSON: ``[{"gender": {"man": true}}]``, ``{"choices": ["man"]}``."""
+    if isinstance(said, Mapping):
+        return [chosen for key, value in said.items() for chosen in _chosen_in(value, str(key))]
+    if isinstance(said, list):
+        return [chosen for value in said for chosen in _chosen_in(value, name)]
+    if isinstance(said, bool):
+        return [name] if said else []
+    return [said] if isinstance(said, str) and said.strip() else []
 
 
 def _short(rating: Rating) -> Rating:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from clinometer._messages import MISSING, first_and_more, named_in_a_line, quoted
+from clinometer._messages import MISSING, composed, first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError, RunCorruptError
 from clinometer.models.files import read_csv
 from clinometer.models.protocols import Card
@@ -57,7 +57,8 @@ def read_counts(file: Path) -> dict[Key, int]:
     counts: dict[Key, int] = {}
     lines: dict[Key, int] = {}
     for line, record in read_csv(file, _check_fields):
-        concept, group, setting = (str(record.get(field) or "").strip() for field in ("concept", "group", "setting"))
+        names = (composed(str(record.get(field) or "").strip()) for field in ("concept", "group", "setting"))
+        concept, group, setting = names
         group = DISCARDED if group in MISSING else group  # somebody looked, and could not tell
         setting = "" if setting in MISSING else setting
         for field, text in (("concept", concept), ("group", group)):
