@@ -7,6 +7,7 @@ Numbers stay numbers, negative ones too, and so does text that is a number.
 
 from __future__ import annotations
 
+import codecs
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,31 @@ if TYPE_CHECKING:
 FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 WIDE: Final = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The first four as East Asian letters, which some spreadsheets read alike."""
+
+
+def text_of(content: bytes) -> str:
+    """Return the text of a table as programs save it: UTF-8, or UTF-16 with the mark that spreadsheets put before it.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        It is neither.
+    """
+    is_wide = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return content.decode("utf-16" if is_wide else "utf-8-sig")
+
+
+def workbook(content: bytes) -> str:
+    """Say what a file is that is no table of text but a spreadsheet's own; empty of others."""
+    kinds = {b"PK\x03\x04": "an Excel workbook or another archive", b"\xd0\xcf\x11\xe0": "an old Excel workbook"}
+    return kinds.get(content[:4], "")
+
+
+def without_separator_line(text: str) -> tuple[str, str]:
+    """Split off a first line ``sep=;``, as spreadsheets write it; return the separator, or nothing, and the rest."""
+    first, _, rest = text.partition("\n")
+    named = first.strip().strip('"')
+    return (named[4:], rest) if named[:4].lower() == "sep=" and len(named) == 5 else ("", text)
 
 
 ROWS_AT_ONCE: Final = 20_000

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import ClinometerError, ModelError
+from clinometer.errors import ClinometerError, ModelError, RunNotFoundError
 from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Notes, Painter, toy_suite
@@ -283,3 +283,17 @@ def test_finished_images_are_imported(cli, tmp_path):
     status, said = cli("import", "made", "--suite", "mcas", "--out", "other")
     assert status == 2
     assert "manifest.csv, line 6, concept: 'astronaut' is not in suite mcas" in said
+
+
+def test_a_trace_merges_a_lora_as_its_run_did(monkeypatch, tmp_path):
+    asked = {}
+
+    def trace_run(run, **options):
+        asked.update(options)
+        raise RunNotFoundError("enough")
+
+    monkeypatch.setattr(cm.api, "trace_run", trace_run)
+    words = ["trace", str(tmp_path), "--lora", "x.safetensors", "--lora-scale", "0.5", "--lora-partly"]
+    with pytest.raises(RunNotFoundError, match="enough"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    assert asked["model_options"] == {"lora": "x.safetensors", "lora_scale": 0.5, "lora_partly": True}

@@ -20,7 +20,7 @@ from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.results import write_report
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings
-from clinometer.runs.ratings.importing import import_ratings
+from clinometer.runs.ratings.importing import import_ratings, read_ratings
 from clinometer.runs.ratings.scoring import human_study, readings_of
 from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
 from clinometer.studies import rated_of
@@ -440,3 +440,14 @@ def test_a_row_with_no_option_or_several_and_a_form_are_named(run, tmp_path):
     file = write_csv(tmp_path / "form.csv", [["2026", "man", "woman"]], ("Timestamp", "picture 1", "picture 2"))
     with pytest.raises(RatingsError, match="A form has a column a picture: make a row of each answer"):
         import_ratings(run, rated_of(run), file)
+
+
+def test_ratings_are_read_as_spreadsheets_save_them(run, tmp_path):
+    rows = [("item", "rater", "answer"), *answered(run)]
+    text = "".join(";".join(row) + "\r\n" for row in rows)
+    for name, content in (("wide", text.encode("utf-16")), ("named", b"sep=;\r\n" + text.encode())):
+        (tmp_path / f"{name}.csv").write_bytes(content)
+        assert len(read_ratings(tmp_path / f"{name}.csv")) == len(rows) - 1
+    (tmp_path / "book.csv").write_bytes(b"PK\x03\x04")
+    with pytest.raises(RatingsError, match="it is an Excel workbook or another archive; save the table as CSV"):
+        read_ratings(tmp_path / "book.csv")

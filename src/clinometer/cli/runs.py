@@ -105,6 +105,9 @@ def trace(
     latents: Annotated[bool, typer.Option("--latents", help="Store the latents of these steps, too.")] = False,
     lora: Annotated[str | None, typer.Option(help="The LoRA that the run was begun with.")] = None,
     lora_scale: Annotated[float | None, typer.Option(help="And how strongly it was merged.")] = None,
+    lora_partly: Annotated[
+        bool, typer.Option("--lora-partly", help="Merge a LoRA of which few weights find a place, as the run did.")
+    ] = False,
     scheduler: Annotated[str | None, typer.Option(help="The scheduler that the run was begun with.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
@@ -117,7 +120,7 @@ def trace(
             run,
             model=model,
             encoder=encoder or (),
-            model_options=given_options(lora=lora, lora_scale=lora_scale, scheduler=scheduler),
+            model_options=given_options(lora=lora, lora_scale=lora_scale, lora_partly=lora_partly, scheduler=scheduler),
             steps=steps,
             decoder=decoder,
             latents=latents,

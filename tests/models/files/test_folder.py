@@ -335,3 +335,34 @@ def test_a_file_is_found_whose_accents_are_apart_from_their_letters(folder):
 def test_a_file_in_another_letter_case_is_named(folder):
     with pytest.raises(ImportManifestError, match=r"not in the folder: 'A\.PNG'; did you mean a\.png\?"):
         read_manifest(write(folder, "file,concept\nA.PNG,cook\n"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "file\tconcept\na.png\tcook\n".encode("utf-16"),
+        b"\xef\xbb\xbffile;concept\r\na.png;cook\r\n",
+        b"sep=;\r\nfile;concept\r\na.png;cook\r\n",
+        b"file|concept\na.png|cook\n",
+        b"file , concept ,\na.png, cook ,\n",
+        b"file,concept\r.\\a.png,cook\r",
+    ],
+)
+def test_what_spreadsheets_of_many_kinds_write(folder, content):
+    (folder / "manifest.csv").write_bytes(content)
+    assert [(row.file.removeprefix("./"), row.concept) for row in read_manifest(folder)] == [("a.png", "cook")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04rest", "it is an Excel workbook or another archive; save the table as CSV"),
+        (b"\xd0\xcf\x11\xe0rest", "it is an old Excel workbook; save the table as CSV"),
+        ("file,concept\ncaf\u00e9.png,cook\n".encode("latin-1"), "byte 16 is not UTF-8; save it as UTF-8"),
+        (b"sep=;\nfile;concept\na.png;cook;more\n", "line 3: more values than the 2 columns"),
+    ],
+)
+def test_what_is_no_text_is_named_with_the_way_out(folder, content, message):
+    (folder / "manifest.csv").write_bytes(content)
+    with pytest.raises(ImportManifestError, match=message):
+        read_manifest(folder)

@@ -37,6 +37,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, overload
 
+from clinometer._csv import text_of, without_separator_line, workbook
 from clinometer._messages import MISSING, first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError, InvalidInputError
 
@@ -52,7 +53,7 @@ LONGEST = 4_000
 COLUMNS = ("file", "concept", "group", "role", "prompt", "batch", "flagged")
 _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 _OTHER_NAMES: Final = {"file_name": "file", "filename": "file"}
-SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 """What may stand between the columns of a CSV file; the first that the header has."""
 
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
@@ -207,7 +208,9 @@ def _text(path: Path) -> str:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ImportManifestError(f"{path.name}: more than {MOST_BYTES:,} bytes; divide it and its images")
-        return content.decode("utf-8-sig")
+        if kind := workbook(content):
+            raise ImportManifestError(f"{path.name}: it is {kind}; save the table as CSV (UTF-8)")
+        return text_of(content)
     except UnicodeDecodeError as error:
         raise ImportManifestError(f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     except OSError as error:
@@ -222,17 +225,18 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
     ImportManifestError
         It is no CSV, or cannot be read: the message names the file and the line.
     """
-    text = _text(path)
+    named, text = without_separator_line(_text(path))
     header = text.partition("\n")[0]  # of spreadsheets in many languages a semicolon stands between the columns
-    separator = next((separator for separator in SEPARATORS if separator in header), ",")
+    separator = named or next((separator for separator in SEPARATORS if separator in header), ",")
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    line = 1
+    above = 1 if named else 0
+    line = 1 + above
     try:
         reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
         index = fields[0] if fields and fields[0] in UNNAMED and fields.count(fields[0]) == 1 else None
         check_fields(path.name, [field for field in fields if field != index])
         for record in reader:
-            line = reader.line_num
+            line = reader.line_num + above
             surplus: list[str] = record.pop(None, [])  # type: ignore[arg-type, assignment]
             record.pop(index, None)  # type: ignore[arg-type]
             if not any(value and value.strip() for value in (*record.values(), *surplus)):
@@ -240,7 +244,7 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
             if surplus:
                 raise ImportManifestError(
                     f"{path.name}, line {line}: more values than the {len(fields)} columns; "
-                    f"put quotes around a value with {SEPARATORS[separator]}"
+                    f"put quotes around a value with {SEPARATORS.get(separator, separator)}"
                 )
             yield line, record
     except csv.Error as error:

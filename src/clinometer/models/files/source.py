@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tarfile
+import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -259,7 +261,9 @@ class ImageDataset:
         files = dataset_files(place)
         if not files:
             raise ImportManifestError(
-                f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
+                f"{place}: it is an archive; unpack it, and name the folder"
+                if zipfile.is_zipfile(place) or (place.is_file() and tarfile.is_tarfile(place))
+                else f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
             )
         self.rows = [row for path in files for row in self._rows_of(path)]
         if not self.rows:

@@ -15,6 +15,7 @@ from math import isfinite, nan
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from clinometer._csv import text_of, without_separator_line, workbook
 from clinometer._messages import MISSING, composed, did_you_mean, first_and_more, named_in_a_line, quoted
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings.store import OF_CONCEPT, Rated, add_ratings
@@ -166,7 +167,9 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
-        text = content.decode("utf-8-sig")
+        if kind := workbook(content):
+            raise RatingsError(f"{file}: it is {kind}; save the table as CSV (UTF-8)")
+        text = text_of(content)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RatingsError(f"{file}: cannot be read: {reason}") from error
@@ -183,7 +186,8 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
 
 
 def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    separator, text = without_separator_line(text)
+    delimiter = separator or max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         header = reader.fieldnames or ()
