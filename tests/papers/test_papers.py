@@ -10,7 +10,8 @@ import pytest
 
 from clinometer.models import reference
 from clinometer.papers import load_paper, paper_names
-from clinometer.papers.paper import ComponentTable, Drawing, PrintedTable, RowsDrawing, rehearsed_words
+from clinometer.papers.paper import ComponentTable, Drawing, Faces, PrintedTable, RowsDrawing, rehearsed_words
+from clinometer.papers.people import tau_of
 from clinometer.papers.planning import rehearsal_of
 from clinometer.papers.tables import laid_out
 from clinometer.pipeline.export import latex
@@ -45,7 +46,7 @@ def test_what_a_paper_prints_has_places_of_its_own(paper):
     places = [part.place for part in paper.contents]
     assert len(places) == len(set(places))
     for part in paper.contents:
-        if isinstance(part, Drawing | ComponentTable | RowsDrawing):
+        if isinstance(part, Drawing | ComponentTable | RowsDrawing | Faces):
             assert part.run in paper.runs
         if isinstance(part, Drawing):
             sections = study_of(load_suite(paper.runs[part.run].suite)).page(load_suite(paper.runs[part.run].suite))
@@ -63,22 +64,31 @@ def test_figures_and_tables_are_in_the_order_of_their_numbers():
             numbers = [
                 int(number) for part in paper.contents for number in re.findall(rf"^{kind}s? (\d+)", part.heading)
             ]
-            assert all(first < second for first, second in pairwise(numbers))
+            assert all(first <= second for first, second in pairwise(numbers))
+
+
+KEYS = {
+    "model": ("model", "dataset"),
+    "category": ("category", "edit_professions"),
+    "concept": ("target", "concept_x", "occupation", "concept", "portraits"),
+    "group": ("stereotype", "group"),
+    "setting": ("strength",),
+}
+"""By the keys of a cell, the columns of the files that name them."""
+LABELS = {*(name for names in KEYS.values() for name in names), "concept_y", "attribute_a", "attribute_b",
+          "attribute_pair", "noise_samples"}  # fmt: skip
 
 
 def cells_of(paper, part):
     """Cells as a run would have them, each with the number of its place, so that none can pass for another."""
-    labels = {"model", "category", "target", "stereotype"}
-    rows = paper.published.rows(part.printed)
-    table = paper.published.tables[part.printed]
     made = []
-    for row in rows:
-        for column in row.keys() - labels:
+    for row in paper.published.rows(part.printed):
+        place = {key: next((row[name] for name in names if name in row), "") for key, names in KEYS.items()}
+        for column in row.keys() - LABELS:
             made.append(
-                {"table": table, "model": row.get("model", ""), "column": column, "concept": row.get("target", ""),
-                 "category": row.get("category", ""), "group": row.get("stereotype", ""), "setting": "",
-                 "printed": row[column], "paper": 0.5, "encoder": "mean", "run": float(len(made)), "low": -1.0,
-                 "high": 1.0, "difference": float(len(made)), "paper_inside": True, "same_model": True,
+                {"table": paper.published.tables[part.printed], "column": column, **place, "printed": row[column],
+                 "paper": 0.5, "encoder": "mean", "run": float(len(made)), "low": -1.0, "high": 1.0,
+                 "difference": float(len(made)), "paper_inside": True, "same_model": True,
                  "note": "a slip; another" if not made else ""}
             )  # fmt: skip
     return pd.DataFrame(made)
@@ -151,6 +161,43 @@ def test_each_concept_is_stood_for_by_one_of_its_own():
     for names in (words, pairs):
         assert len(set(names.values())) == len(names)
         assert set(names.values()) <= set(reference.vocabulary()["concepts"])
+
+
+def test_the_eight_tests_are_rehearsed_and_two_of_them_were_planted():
+    planted = reference.planted()
+    vocabulary = {each["keyword"]: name for name, each in reference.vocabulary()["concepts"].items()}
+    asked, found = load_paper("t2iat"), {}
+    for name, run in asked.runs.items():
+        suite, renamed = rehearsal_of(run)
+        if name == "occupations":
+            stimuli = {stimulus.name for _, stimulus in suite.stimuli()}
+            assert {renamed[stimulus.name] for stimulus in load_suite(run.suite).concepts["paper"].stimuli} == stimuli
+            continue
+        (test,) = suite.tests
+        assert renamed[name] == test.name
+        assert set(suite.concepts) == {test.x, test.y}
+        sides = []
+        for concept in (test.x, test.y):
+            stimuli = [each.name for each in suite.concepts[concept].stimuli]
+            names = [vocabulary.get(each) or vocabulary.get(f"person {each}") for each in stimuli]
+            names = [each or vocabulary[f"person with {own}"] for each, own in zip(names, stimuli, strict=True)]
+            sides.append(sum(planted[each]["man"] for each in names) / len(names))
+        found[name] = sides[0] - sides[1]
+    assert len(found) == 8
+    assert {name for name, difference in found.items() if difference > 0.3} == {"science-arts", "career-family"}
+    assert all(found[name] == 0 for name in found.keys() - {"science-arts", "career-family"})
+
+
+@pytest.mark.parametrize(("people", "value"), [([0.9, 0.5, 0.1, 0.3], 1.0), ([0.1, 0.3, 0.9, 0.5], -1.0)])
+def test_orders_of_people_and_machine_are_correlated(people, value):
+    index = ["a", "b", "c", "d"]
+    machine = pd.Series([0.4, 0.3, -0.2, 0.1], index)
+    found = tau_of(pd.Series(people, index), machine)
+    assert found.n == 4
+    assert found.value == value
+    few = tau_of(pd.Series(people[:2], index[:2]), machine)
+    assert few.value != few.value  # NaN
+    assert few.reason == "fewer than three concepts have both"
 
 
 def test_where_it_can_be_the_planted_side_is_the_papers():

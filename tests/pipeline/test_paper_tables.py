@@ -17,7 +17,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.cli.results import column_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, PrintedCell, models_of
+from clinometer.pipeline.paper_tables import CELLS, CODES, MACHINE, PEOPLE, SETS, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
@@ -46,7 +46,7 @@ def association(tmp_path_factory) -> cm.Run:
     return audited(tmp_path_factory.mktemp("tables") / "t2iat", "t2iat/career-family", protocol="paper")
 
 
-@pytest.mark.parametrize("name", ["internal_bias", "mcas_categories", "xmcas"])
+@pytest.mark.parametrize("name", ["internal_bias", "mcas_categories", "t2iat_human", "xmcas"])
 def test_the_shipped_tables_are_the_golden_ones(name):
     assert (SHIPPED / f"{name}.csv").read_bytes() == (GOLDEN / f"{name}.csv").read_bytes()
 
@@ -144,6 +144,7 @@ def test_the_runs_model_is_the_papers_or_is_not(leaning, tmp_path):
 
 def test_a_weat_tests_row(association):
     table = cm.paper_table(association, "t2iat").set_index("column")
+    table = table[table.table == "Table 1"]
     assert list(table.index) == ["S", "p", "d"]
     scores = association.scores[association.scores.encoder == "mean"].set_index("component")
     assert table.loc["S"].run == scores.loc["differential_association"].value
@@ -159,8 +160,29 @@ def test_each_test_has_its_row():
     rows = published("t2iat").rows("t2iat")
     assert sorted(TESTS.values()) == sorted(row["concept_x"] for row in rows)
     suites = {suite.rpartition("/")[2] for suite in published("t2iat").suites}
-    assert suites == set(TESTS)
+    assert suites == {*TESTS, "occupations"}
     assert all(test.name in TESTS for name in suites for test in load_suite(f"t2iat/{name}").tests)
+
+
+def test_each_set_that_people_rated_is_one_of_the_suites():
+    rows = published("t2iat").rows("t2iat_human")
+    assert [row["concept"] for row in rows] == list(SETS)
+    concepts = {name for test in TESTS for name in load_suite(f"t2iat/{test}").concepts}
+    assert set(SETS.values()) <= concepts
+
+
+def test_what_people_said_and_the_machine_stand_beside_each_other(association):
+    """Nobody has rated these pictures: the machine's association of each set stands there, and the reason."""
+    table = cm.paper_table(association, "t2iat")
+    table = table[table.table == "Table 2"].set_index(["column", "concept"])
+    assert table.loc[(PEOPLE, "career")].printed == "0.75"
+    assert table.loc[(PEOPLE, "family")].note == "nobody has rated these pictures"
+    scores = association.scores
+    sets = scores[(scores.metric == "association") & (scores.component == "mean") & (scores.concept == "")]
+    for name in ("career", "family"):
+        (value,) = sets[(sets.category == name) & (sets.encoder == "mean")].value
+        assert table.loc[(MACHINE, name)].run == value
+        assert table.loc[(MACHINE, name)].printed == ""
 
 
 def test_editing_is_held_against_drawn_and_given_portraits(tmp_path):
@@ -228,5 +250,5 @@ def test_the_command_prints_and_writes_it(leaning, association, tmp_path):
     shown = CliRunner().invoke(app, ["report", association.url, "--paper", "t2iat", "--out", str(place)])
     assert shown.exit_code == 0, shown.output
     assert "Departures from the protocol: model" in shown.output
-    assert len(pd.read_parquet(place)) == 3
+    assert len(pd.read_parquet(place)) == 3 + 2 * 2
     assert models_of("t2iat") == {"stable-diffusion-2-1": "stable-diffusion-2-1"}

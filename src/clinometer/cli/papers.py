@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 def reproduce(
     papers: Annotated[
-        list[str], typer.Argument(metavar="PAPER…", help="mcas, internal-bias or xmcas; several, or all.")
+        list[str],
+        typer.Argument(metavar="PAPER…", help="mcas, internal-bias, xmcas, t2iat, downstream, or all."),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="The directory. What is finished in it is kept.")],
     model: Annotated[
@@ -80,8 +82,55 @@ def reproduce(
             papers, out, models=models, quick=quick, engine=engine, workers=workers, progress=progress,
             show=print_needs, **options,
         )  # fmt: skip
-    print_pages(done)
+    invitations = set_up_raters(done)
+    print_pages(done, invitations)
     require_finished(done)
+
+
+RATINGS: Final = "ratings.sqlite"
+
+
+def set_up_raters(done: Reproduction) -> list[str]:
+    """Make the rating tasks of the papers, once their runs are finished, and say how raters get to them.
+
+    The database lies in the directory, with the runs whose pictures it shows; what is there already is left as it is.
+    """
+    asked = [(paper, task) for paper in done.papers if paper.raters for task in paper.raters.tasks]
+    if not asked or not done.directory.is_local:
+        return []
+    from clinometer.cli.serve import ratings_database, require_web
+
+    try:
+        require_web("raters")
+    except InvalidInputError as error:
+        return [f"The paper asked people, too; no task is made for them: {error}"]
+    from clinometer.runs import Run
+    from clinometer.web.database import writing
+    from clinometer.web.ratings.tasks import OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
+
+    place = done.directory.path(RATINGS)
+    serve = f"clinometer serve {done.directory.shown} --database sqlite:///{place}"
+    if done.directory.exists(RATINGS):
+        return [
+            f"Rating tasks are in {place}; open them: {serve}; then: clinometer ratings collect TASK, and this again"
+        ]
+    lines = []
+    for paper, task in asked:
+        assert paper.raters is not None
+        for model in done.record.models:
+            own = [
+                run for run in done.planned if (run.paper, run.model) == (paper.name, model) and run.name in task.runs
+            ]
+            if any(done.status(run).status != "finished" for run in own):
+                continue
+            opened = [Run(run.place) for run in own]
+            answers = answers_for(opened, OTHER_ANSWERS)
+            spec = TaskSpec(f"{task.title}: {model}", paper.raters.question, answers, paper.raters.raters, repeats=0)
+            drawn = draw_from(opened, 0, shown=paper.raters.shown, seed=done.record.seed)
+            with ratings_database(f"sqlite:///{place}", is_new=True) as engine, writing(engine) as session:
+                token = invite(session, made := make_task(session, spec, drawn))
+                lines.append(f"Raters of {made.title}: http://127.0.0.1:8765/join/{token} (shown this once)")
+    return [*lines, f"Open them: {serve}"] if lines else []
 
 
 def print_needs(needs: Needs) -> None:
@@ -135,12 +184,16 @@ def _decimal(number: float) -> str:
     return f"{number:.2g}" if isfinite(number) and number < 100 else f"{number:,.0f}" if isfinite(number) else "?"
 
 
-def print_pages(done: Reproduction) -> None:
-    """Name the page of each paper, and the runs that failed."""
+def print_pages(done: Reproduction, raters: Sequence[str]) -> None:
+    """Name the page of each paper, how raters get to their tasks, and the runs that failed."""
     console = Console(soft_wrap=True)
+    for line in raters:
+        console.print(plain_text(line))
     for name, page in done.pages.items():
         console.print(f"{name}: [bold]{plain_text(page)}[/]")
     for name, reason in done.failed.items():
         console.print(plain_text(f"{name} failed: {reason}"))
     failed = [f"{name}: {reason}" for name, reason in done.failed.items()]
-    tell("files", of="reproduce", place=done.directory.shown, files=list(done.pages.values()), remarks=failed)
+    tell(
+        "files", of="reproduce", place=done.directory.shown, files=list(done.pages.values()), remarks=[*raters, *failed]
+    )

@@ -237,7 +237,7 @@ def new(
     spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
     drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
     drawn = draw_from(opened, images, **drawing)
-    with _database(database, is_new=True) as engine, writing(engine) as session:
+    with ratings_database(database, is_new=True) as engine, writing(engine) as session:
         task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)
     echo(f"Task {task.id}: {len(drawn)} items.")
@@ -255,7 +255,7 @@ def list_(database: DatabaseOption = "") -> None:
     from clinometer.web.ratings.tasks import listed_tasks
 
     rows = []
-    with _database(database) as engine, reading(engine) as session:
+    with ratings_database(database) as engine, reading(engine) as session:
         for listed in listed_tasks(session):
             task, state = listed.task, "closed" if listed.task.closed else "open"
             simulated = f", {listed.simulated_raters} simulated with {listed.simulated_answers} answers"
@@ -278,7 +278,7 @@ def collect(
     require_web("ratings")
     from clinometer.web.ratings.tasks import export_task
 
-    with _database(database) as engine:
+    with ratings_database(database) as engine:
         exported = export_task(engine, task)
     for run, (answers, simulated) in exported.items():
         beside = f" and {simulated} of simulated raters, kept apart" if simulated else ""
@@ -300,7 +300,7 @@ def remove(
     from clinometer._messages import printable
     from clinometer.web.ratings.tasks import counted, remove_answers
 
-    with _database(database) as engine:
+    with ratings_database(database) as engine:
         title, raters, answers, runs = counted(engine, task, rater=rater, simulated=simulated)
         whom = "simulated raters of " if simulated else f"rater {rater} of " if rater else ""
         echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
@@ -329,7 +329,7 @@ def repair(database: DatabaseOption = "") -> None:
     found = _locate_database(database)
     copy = repair_database(found)
     echo(f"A copy of what was there: {copy}")
-    with _database(found) as engine, reading(engine) as session:
+    with ratings_database(found) as engine, reading(engine) as session:
         listed = listed_tasks(session)
     answers = sum(each.answers for each in listed)
     echo(f"What is there now: {len(listed)} tasks, {answers} answers of people.")
@@ -356,7 +356,7 @@ def export(
 
 
 @contextmanager
-def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
+def ratings_database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
     """Open the database that ``clinometer serve`` has, too, and let go of it; only a task that is made makes one."""
     from clinometer.web.database import address_of, is_kept, open_database
 

@@ -19,16 +19,18 @@ from clinometer.papers.paper import (
     AnyPart,
     ComponentTable,
     Drawing,
+    Faces,
     Paper,
     PrintedTable,
     RowsDrawing,
     rehearsed_words,
 )
+from clinometer.papers.people import correlations
 from clinometer.papers.planning import REFERENCE, PlannedRun
 from clinometer.papers.record import Reproduction
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.pipeline.export import latex
-from clinometer.pipeline.paper_tables import models_of, paper_table
+from clinometer.pipeline.paper_tables import DRAWN, GIVEN, models_of, paper_table
 from clinometer.report import wording
 from clinometer.report.figures import Figure, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
@@ -53,11 +55,6 @@ class FinishedRun:
     planned: PlannedRun
     run: Run
     drawn: dict[str, dict[str, Figure]] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """Name the run where a paper has several, and the model."""
-        return f"{self.planned.name}, {self.planned.model}"
 
     @cached_property
     def view(self) -> View:
@@ -97,6 +94,8 @@ class ToldPart:
     table: LaidTable | None = None
     words: pd.DataFrame | None = None
     figures: Sequence[tuple[str, Figure]] = ()
+    said: Sequence[str] = ()
+    faces: Sequence[Mapping[str, Any]] = ()
 
     def frame(self) -> pd.DataFrame | None:
         """Return the table as it goes into an article; None of what is none."""
@@ -120,6 +119,10 @@ class PaperPage:
             else:
                 self.finished.append(FinishedRun(run, opened))
 
+    def label_of(self, run: PlannedRun) -> str:
+        """Name a run, and its model where the page has several."""
+        return f"{run.name}, {run.model}" if len(self.models) > 1 else run.name
+
     @property
     def is_rehearsal(self) -> bool:
         """Whether no model was asked the paper's own words."""
@@ -134,6 +137,8 @@ class PaperPage:
             for run, status in untold
             if status.status != "finished"
         ]
+        there = {run.name for run in self.planned}
+        lines += [(name, f"not brought: {spec.needs}") for name, spec in self.paper.runs.items() if name not in there]
         return [*lines, *self.lost.items()]
 
     @cached_property
@@ -162,17 +167,27 @@ class PaperPage:
         by_model: dict[str, list[pd.DataFrame]] = {}
         for each in self.finished:
             try:
-                table = paper_table(each.run, self.paper.name, renamed=each.planned.renamed)
+                table = paper_table(each.run, self.paper.name, self._printed_of(each), each.planned.renamed)
             except ClinometerError:  # a run that the paper's figures rest on, and none of its tables
                 continue
             by_model.setdefault(each.planned.model, []).append(table)
         return {model: pd.concat(tables) for model, tables in by_model.items()}
 
+    def _printed_of(self, run: FinishedRun) -> Sequence[str]:
+        """Return the paper's models that a run is held against: one of given portraits against those of given ones."""
+        given = [each.planned.model for each in self.finished if each.planned.spec.needs]
+        if run.planned.spec.needs:
+            return (GIVEN,)
+        return (DRAWN,) if run.planned.model in given else ()
+
+    def cells_of(self, part: PrintedTable) -> dict[str, pd.DataFrame]:
+        """Look up the cells of a table, by our models."""
+        name = self.paper.published.tables[part.printed]
+        return {model: cells[cells.table == name] for model, cells in self.cells.items()}
+
     def table(self, part: PrintedTable) -> LaidTable | None:
         """Lay out a printed table."""
-        name = self.paper.published.tables[part.printed]
-        own = {model: cells[cells.table == name] for model, cells in self.cells.items()}
-        return laid_out(part, own, lambda key, value: self.label(key, value, part), self.stands)
+        return laid_out(part, self.cells_of(part), lambda key, value: self.label(key, value, part), self.stands)
 
     def figures(self, part: Drawing) -> list[tuple[str, Figure]]:
         """Draw the figures that have the form of a printed one: whose they are, and the drawing."""
@@ -182,6 +197,17 @@ class PaperPage:
                 own = renamed(figure, f"{part.place}-{order}-{figure.name}")
                 drawn.append((each.planned.model if len(self.models) > 1 else "", own))
         return drawn
+
+    def faces(self, part: Faces) -> list[dict[str, Any]]:
+        """Gather average faces: of each model the heads of columns, and a row a group."""
+        told = []
+        for each in (run for run in self.finished if run.planned.name == part.run):
+            page = study_of(each.run.suite).page(each.run.suite)
+            (built,) = (section.build(each.view) for section in page.sections if section.id == part.faces)
+            if built and built.get("faces"):
+                heads = [", ".join(column) for column in getattr(each.view, "columns", ())]
+                told.append({"model": each.planned.model, "heads": heads, "rows": built["faces"]})
+        return told
 
     def rows(self, part: RowsDrawing) -> list[tuple[str, Figure]]:
         """Draw single numbers, a row each, of all models beside each other."""
@@ -218,9 +244,11 @@ class PaperPage:
 
     def _told(self, part: AnyPart) -> ToldPart:
         if isinstance(part, PrintedTable):
-            return ToldPart(part, table=self.table(part))
+            return ToldPart(part, table=self.table(part), said=correlations(part, self.cells_of(part)))
         if isinstance(part, ComponentTable):
             return ToldPart(part, words=self.components(part))
+        if isinstance(part, Faces):
+            return ToldPart(part, faces=self.faces(part))
         if isinstance(part, RowsDrawing):
             return ToldPart(part, figures=self.rows(part))
         return ToldPart(part, figures=self.figures(part))
@@ -253,7 +281,7 @@ class PaperPage:
         whose: dict[Departure, list[str]] = {}
         for each in self.finished:
             for departure in each.departures:
-                whose.setdefault(departure, []).append(each.label)
+                whose.setdefault(departure, []).append(self.label_of(each.planned))
         every = len(self.finished)
         return [("every run" if len(names) == every else wording.listed(names), each) for each, names in whose.items()]
 
@@ -262,7 +290,7 @@ class PaperPage:
         ups = "../" if self.reproduction.folder_of(self.paper) else ""
         return [
             {
-                "name": each.label,
+                "name": self.label_of(each.planned),
                 "link": f"{ups}runs/{each.planned.key}/report.html" if each.run.directory.exists("report.html") else "",
                 "suite": each.run.suite.name,
                 "images": f"{len(each.run.samples):,}",
@@ -342,6 +370,7 @@ def caption_of(told: ToldPart, page: PaperPage) -> str:
         parts.append("Printed / measured with its 95 % interval.")
         parts += [REHEARSAL_IN_SHORT] if page.is_rehearsal else []
         parts += [f"{letter}: {note}." for letter, note in told.table.notes]
+        parts += told.said
     return " ".join(parts)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final, Literal
 
 import yaml
@@ -30,9 +32,10 @@ class PaperRun(Strict):
     suite : the built-in suite that asks what the paper asked; its protocol says the rest.
     quick : numbers of images of a quick look, by the suite's names for them.
     rehearsal : what stands for the suite on the reference model, whose words are few: ``"words"``, the same suite with
-        the concepts of rehearsal.yaml, or a built-in suite of the same design.
+        the concepts of rehearsal.yaml; a suite of the same design that lies beside the papers' files, of which those
+        tests are asked that ``renamed`` names; or a built-in suite.
     renamed : for such a suite, its name for each name that the paper's tables are looked up by.
-    needs : what has to be brought, in a sentence; empty where nothing has.
+    needs : what has to be brought, in a sentence: without given portraits there is no such run.
     """
 
     suite: Name
@@ -40,6 +43,22 @@ class PaperRun(Strict):
     rehearsal: Name = "words"
     renamed: dict[Name, Name] = Field(default_factory=dict)
     needs: Text | None = None
+
+
+class RaterTask(Strict):
+    """A task for raters: its title, and the runs whose pictures it shows, which compare the same two groups."""
+
+    title: Text
+    runs: tuple[Name, ...] = Field(min_length=1)
+
+
+class Raters(Strict):
+    """What a paper asked people: the question, how many pictures are shown at once, and how many raters see each."""
+
+    question: Text
+    shown: ImageCount
+    raters: ImageCount
+    tasks: tuple[RaterTask, ...] = Field(min_length=1)
 
 
 class Part(Strict):
@@ -52,7 +71,15 @@ class Part(Strict):
     @property
     def place(self) -> str:
         """Its anchor, and the name of its files: ``"table-5"``."""
-        return "-".join(self.heading.lower().split())
+        return "-".join(re.findall(r"[a-z0-9]+", self.heading.lower()))
+
+
+class Correlated(Strict):
+    """Two columns of a table whose orders the paper correlates by Kendall's τ, and what it prints of that."""
+
+    people: Name
+    machine: Name
+    printed: Text
 
 
 class PrintedTable(Part):
@@ -60,13 +87,14 @@ class PrintedTable(Part):
 
     ``printed`` is the file in ``published``; ``rows`` and ``columns`` say what the rows and the columns are of, outer
     first. ``labels`` are the paper's words for what the file calls otherwise; of a column in its order, with `` | ``
-    between lines of its head.
+    between lines of its head. ``correlated`` : columns whose order over the rows is compared.
     """
 
     printed: Name
     rows: tuple[Key, ...] = Field(min_length=1)
     columns: tuple[Key, ...] = Field(min_length=1)
     labels: dict[Name, Text] = Field(default_factory=dict)
+    correlated: Correlated | None = None
 
 
 class ComponentTable(Part):
@@ -102,7 +130,14 @@ class RowsDrawing(Part):
     without: str = ""
 
 
-AnyPart = PrintedTable | ComponentTable | Drawing | RowsDrawing
+class Faces(Part):
+    """Average faces as a run's own report has them, in the section ``faces``."""
+
+    run: Name
+    faces: Name
+
+
+AnyPart = PrintedTable | ComponentTable | Drawing | RowsDrawing | Faces
 
 
 class Paper(Strict):
@@ -112,6 +147,7 @@ class Paper(Strict):
     title: Text
     cited: Text
     runs: dict[Name, PaperRun] = Field(min_length=1)
+    raters: Raters | None = None
     contents: tuple[AnyPart, ...] = Field(min_length=1)
 
     @property
@@ -145,6 +181,12 @@ def load_paper(name: str) -> Paper:
         way_out = did_you_mean(name, papers) or f"expected one of {', '.join(papers)} or {ALL}"
         raise InvalidInputError(f"found {name!r}; {way_out}", field="paper")
     return papers[name]
+
+
+def rehearsal_file(name: str) -> Path | None:
+    """Return the file of a suite that serves rehearsals alone; None where there is none of that name."""
+    place = Path(str(_DATA / f"{name}.yaml"))
+    return place if place.is_file() else None
 
 
 @cache

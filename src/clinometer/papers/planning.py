@@ -6,7 +6,7 @@ On the reference model a paper is rehearsed: the suite's design in words that th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import nan
 from time import perf_counter
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from clinometer.errors import ClinometerError
 from clinometer.models import reference
 from clinometer.models.protocols import GenerationRequest, Generator
-from clinometer.papers.paper import Paper, PaperRun, load_paper, rehearsed_words
+from clinometer.papers.paper import Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
 from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, ask
@@ -24,7 +24,14 @@ from clinometer.runs.ledger import RECORD, samples_name
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import suite_under
 from clinometer.studies import study_of
-from clinometer.suites import ClassificationSuite, LeaningSuite, Suite, load_suite, suite_from_mapping
+from clinometer.suites import (
+    ClassificationSuite,
+    LeaningSuite,
+    Suite,
+    T2iatSuite,
+    load_suite,
+    suite_from_mapping,
+)
 from clinometer.sweeps import Cell
 
 RUNS: Final = "runs"
@@ -92,7 +99,8 @@ def planned_runs(
         _planned(directory, paper, name, model, quick=quick, options=options)
         for model in models
         for paper in papers
-        for name in paper.runs
+        for name, spec in paper.runs.items()
+        if spec.needs is None or options.get("portraits") is not None
     ]
 
 
@@ -102,27 +110,40 @@ def _planned(
     spec, renamed, own = paper.runs[name], None, dict(options)
     suite: str | Suite = spec.suite
     if model == REFERENCE:
-        suite, renamed = rehearsal_of(spec)
+        suite, renamed = rehearsal_of(spec, quick=quick)
         own["encoder"] = own.get("encoder") or REFERENCE
     else:
         own["protocol"] = "paper"
-    if study_of(load_suite(suite)).check is None:  # which works on portraits
-        own.pop("portraits", None)
     called = suite.name if isinstance(suite, Suite) else suite
+    if spec.needs is None:
+        own.pop("portraits", None)
+    else:
+        called = f"{called}-given"
     place = f"{directory.url.rstrip('/')}/{RUNS}/{Cell.of(model=model, suite=called, seed=None).name}"
-    request = ask(model=model, suite=suite, out=place, image_counts=spec.quick if quick else None, **own)
+    counts = spec.quick if quick and renamed is None else None
+    request = ask(model=model, suite=suite, out=place, image_counts=counts, **own)
     return PlannedRun(paper.name, name, model, request, renamed)
 
 
-def rehearsal_of(run: PaperRun) -> tuple[Suite, Mapping[str, str]]:
-    """Return the suite that stands for a paper's on the reference model, and its names for the paper's names."""
+def rehearsal_of(run: PaperRun, *, quick: bool = False) -> tuple[Suite, Mapping[str, str]]:
+    """Return the suite that stands for a paper's on the reference model, and its names for the paper's names.
+
+    A suite of its own has the numbers of images of a quick look; of others the paper's numbers are taken.
+    """
     original = load_suite(run.suite).as_in_the_paper()
-    if run.rehearsal != "words":
-        suite = load_suite(run.rehearsal)
-        asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
-        return suite_from_mapping(asked, source=f"rehearsal of {run.suite}"), run.renamed
-    assert isinstance(original, LeaningSuite)
-    return _in_known_words(original), rehearsed_words()[0]
+    if run.rehearsal == "words":
+        assert isinstance(original, LeaningSuite)
+        suite = _in_known_words(original)
+        return suite.with_options(image_counts=run.quick if quick else None), rehearsed_words()[0]
+    suite = load_suite(rehearsal_file(run.rehearsal) or run.rehearsal)
+    asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
+    if isinstance(suite, T2iatSuite) and suite.tests:
+        (test,) = [test for test in suite.tests if test.name in run.renamed.values()]
+        concepts = {name: asked["concepts"][name] for name in (test.x, test.y)}
+        asked |= {"tests": [test.model_dump()], "concepts": concepts, "name": f"{suite.name}-{test.name}"}
+    if not quick and original.protocol is not None:
+        asked["images"] |= original.protocol.images
+    return suite_from_mapping(asked, source=f"rehearsal of {run.suite}"), run.renamed
 
 
 def _in_known_words(suite: LeaningSuite) -> Suite:
@@ -190,19 +211,14 @@ class RunNeeds:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a reproduction takes, run by run."""
+    """What a reproduction takes, run by run, and what has to be brought for runs that are not among them."""
 
-    runs: Sequence[RunNeeds] = field(default_factory=list)
+    runs: Sequence[RunNeeds] = ()
+    brought: Sequence[str] = ()
 
     def total(self, name: str) -> float:
         """Sum a number over the runs."""
         return float(sum(getattr(run, name) for run in self.runs))
-
-    @property
-    def brought(self) -> list[str]:
-        """What has to be brought, a sentence each."""
-        specs = [each.run.spec for each in self.runs if each.run.request.portraits is None]
-        return list(dict.fromkeys(spec.needs for spec in specs if spec.needs))
 
 
 def needs_of(
@@ -226,7 +242,10 @@ def needs_of(
             found.append(_run_needs(run, models, rates, earlier.setdefault(run.model, set()), draws=draws))
         except ClinometerError as error:
             found.append(RunNeeds(run, reason=" ".join(str(error).split())))
-    return Needs(found)
+    papers = [load_paper(name) for name in dict.fromkeys(run.paper for run in planned)]
+    there = {(run.paper, run.name) for run in planned}
+    lacking = [spec.needs for paper in papers for name, spec in paper.runs.items() if (paper.name, name) not in there]
+    return Needs(found, list(dict.fromkeys(filter(None, lacking))))
 
 
 def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier: set[str], *, draws: bool) -> RunNeeds:

@@ -39,7 +39,7 @@ class Cell:
     def in_a_line(self) -> str:
         """The printed number, and what was measured, for LaTeX: ``0.08 / 0.05 [0.02, 0.08]``."""
         told = [f"{each.value} {each.interval}".strip() for each in self.measured]
-        return " / ".join([self.printed, *told]) + (f" ({self.notes})" if self.notes else "")
+        return " / ".join(filter(None, [self.printed, *told])) + (f" ({self.notes})" if self.notes else "")
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,7 @@ def _cell(
 
 
 def _said(model: str, frame: pd.DataFrame, *, several: bool) -> str:
+    frame = frame[frame.printed != ""]
     held = frame[frame.paper_inside.notna()]
     inside, rest = int(held.paper_inside.astype(bool).sum()), len(frame) - len(held)
     whose = f"the intervals of {model}" if several else "our 95\N{NARROW NO-BREAK SPACE}% intervals"

@@ -16,8 +16,9 @@ from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.mcas import xmcas
 from clinometer.published import Published, published
+from clinometer.report import wording
 from clinometer.runs.store import Run
-from clinometer.suites import EditingSuite, LeaningSuite, Suite, load_suite
+from clinometer.suites import ClassificationSuite, EditingSuite, LeaningSuite, Suite, T2iatSuite, load_suite
 
 SWAPPED_CENTROID: Final = (0.0, 1 / 3)
 """The centroid that the printed distances of the xMCAS paper fit: its axes are swapped."""
@@ -49,6 +50,23 @@ TESTS: Final = {
     "career-family": "Careers",
 }
 """The tests of the T2IAT paper's table 1 by the first of their two concepts."""
+
+
+SETS: Final = {
+    "Flowers": "flowers",
+    "Insects": "insects",
+    "Musical Instrument": "instruments",
+    "Weapon": "weapons",
+    "Science": "science",
+    "Arts": "arts",
+    "Careers": "career",
+    "Family": "family",
+}
+"""The sets of stimuli of the T2IAT paper's table 2, by the names that its suites have for them."""
+
+PEOPLE: Final = "fraction by people"
+MACHINE: Final = "association by the machine"
+"""Columns of that table: what people said, and what stands beside it here."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +175,7 @@ def paper_table(
             way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
             raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
     source = _Source(run.scores, run.suite, renamed=renamed or {})
-    if paper == "downstream":  # editing has no average over encoders
+    if isinstance(run.suite, EditingSuite):  # which has no average over encoders
         readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]
         source = replace(source, encoder=readers.iloc[0] if len(readers) else "")
     cells = CELLS[paper](publication, source, answered)
@@ -219,7 +237,7 @@ def _cell(
     number = nan
     with suppress(ValueError):
         number = float(printed)
-    notes = [*estimate.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
+    notes = [*estimate.notes] + ([] if isfinite(number) or not printed else [f"the paper prints {printed}"])
     return PrintedCell(
         table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=estimate.encoder,
         run=float(estimate.value), low=float(estimate.low), high=float(estimate.high), note="; ".join(notes), **names,
@@ -303,9 +321,13 @@ def _of_targets(
 
 
 def _t2iat(publication: Published, source: _Source, answered: Sequence[str]) -> Iterator[PrintedCell]:
+    """Yield the tests that the run asks, what people said of the sets of stimuli that it draws, and an occupation."""
+    assert isinstance(source.suite, T2iatSuite)
+    own = {test.name for test in source.suite.tests}
     for name in (suite.rpartition("/")[2] for suite in answered):
+        if source.renamed.get(name, name) not in own:
+            continue
         (printed,) = [row for row in publication.rows("t2iat") if row["concept_x"] == TESTS[name]]
-        row = printed | {"model": next(iter(publication.models))}
         association = source.find("t2iat", "differential_association", concept=name)
         columns = {
             "association_score": ("S", association),
@@ -313,12 +335,46 @@ def _t2iat(publication: Published, source: _Source, answered: Sequence[str]) -> 
             "effect_size_d": ("d", source.find("t2iat", "effect_size", concept=name)),
         }
         for column, (label, estimate) in columns.items():
+            row = _of_the_model(publication, printed)
             yield _cell(publication.tables["t2iat"], row, row[column], label, estimate, concept=name)
+    yield from _people(publication, source)
+    for row in publication.rows("t2iat_occupations"):
+        name, texts = row["occupation"], source.suite.neutral_texts()
+        for column in ("text", "images") if source.renamed.get(name, name) in texts else ():
+            estimate = source.find("amplification", "text" if column == "text" else "image", concept=name)
+            model = _of_the_model(publication, row)
+            yield _cell(publication.tables["t2iat_occupations"], model, row[column], column, estimate, concept=name)
+
+
+def _people(publication: Published, source: _Source) -> Iterator[PrintedCell]:
+    """Yield Table 2: the fraction that people tied to the first attribute, and what the machine says of the set."""
+    assert isinstance(source.suite, T2iatSuite)
+    table = publication.tables["t2iat_human"]
+    for row in publication.rows("t2iat_human"):
+        name, model = SETS[row["concept"]], _of_the_model(publication, row)
+        if source.renamed.get(name, name) not in source.suite.concepts:
+            continue
+        people = source.find("human", "fraction", encoder="", concept=name, group=source.suite.axis.a)
+        if not isfinite(people.value):
+            people = replace(people, notes=("nobody has rated these pictures",))
+        yield _cell(table, model, row["fraction_choosing_first"], PEOPLE, people, concept=name)
+        machine = source.find("association", "mean", category=name)
+        yield replace(_cell(table, model, "", MACHINE, machine, concept=name), note="")
+
+
+def _of_the_model(publication: Published, row: Mapping[str, str]) -> dict[str, str]:
+    """Say of a printed row that it is of the paper's only model."""
+    return dict(row) | {"model": next(iter(publication.models))}
 
 
 def _downstream(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
+    if isinstance(source.suite, ClassificationSuite):
+        yield from _choices(publication, source)
+        return
     assert isinstance(source.suite, EditingSuite)
-    group_of = {code: name for name, group in source.suite.groups.items() for code in group.codes}
+    papers_own = load_suite(publication.suites[0])
+    assert isinstance(papers_own, EditingSuite)
+    group_of = {code: name for name, group in papers_own.groups.items() for code in group.codes}
     columns = {
         "gender_flip_rate": ("flip_rate_single_wording", "gender flips", source.encoder),
         "ita_change_degrees": ("average_face_ita_change", "change of ITA, degrees", "pixels"),
@@ -327,13 +383,36 @@ def _downstream(publication: Published, source: _Source, _: Sequence[str]) -> It
         for row in publication.rows("editing"):
             names = {
                 "category": row["edit_professions"],
-                "group": group_of.get(CODES[row["group"]], ""),
+                "group": group_of[CODES[row["group"]]],
                 "setting": f"strength {float(row['strength']):g}",
             }
             estimate = source.find("editing", component, encoder=encoder, **names)
             yield _cell(
                 publication.tables["editing"], row | {"model": row["dataset"]}, row[name], label, estimate, **names
             )  # fmt: skip
+
+
+def _choices(publication: Published, source: _Source) -> Iterator[PrintedCell]:
+    """Yield how often portraits of men and of women are given a male-dominated profession, at the most noise samples.
+
+    Both groups of a gender have as many portraits, so the share of a gender is the mean of the shares of its groups.
+    """
+    assert isinstance(source.suite, ClassificationSuite)
+    most = wording.count(max(source.suite.noise_samples), "noise sample")
+    contrast = source.suite.contrasts["gender"]
+    for row in publication.rows("classification"):
+        side = contrast.x if row["portraits"] == "Males" else contrast.y
+        found = [
+            source.find("classification", "association", encoder="denoiser", group=group, setting=most)
+            for group in side.groups
+        ]
+        notes = tuple(dict.fromkeys(note for each in found for note in each.notes))
+        value = sum(each.value for each in found) / len(found)
+        estimate = _Estimate(value, encoder="denoiser", notes=(*notes, f"of {wording.listed(side.groups)}"))
+        yield _cell(
+            publication.tables["classification"], row | {"model": row["dataset"]}, row["male_dominated_share"],
+            "male-dominated chosen", estimate, concept=row["portraits"],
+        )  # fmt: skip
 
 
 CELLS: Final[dict[str, Callable[[Published, _Source, Sequence[str]], Iterator[PrintedCell]]]] = {
