@@ -127,6 +127,24 @@ def test_a_run_that_fails_is_left_out_with_its_reason_and_mended_later(tmp_path)
     assert f"{other}" in (tmp_path / "out/paper.html").read_text()
 
 
+def test_an_encoder_that_cannot_be_had_fails_before_anything_is_drawn(tmp_path):
+    artist = Artist()
+    done = reproduced("mcas", tmp_path / "out", artist, encoder=str(tmp_path / "nowhere"), **FEW)
+    (reason,) = done.failed.values()
+    assert "nowhere" in reason
+    assert artist.drawn == 2  # timed, and thrown away
+    page = (tmp_path / "out/paper.html").read_text()
+    assert "Left out of this page" in page
+    assert "No run of this paper is finished" in page
+
+
+@pytest.mark.slow
+def test_workers_change_no_number(tmp_path):
+    for name, more in (("alone", {}), ("shared", {"workers": 2})):
+        reproduced("mcas", tmp_path / name, **FEW, **more)
+    assert contents(tmp_path / "alone") == contents(tmp_path / "shared")
+
+
 def test_a_damaged_run_costs_its_own_part_alone(whole, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(whole.url, out)
