@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
-from clinometer._messages import first_and_more, shortened
+from clinometer._messages import as_text, first_and_more, shortened
 from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
-from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest
+from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest, unlisted_images
 from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
 from clinometer.pipeline.audits import Workers, audited, default_out, finish
@@ -255,4 +255,8 @@ def _list_finished_images(
         progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
     for said in odd_batches(rows.path.name, rows):
         progress.note(said)
+    if left := unlisted_images(folder, rows):
+        files = first_and_more([shortened(as_text(file)) for file in left], 3)
+        verb = "is an image" if len(left) == 1 else f"are {len(left):,} images"
+        progress.note(f"{rows.path.name}: there {verb} in the folder that it does not list: {files}")
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)

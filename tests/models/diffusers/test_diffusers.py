@@ -422,3 +422,43 @@ def test_the_reference_is_drawn_as_its_card_says(stable_diffusion, monkeypatch):
     assert load_generator("reference", steps=2).card.settings["steps"] == 2
     with pytest.raises(ModelError, match="takes nothing after its name; found 'x'"):
         load_generator("reference:x")
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_safety_checker_that_cannot_see_is_named_with_our_option(tmp_path, is_named):
+    """diffusers leaves the name of its own option in a template that it does not fill in."""
+    path = tiny_stable_diffusion(tmp_path / "blind", safety_checker=True)
+    shutil.rmtree(path / "feature_extractor")
+    if not is_named:
+        index = json.loads((path / "model_index.json").read_text())
+        (path / "model_index.json").write_text(json.dumps(index | {"feature_extractor": [None, None]}))
+    with pytest.raises(ModelError) as caught:
+        load(str(path))
+    said = str(caught.value)
+    assert "feature_extractor" in said
+    assert ("download it anew" in said) if is_named else ("--safety-checker off" in said)
+    assert "{" not in said
+
+
+def _with_header(header, body=b"", length=None):
+    return (len(header) if length is None else length).to_bytes(8, "little") + header + body
+
+
+HOSTILE_LORAS = {
+    "a pickle": b"\x80\x04cbuiltins\neval\n.",
+    "an endless header": _with_header(b"{}", length=2**62),
+    "a deep header": _with_header(b"[" * 100_000),
+    "a huge tensor": _with_header(
+        json.dumps({"unet.lora_A.weight": {"dtype": "F32", "shape": [2**40, 4], "data_offsets": [0, 64]}}).encode(),
+        bytes(64),
+    ),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE_LORAS.values(), ids=HOSTILE_LORAS.keys())
+def test_a_lora_that_is_none_is_refused_in_a_line(stable_diffusion, tmp_path, content):
+    (tmp_path / "lora.safetensors").write_bytes(content)
+    with pytest.raises(ModelError, match=r"^lora: .*download it anew") as caught:
+        load(str(stable_diffusion), lora=str(tmp_path / "lora.safetensors"))
+    assert "\n" not in str(caught.value)

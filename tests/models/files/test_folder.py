@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files import ManifestRow, manifest_row, odd_batches, read_manifest
+from clinometer.models.files import ManifestRow, manifest_row, odd_batches, read_manifest, unlisted_images
 from clinometer.models.files.source import FolderSource
 from clinometer.models.images import at_hand
 from clinometer.models.protocols import GenerationRequest
@@ -40,8 +40,8 @@ def test_a_csv(folder):
     )
     manifest = read_manifest(folder)
     assert list(manifest) == [
-        ManifestRow("a.png", "firefighter", None, "target", "an image of a firefighter, smiling", 2),
-        ManifestRow("sub/c.png", None, "woman", "attribute", None, 3),
+        ManifestRow("a.png", "firefighter", None, "target", "an image of a firefighter, smiling", 2, model="x"),
+        ManifestRow("sub/c.png", None, "woman", "attribute", None, 3, model="y"),
     ]
     assert manifest.ignored == ("score", "model")
     assert len(manifest) == 2
@@ -366,3 +366,11 @@ def test_what_is_no_text_is_named_with_the_way_out(folder, content, message):
     (folder / "manifest.csv").write_bytes(content)
     with pytest.raises(ImportManifestError, match=message):
         read_manifest(folder)
+
+
+def test_images_that_a_manifest_does_not_list_are_named(folder):
+    (folder / "deeper").mkdir(exist_ok=True)
+    (folder / "deeper" / "left.PNG").write_bytes((folder / "a.png").read_bytes())
+    rows = read_manifest(write(folder, "file,concept\na.png,cook\n"))
+    assert "deeper/left.PNG" in unlisted_images(folder, rows)
+    assert "a.png" not in unlisted_images(folder, rows)

@@ -399,6 +399,16 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
     return found
 
 
+def unlisted_images(folder: Path, rows: Iterable[ManifestRow]) -> list[str]:
+    """List the images of a folder that its manifest does not name, sorted, by their paths within it."""
+    listed = {_resolve(str(folder.resolve()), row.file) for row in rows}
+    try:
+        there = image_files([folder])
+    except InvalidInputError:
+        return []
+    return [path.relative_to(folder).as_posix() for path in there if os.path.realpath(path) not in listed]
+
+
 def _as_spelled(root: str, row: ManifestRow) -> ManifestRow:
     if row.file.isascii() or os.path.isfile(_resolve(root, row.file)):
         return row
