@@ -86,7 +86,7 @@ def test_a_plan_is_a_table(runs):
     page, html = shown(cm.plan(pilot=runs[0].url))
     assert len(page.find("tr")) == 1 + len(runs[0].suite.targets)
     assert "The suite as it stands draws" in html
-    assert len(shown(cm.plan("mcas"))[0].find("tr")) == 1 + 4
+    assert len(shown(cm.plan("mcas"))[0].find("tr")) == 1 + 7
 
 
 def test_a_sweep_is_a_row_a_setting(tmp_path):
