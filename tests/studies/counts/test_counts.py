@@ -241,6 +241,12 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
         ("concept,group,n,setting\na,x,1,\na,y,1,s\n", "counts.csv, line 2, setting: it is empty"),
         ("concept,group,n\na,x,99999999999999999999\na,y,1\n", "counts.csv, line 2, n: found 9999"),
         ("concept,group,n\na,x\x00,1\na,y,1\n", "counts.csv"),
+        ("concept,group,n\na,x,84 %\na,y,1\n", "found '84 %', expected a whole number of images; of a share give"),
+        ("concept,group,n\na,x,0.84\na,y,1\n", "of a share give the number of images"),
+        ("concept,x,y\na,1,2\n", "make a row of each number: concept, 'x' as its group, and n"),
+        ("Concept,group,n\na,x,1\na,y,1\n", "expected concept, group, n.*rename it to concept"),
+        ("concept,group,n\na,x,1\nA,y,1\n", "concept a, which is beside A: write it in one way"),
+        ("concept,group,n\na,x,1\na,y,2\nb,x,3\nb,y,4\nTotal,x,4\nTotal,y,6\n", "concept Total: it is the sum of"),
     ],
 )
 def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:

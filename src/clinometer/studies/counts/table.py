@@ -11,6 +11,7 @@ Images that were drawn and are counted for no group are rows of the group ``disc
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -80,9 +81,15 @@ def read_counts(file: Path) -> dict[Key, int]:
 def _check_fields(name: str, fields: Sequence[str]) -> None:
     found = f"{name}, line 1: found the columns {named_in_a_line(fields)}"
     if unknown := [field for field in fields if field not in COLUMNS]:
+        if {"group", "n"}.isdisjoint(fields) and "concept" in fields and len(unknown) > 1:
+            raise ImportManifestError(
+                f"{found}; make a row of each number: concept, {quoted(unknown[0])} as its group, and n"
+            )
+        meant = unknown[0].lower()
+        hint = f"; rename it to {meant}" if meant in COLUMNS else ""
         raise ImportManifestError(
             f"{found}; {quoted(unknown[0])} means nothing here: expected concept, group, n and, where something was "
-            "varied, setting"
+            f"varied, setting{hint}"
         )
     if lacking := [field for field in COLUMNS[:3] if field not in fields]:
         raise ImportManifestError(f"{found}; {lacking[0]} is missing: expected concept, group, n")
@@ -101,7 +108,8 @@ def _whole(text: object, place: str) -> int:
     try:  # a column in which one entry is missing is written as 74.0
         number = int(whole if point and rest and not rest.strip("0") else written)
     except ValueError:
-        raise ImportManifestError(f"{place}: found {quoted(text)}, expected a whole number of images") from None
+        share = "; of a share give the number of images that it is of" if re.search(r"%|^0?[.,]\d", written) else ""
+        raise ImportManifestError(f"{place}: found {quoted(text)}, expected a whole number of images{share}") from None
     if not 0 <= number <= MOST:
         raise ImportManifestError(f"{place}: found {number}, expected 0 to {MOST:,} images")
     return number
@@ -119,14 +127,35 @@ def _require_complete(name: str, counts: dict[Key, int], lines: dict[Key, int]) 
     if "" in settings and len(settings) > 1:
         line = next(lines[key] for key in counts if not key[1])
         raise ImportManifestError(f"{name}, line {line}, setting: it is empty, and other rows have one; name it")
+    _refuse_sums(name, counts, concepts)
     for concept in concepts:
         for setting in settings:
             if missing := [group for group in groups if (concept, setting, group) not in counts]:
                 at = f", setting {setting}" if setting else ""
+                if near := [each for each in concepts if each != concept and each.casefold() == concept.casefold()]:
+                    at += f", which is beside {near[0]}: write it in one way"
                 raise ImportManifestError(
                     f"{name}, concept {concept}{at}: no row of group {first_and_more(missing, 3)}; where none was "
                     "counted, say 0"
                 )
+
+
+SUMS: Final = frozenset({"total", "sum", "all", "overall"})
+"""What the last rows of a table may be called that are the sums of the others."""
+
+
+def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> None:
+    """Refuse a concept that is the sum of all others: its images would be counted twice."""
+    sums = [concept for concept in concepts if concept.casefold() in SUMS]
+    if len(sums) != 1 or len(concepts) < 3:
+        return
+    others: dict[tuple[str, str], int] = {}
+    for (concept, setting, group), n in counts.items():
+        if concept != sums[0]:
+            others[setting, group] = others.get((setting, group), 0) + n
+    own = {(setting, group): n for (concept, setting, group), n in counts.items() if concept == sums[0]}
+    if own == others:
+        raise ImportManifestError(f"{name}, concept {sums[0]}: it is the sum of the other rows; leave it out")
 
 
 def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
