@@ -1,0 +1,42 @@
+"""What a plan promises, on a few pilots planned here and on the many of docs/simulations.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks import power_simulations as sim
+from benchmarks.verdict_simulations import design_of
+from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.metrics.verdict import LEANING
+from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning.scores.needed import images_needed
+from tests.benchmarks.page_tables import told
+
+
+def drawn(images: int):
+    return sim.population(16).draw(np.random.default_rng(0), np.array(sim.SHARES), images)
+
+
+def test_the_verdicts_of_an_experiment_are_those_of_a_study():
+    made = drawn(30)
+    rows = mcas_study([made], design_of(len(sim.SHARES)), n_resamples=2, n_permutations=0)
+    own = [row for row in rows if (row.metric, row.component, row.encoder) == ("mcas", IMAGE_PART, "mean")]
+    assert sim.found_in(made, len(sim.SHARES)).tolist() == [r.verdict in LEANING and r.side == "a" for r in own]
+
+
+def test_the_numbers_of_an_experiment_are_those_of_a_plan():
+    made = drawn(20)
+    planned = images_needed([made], design_of(len(sim.SHARES))).to_detect
+    found = sim.images_to_detect(made)
+    assert found[:-1].tolist() == planned[:-1].tolist() or np.allclose(found[:-1], planned[:-1], equal_nan=True)
+
+
+def test_the_page_says_where_the_promise_holds():
+    rows = told("power")
+    assert len(rows) == 40
+    for what, data, nominal, rate, error in rows:
+        limited = "pilot" in data and "64 of each group, 6" in data
+        if not limited:
+            assert abs(rate - nominal) <= 0.05 + 2 * error, (what, data)
+    with_many = [rate for _, data, _, rate, _ in rows if data.startswith("pilot") and "256 of each" in data]
+    assert abs(np.mean(with_many) - 0.8) < 0.02
