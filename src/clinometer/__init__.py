@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 # OpenMP reads this once, when torch or whatever brings torch loads it: idle threads that spin take the cores that image
 # encoding, other workers and other programs need. Nothing of clinometer can be imported before this line.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# onnxruntime, which diffusers imports wherever it is installed, sends telemetry to Microsoft from 1.30 on, and leaves
+# files of it in the working directory.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 logging.getLogger("clinometer").addHandler(logging.NullHandler())  # who wants to hear it adds another
 

@@ -16,7 +16,8 @@ what                            why                                             
                                 weights that a file lacks                          of components
 =============================== ================================================== ===================================
 
-`clinometer/__init__.py` sets ``OMP_WAIT_POLICY``, which must come before whatever may import torch.
+`clinometer/__init__.py` sets ``OMP_WAIT_POLICY`` and ``ORT_DISABLE_TELEMETRY``, which must come before whatever may
+import torch or onnxruntime.
 """
 
 from __future__ import annotations

@@ -146,3 +146,17 @@ def test_out_of_memory():
         assert is_out_of_memory(RuntimeError(words))
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     assert not is_out_of_memory(KeyboardInterrupt())
+
+
+def test_onnxruntime_sends_no_telemetry_and_leaves_no_file(tmp_path):
+    """From 1.30 on it does both unless it is told before it is imported, and diffusers imports it where it can."""
+    code = (
+        "import os, clinometer, onnxruntime\n"
+        "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'\n"
+        "onnxruntime.SessionOptions(); print(os.listdir('.'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[]"
