@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from clinometer.api import plan_reproduction
 from clinometer.published import published
 from tests import toy_denoisers
 from tests.papers.toy_papers import reproduced
 from tests.toy_denoisers import ClassifyingPainter
 from tests.toy_editing import Recolourer
+from tests.toys import Eye
 
 SD21 = "stabilityai/stable-diffusion-2-1"
 CLASSES = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker",
@@ -71,6 +73,13 @@ def test_given_faces_are_held_against_those_of_the_paper(drawn, tmp_path):
     for code in ("WF", "WM", "BF", "BM"):
         pixels = np.random.default_rng([*code.encode()]).integers(60, 220, (16, 16, 3), np.uint8)
         Image.fromarray(pixels).save(faces / f"CFD-{code}-001-001-N.png")
+    asked = {"models": SD21, "quick": True, "objects": {SD21: Artist()}, "encoder": Eye(), "portraits": faces}
+    needs = plan_reproduction("downstream", drawn.url, **asked)
+    of_faces = {run.run.name: (run.missing, run.there) for run in needs.runs if run.run.spec.needs}
+    assert of_faces == {"editing-faces": (4 * 12, 4), "classification-faces": (0, 4)}
+    assert not needs.brought
+    nowhere = plan_reproduction("downstream", drawn.url, **asked | {"portraits": tmp_path / "nowhere"})
+    assert all("nowhere" in run.reason for run in nowhere.runs if run.run.spec.needs)
     done = reproduced("downstream", drawn.url, models=(SD21,), objects={SD21: Artist()}, portraits=faces)
     assert not done.failed
     assert len(done.runs) == 4

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from clinometer.errors import ClinometerError
 from clinometer.models import reference
+from clinometer.models.files.source import PortraitSource
 from clinometer.models.protocols import GenerationRequest, Generator
 from clinometer.papers.paper import Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
+from clinometer.pipeline.audits import given_portraits
 from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, ask
@@ -185,7 +187,7 @@ class RunNeeds:
 
     Attributes
     ----------
-    images : in the run. ``shared`` of them are those of an earlier run, and ``there`` are drawn already.
+    images : in the run. ``shared`` of them are those of an earlier run, and ``there`` are drawn already, or given.
     evaluations : of the network for what is missing: steps, twice where guidance evaluates without the prompt, too; NaN
         where the model's card names no steps.
     seconds, bytes : for what is missing, at the model's rate.
@@ -251,12 +253,19 @@ def needs_of(
 def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier: set[str], *, draws: bool) -> RunNeeds:
     request, suite = run.request, run.suite
     generator, _ = models.generator(request.model, request.adapter_options, request.device, prefer=run.prefer)
+    questions = suite.prompt_specs()
+    if request.portraits is not None:
+        prescribed = None if request.protocol is None else suite.protocol
+        suite, questions, source = given_portraits(request, suite, prescribed)
+        generator = PortraitSource(source, generator)
     study, card, size = study_of(suite), generator.card, part_size_of(generator)
     if study.check is not None:
         study.check(generator, suite)
-    plan = build_plan(suite.prompt_specs(), seed=request.seed, model_fingerprint=card.fingerprint, part_size=size)
+    plan = build_plan(questions, seed=request.seed, model_fingerprint=card.fingerprint, part_size=size)
     samples = plan if study.extend_plan is None else study.extend_plan(suite, plan, size)
     there = _drawn_of(run.place)
+    if request.portraits is not None:  # they are given, and not drawn
+        there |= {sample.id for sample in samples if not sample.source}
     if run.model not in rates:
         rates[run.model] = rate_of(run.place) or (_timed(generator, samples[0].prompt) if draws else None) or Rate()
     steps, rows = card.settings.get("steps"), 2 if (card.settings.get("guidance_scale") or 0) > 1 else 1

@@ -204,7 +204,7 @@ def audit(
     part_size = part_size_of(generator)
     questions, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
     if request.portraits is not None:
-        suite, questions, source = _portraits(request, suite, prescribed)
+        suite, questions, source = given_portraits(request, suite, prescribed)
         typed = portrait_departures(prescribed, request.images, request.expression)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     elif request.expression != "N":
@@ -418,7 +418,7 @@ def default_out(generator: Generator, suite: Suite) -> Path:
     return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
 
 
-def _portraits(
+def given_portraits(
     request: AuditRequest, suite: Suite, prescribed: PaperProtocol | None
 ) -> tuple[Suite, Iterator[PromptSpec], FolderSource]:
     """Find portraits that are there already: the suite with their number, what questions they answer, their source.
