@@ -325,7 +325,7 @@ class ScoredPilot:
 
 
 SPREAD: Final = 0.3
-"""How far pictures of one kind scatter, of half the distance between the kinds: as on the reference model."""
+"""How far pictures of one kind scatter, of half the distance between the kinds: an assumption, with no pilot to ask."""
 
 
 def images_for_share(
