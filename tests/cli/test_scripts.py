@@ -230,6 +230,23 @@ def test_a_log_tells_the_stages_and_the_end(cli, runs, tmp_path):
     assert errors.startswith(f"clinometer: --log-file {tmp_path}/no/where.log: cannot be written: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("scores.parquet", b"PAR1", ".parquet of its own form"),
+        ("scores.csv", b"a,b\n", ".csv of its own form"),
+        ("picture", b"\x89PNG\r\n\x1a\n\0\0", "no text"),
+    ],
+)
+def test_nothing_is_added_to_a_file_that_lines_would_break(cli, runs, tmp_path, name, content, found):
+    (tmp_path / name).write_bytes(content)
+    status, errors = cli("verify", runs / "first", "--log-file", tmp_path / name)
+    assert status == 2
+    said = f"--log-file {tmp_path / name}: lines would be added to it, and it is {found}; give another file"
+    assert said in errors
+    assert (tmp_path / name).read_bytes() == content
+
+
 # --- defaults --------------------------------------------------------------------------------------------------------
 
 

@@ -122,6 +122,7 @@ class _MaskedFormatter(logging.Formatter):
 @contextmanager
 def _logged_to(file: Path) -> Iterator[None]:
     """Write what is logged by clinometer into a file, after what it holds."""
+    require_lines(file, "--log-file")
     try:
         handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
@@ -183,6 +184,9 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     return spoken
 
 
+NO_MORE_LINES: Final = frozenset({".csv", ".html", ".json", ".parquet", ".toml", ".tsv", ".xml", ".yaml", ".yml"})
+"""Endings of files that lines of another kind would break."""
+
 WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
     ".csv": lambda table, path: path.write_text(csv_text(table), encoding="utf-8", newline=""),
     ".json": lambda table, path: table.to_json(
@@ -211,10 +215,30 @@ def require_other_place(out: Path, *read: str | Path | None, option: str = "--ou
             raise InvalidInputError(f"{option} {out}: it would overwrite, or lie in, {given}; give another file")
 
 
+def require_lines(file: Path, option: str) -> None:
+    """Refuse to add lines to a file that they would break: one that is no text, or text of a strict form.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is there and is such a one.
+    """
+    if not file.is_file():
+        return
+    with file.open("rb") as held:
+        beginning = held.read(4096)
+    kind = file.suffix.lower()
+    if b"\0" in beginning or kind in NO_MORE_LINES:
+        what = f"{kind} of its own form" if kind in NO_MORE_LINES else "no text"
+        raise InvalidInputError(f"{option} {file}: lines would be added to it, and it is {what}; give another file")
+
+
 def write_file(out: Path | None, option: str, content: bytes, *, mode: str = "wb") -> None:
     """Write a file that an option names, or add to it, where one is named."""
     if out is None:
         return
+    if mode == "ab":
+        require_lines(out, option)
     try:
         with out.open(mode) as file:
             file.write(content)
