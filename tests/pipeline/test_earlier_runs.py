@@ -43,7 +43,8 @@ def without_images_test(scores: pd.DataFrame) -> pd.DataFrame:
     said = scores.reason.str.replace(
         "its images do not show the concept better", "its images are not shown to match their own prompt better"
     )
-    scores = scores.assign(reason=said)  # what is not shown is not so
+    # What is not shown is not so; and images that decide do so with a chance of .8 now (decision 5)
+    scores = scores.assign(reason=said, n_decide=0)
     return scores.assign(**{name: scores[name].astype(object).mask(changed, None) for name in INFERENCE})
 
 

@@ -182,9 +182,10 @@ def test_a_truth_that_does_not_fit_is_refused(folder, tmp_path, text, told):
 
 
 def test_a_truth_that_is_no_text_is_refused(folder, tmp_path):
-    (tmp_path / "truth.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ImportManifestError, match=r"truth\.csv: byte 0 is not UTF-8"):
-        read(folder, truth=tmp_path / "truth.csv")
+    for content, found in ((b"\xff\x00", "byte 0 is not UTF-8"), (b"\xff\xfe\x00", "byte 2 is not UTF-16-LE")):
+        (tmp_path / "truth.csv").write_bytes(content)
+        with pytest.raises(ImportManifestError, match=rf"truth\.csv: {found}; save it as UTF-8"):
+            read(folder, truth=tmp_path / "truth.csv")
 
 
 def test_built_in_questions_are_read_and_others_are_named(tmp_path):

@@ -171,5 +171,7 @@ def test_states_with_the_tokens_first_give_the_same_mean():
     """ChatGLM (Kolors) lays them out as (tokens, texts, d)."""
     states = torch.arange(12.0).reshape(1, 4, 3)
     usual, other = (SimpleNamespace(hidden_states=(each,)) for each in (states, states.transpose(0, 1)))
-    assert torch.equal(_vector(usual)[1], states[0].mean(dim=0))
-    assert torch.equal(_vector(other)[1], states[0].mean(dim=0))
+    for output in (usual, other):
+        said, vector = _vector(output, None, [1, 2, 3, 4], 4)
+        assert said == "mean of the last hidden states"
+        assert torch.equal(vector, states[0].mean(dim=0))

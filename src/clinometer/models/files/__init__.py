@@ -212,7 +212,7 @@ def _text(path: Path) -> str:
             raise ImportManifestError(f"{path.name}: it is {kind}; save the table as CSV (UTF-8)")
         return text_of(content)
     except UnicodeDecodeError as error:
-        raise ImportManifestError(f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
+        raise ImportManifestError(f"{path.name}: byte {error.start} is not {error.encoding.upper()}; save it as UTF-8") from error
     except OSError as error:
         raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
 
