@@ -212,7 +212,8 @@ def _text(path: Path) -> str:
             raise ImportManifestError(f"{path.name}: it is {kind}; save the table as CSV (UTF-8)")
         return text_of(content)
     except UnicodeDecodeError as error:
-        raise ImportManifestError(f"{path.name}: byte {error.start} is not {error.encoding.upper()}; save it as UTF-8") from error
+        encoding = error.encoding.upper()
+        raise ImportManifestError(f"{path.name}: byte {error.start} is not {encoding}; save it as UTF-8") from error
     except OSError as error:
         raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
 
