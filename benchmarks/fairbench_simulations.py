@@ -124,7 +124,8 @@ def verdicts(targets: Sequence[int], pairs: Sequence[int], men: float, rng: np.r
         pairs={"a": names, "b": names},
     )  # fmt: skip
     rows = mcas_study([embeddings], design, n_resamples=199, n_permutations=199, seed=0)
-    return [str(row.verdict) for row in rows if row.component == "image_part" and row.encoder == "mean"]
+    own = [row for row in rows if (row.metric, row.component, row.encoder) == ("mcas", "image_part", "mean")]
+    return [str(row.verdict) for row in own]
 
 
 def our_designs(path: Path, scenarios: int | None, images: int) -> Iterator[tuple[str, list[int], list[int]]]:

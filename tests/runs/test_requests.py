@@ -193,10 +193,11 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_workers_ask_sixteen_times_a_part(store):
+def test_workers_ask_twenty_two_times_a_part(store):
     """A worker looks first whether another made the part; to score, each reads the vectors that its concepts have.
 
-    Each also asks the samples once which of them are another one again.
+    Each also asks the samples once which of them are another one again, and whoever scores reads all vectors to find
+    pictures that are nearly one.
     """
     totals = {}
     for name, suite in {"fewer by workers": FEWER, "more by workers": MORE}.items():
@@ -204,8 +205,8 @@ def test_workers_ask_sixteen_times_a_part(store):
         totals[len(cm.open_run(f"s3://bucket/{name}").parts)] = found.total()
     (parts, few), (further, many) = sorted(totals.items())
     each = (many - few) / (further - parts)
-    assert each <= 16
+    assert each <= 22
     run = Run("s3://bucket/more by workers")
     tables = {name: checksum for name, checksum in run.ledger.files.items() if name.endswith(".parquet")}
-    assert len(tables) == 2 * len(run.parts) + 4
+    assert len(tables) == 2 * len(run.parts) + 5  # plan, texts, what saving again does, scores and curves
     assert tables == {name: run.directory.seal(name) for name in tables}
