@@ -18,5 +18,7 @@ def test_their_sizes_are_too_few_for_us_until_a_third_of_sixty_is_one_concepts(t
     for (images, name), (targets, pairs) in designs.items():
         fair = [each for run in range(10, 13) for each in verdicts(targets, pairs, 0.5, np.random.default_rng(run))]
         is_large = (images, name) == (60, "one concept")
-        assert set(fair) <= ({Verdict.UNDECIDED} if is_large else {Verdict.TOO_FEW, Verdict.NOT_MEASURED})
+        # The order of one run in twenty looks like batches, of which there are too few then
+        assert set(fair) <= {Verdict.TOO_FEW, Verdict.UNDECIDED if is_large else Verdict.NOT_MEASURED}
+        assert (Verdict.UNDECIDED in fair) == is_large
     assert verdicts(*designs[60, "one concept"], 0.95, np.random.default_rng(0)) == [Verdict.LEANS]
