@@ -32,7 +32,7 @@ from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.pipeline.export import latex
 from clinometer.pipeline.paper_tables import DRAWN, GIVEN, models_of, paper_table
 from clinometer.report import wording
-from clinometer.report.figures import Figure, pdf_file, renamed, svg_file
+from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.html import asset, environment, light_inks, policy
 from clinometer.report.inputs import report_input
@@ -66,7 +66,7 @@ class FinishedRun:
         if section not in self.drawn:
             page = study_of(self.run.suite).page(self.run.suite)
             built = [each.build(self.view) for each in page.sections if each.id == section]
-            self.drawn[section] = {figure.name: figure for figure in _figures_in(built)}
+            self.drawn[section] = {figure.name: figure for figure in figures_in(built)}
         drawn = self.drawn[section]
         return (drawn[name] for name in names if name in drawn)
 
@@ -74,16 +74,6 @@ class FinishedRun:
     def departures(self) -> list[Departure]:
         """Where it is not what the paper prescribes, whether or not it was put under its protocol."""
         return departures(self.run.record, list(self.run.encoder_cards))
-
-
-def _figures_in(value: Any) -> Iterator[Figure]:
-    if isinstance(value, Figure):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _figures_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _figures_in(part)
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ class ToldPart:
 
 
 class PaperPage:
-    """What a page says of a paper, from its runs."""
+    """The contents of a paper's page, from its runs."""
 
     def __init__(self, reproduction: Reproduction, paper: Paper) -> None:
         self.reproduction, self.paper = reproduction, paper

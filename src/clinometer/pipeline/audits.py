@@ -54,6 +54,7 @@ from clinometer.pipeline.recipes import (
     WithEncoders,
     WithPortraits,
     named_encoders,
+    one_by_one,
     require_texts,
 )
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
@@ -278,8 +279,7 @@ def preview(request: AuditRequest) -> Preview:
 
     suite, rounds = _suite_and_rounds(request)
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
-    readers = request.reader or ()
-    require_names(named_encoders(request.encoder or ()), [readers] if isinstance(readers, str) else list(readers))  # type: ignore[arg-type]
+    require_names(named_encoders(request.encoder or ()), one_by_one(request.reader))
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
     if study.check is not None:

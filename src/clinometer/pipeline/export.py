@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from importlib import metadata, resources
@@ -27,7 +27,7 @@ from markupsafe import Markup
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
 from clinometer.report import wording
-from clinometer.report.figures import Figure, painted, pdf_file, svg_file
+from clinometer.report.figures import figures_in, painted, pdf_file, svg_file
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.html import asset, environment, light_inks, policy, shown
 from clinometer.report.inputs import report_input
@@ -87,7 +87,7 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report)
     inks = light_inks()
-    figures = {figure.name: figure for section in page.sections for figure in _figures_in(section.build(view))}
+    figures = {figure.name: figure for section in page.sections for figure in figures_in(section.build(view))}
     written: list[tuple[str, str | bytes]] = [
         *(
             (f"figures/{name}.{kind}", draw(figure, inks))
@@ -126,12 +126,12 @@ class Figures:
         return {
             figure.name.replace("-", "_"): (section, figure.name)
             for section in self._page.sections
-            for figure in _figures_in(section.build(self._view))
+            for figure in figures_in(section.build(self._view))
         }
 
     def _draw(self, name: str) -> Canvas:
         section, own = self._names[name]
-        figure = next(figure for figure in _figures_in(section.build(self._view)) if figure.name == own)
+        figure = next(figure for figure in figures_in(section.build(self._view)) if figure.name == own)
         drawn = painted(figure, light_inks())
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         if shell is not None and type(drawn) not in shell.display_formatter.formatters["image/png"].type_printers:
@@ -151,16 +151,6 @@ class Figures:
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(dir(self))})"
-
-
-def _figures_in(value: Any) -> Iterator[Figure]:
-    if isinstance(value, Figure):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _figures_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _figures_in(part)
 
 
 def _tables(view: View, page: Page) -> Iterator[tuple[str, str]]:

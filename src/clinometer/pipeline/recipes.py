@@ -368,8 +368,7 @@ class Models:
         ModelError
             One cannot be loaded or cannot answer what is ``asked``, or two have one name.
         """
-        alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
-        named_ones: Sequence[Any] = [specs] if alone else list(specs or ())  # type: ignore[arg-type]
+        named_ones = one_by_one(specs)
         given = {key: value for key, value in server.items() if value is not None}
         of_any = {"device": device} | {key: given.pop(key) for key in ("batch_size",) if key in given}
         # where none is behind an endpoint, the first one says that it does not take its options
@@ -389,9 +388,14 @@ class Models:
 
 
 def named_encoders(specs: Encoders) -> Sequence[str | Encoder]:
-    """Encoders as they were given, one by one."""
+    """Encoders as they were given, one by one, and those that a preset stands for."""
+    return with_presets(one_by_one(specs))
+
+
+def one_by_one(specs: Encoders | Readers | None) -> list[Any]:
+    """Return encoders or readers as a list, whether one was given, by name or as an object, or several."""
     alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
-    return with_presets([specs] if alone else specs)  # type: ignore[arg-type]
+    return [specs] if alone else list(specs or ())  # type: ignore[arg-type]
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

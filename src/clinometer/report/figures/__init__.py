@@ -157,6 +157,17 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
     return Figure(Markup(text), width, height, title, description, name, figure)
 
 
+def figures_in(value: Any) -> Iterator[Figure]:
+    """Yield every figure in what a section of a page is made of, however deep in mappings and lists it lies."""
+    if isinstance(value, Figure):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from figures_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from figures_in(part)
+
+
 def renamed(figure: Figure, name: str) -> Figure:
     """Rename a finished drawing, so that a page may hold another of the same name."""
     ET.register_namespace("", "http://www.w3.org/2000/svg")
