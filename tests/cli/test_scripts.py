@@ -233,16 +233,16 @@ def test_a_log_tells_the_stages_and_the_end(cli, runs, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "found"),
     [
-        ("scores.parquet", b"PAR1", ".parquet of its own form"),
-        ("scores.csv", b"a,b\n", ".csv of its own form"),
-        ("picture", b"\x89PNG\r\n\x1a\n\0\0", "no text"),
+        ("scores.parquet", b"PAR1", "a .parquet file"),
+        ("scores.csv", b"a,b\n", "a .csv file"),
+        ("picture", b"\x89PNG\r\n\x1a\n\0\0", "a file that is not text"),
     ],
 )
-def test_nothing_is_added_to_a_file_that_lines_would_break(cli, runs, tmp_path, name, content, found):
+def test_lines_are_appended_to_no_file_that_they_would_break(cli, runs, tmp_path, name, content, found):
     (tmp_path / name).write_bytes(content)
     status, errors = cli("verify", runs / "first", "--log-file", tmp_path / name)
     assert status == 2
-    said = f"--log-file {tmp_path / name}: lines would be added to it, and it is {found}; give another file"
+    said = f"--log-file {tmp_path / name}: lines cannot be appended to {found}; give another file"
     assert said in errors
     assert (tmp_path / name).read_bytes() == content
 

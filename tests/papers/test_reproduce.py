@@ -109,7 +109,7 @@ class Broken(Artist):
         yield
 
 
-def test_a_run_that_fails_is_left_out_with_its_reason_and_mended_later(tmp_path):
+def test_a_run_that_fails_is_left_out_with_its_reason_and_done_later(tmp_path):
     other = "owner/broken"
     objects = {SD2: Artist(), other: Broken(other)}
     done = reproduced("mcas", tmp_path / "out", models=(SD2, other), objects=objects, **FEW)
@@ -122,8 +122,8 @@ def test_a_run_that_fails_is_left_out_with_its_reason_and_mended_later(tmp_path)
     with pytest.raises(RunError, match="1 of 2 runs failed; the others are finished"):
         require_finished(done)
     objects[other] = Artist(other)
-    mended = reproduced("mcas", tmp_path / "out", models=(SD2, other), objects=objects, **FEW)
-    assert not mended.failed
+    again = reproduced("mcas", tmp_path / "out", models=(SD2, other), objects=objects, **FEW)
+    assert not again.failed
     assert f"{other}" in (tmp_path / "out/paper.html").read_text()
 
 

@@ -205,7 +205,7 @@ def read_run(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Read a run's images with readers, and score it anew if it was scored. Draws nothing.
+    """Ask readers what a run's images show, and score the run again if it was scored. Draws nothing.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def _socket(host: str, port: int) -> socket.socket:
 # --- tasks for people, their answers taken into a run, and out of it ------------------------------------------------
 
 ratings = typer.Typer(
-    name="ratings", help="Have people rate images, and hold their answers against the machine's.", no_args_is_help=True
+    name="ratings", help="Let people rate images, and compare their answers with the machine's.", no_args_is_help=True
 )
 
 DatabaseOption = Annotated[

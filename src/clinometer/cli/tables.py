@@ -216,7 +216,7 @@ def require_other_place(out: Path, *read: str | Path | None, option: str = "--ou
 
 
 def require_lines(file: Path, option: str) -> None:
-    """Refuse to add lines to a file that they would break: one that is no text, or text of a strict form.
+    """Refuse to append lines to a file that they would break: one that is not text, or text of a strict form.
 
     Raises
     ------
@@ -229,8 +229,8 @@ def require_lines(file: Path, option: str) -> None:
         beginning = held.read(4096)
     kind = file.suffix.lower()
     if b"\0" in beginning or kind in NO_MORE_LINES:
-        what = f"{kind} of its own form" if kind in NO_MORE_LINES else "no text"
-        raise InvalidInputError(f"{option} {file}: lines would be added to it, and it is {what}; give another file")
+        what = f"a {kind} file" if kind in NO_MORE_LINES else "a file that is not text"
+        raise InvalidInputError(f"{option} {file}: lines cannot be appended to {what}; give another file")
 
 
 def write_file(out: Path | None, option: str, content: bytes, *, mode: str = "wb") -> None:

@@ -567,7 +567,7 @@ class Evidence:
         return self.q_balance <= LEVEL
 
     def stops(self, rule: StoppingRule) -> bool:
-        """Whether no more images are needed, or none could help."""
+        """Return whether drawing should stop: it is decided, or no further image can decide it."""
         if isnan(self.reach):
             return True
         if rule.precision is not None:

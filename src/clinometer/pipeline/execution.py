@@ -234,7 +234,7 @@ class Job:
     origin : ``"generated"`` or ``"imported"``.
     rounds : how it is drawn where it may stop early.
     budget : what the images still missing may cost.
-    retry_failed : draw images anew that failed earlier.
+    retry_failed : draw failed images again.
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.

@@ -254,8 +254,8 @@ class AuditOptions(CellOptions):
     )
     retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
         False,
-        description="Draw images anew that failed earlier, and ask readers again what failed (a refused image is an "
-        "answer and stays).",
+        description="Draw failed images again, and ask readers again where they failed. A refusal is an answer "
+        "and stays.",
     )
     reader: Annotated[Readers | None, Flag(short="-r", many=True, panel=READING)] = Field(
         None,

@@ -157,7 +157,7 @@ def _bounds(corrected: Row, as_read: Row | None) -> str:
 
 
 def reader_table(view: View) -> list[tuple[str, ...]]:
-    """Tell what the readers whose verdicts stand say of each concept, a row of words each; the first is the head."""
+    """Return what the readers whose verdicts stand say of each concept, a row of words each; the first is the head."""
     gathered = readers(view)
     rows = [
         (

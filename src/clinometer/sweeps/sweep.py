@@ -49,7 +49,7 @@ OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt", "system_
 class LoadedObjects:
     """What is given beside the grid: models, suites and encoders as objects, by the names that the axes have for them.
 
-    ``retry_failed`` draws images anew that failed earlier.
+    ``retry_failed`` draws failed images again.
     """
 
     models: Mapping[str, Generator] = field(default_factory=dict)

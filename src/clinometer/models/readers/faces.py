@@ -30,7 +30,7 @@ GENDERS: Final = {
     "man": "male",
     "men": "male",
 }
-"""What an answer may be called that means a gender, and the network's own word for it."""
+"""Names of answers that mean a gender, and the network's own word for it."""
 
 OLDEST: Final = 120
 REMEMBERED: Final = 10_000
