@@ -24,7 +24,8 @@ RUNS = ROOT / "tests/fixtures/runs"
 SERVED = ("openai:", "chat:", "gemini:")
 RUN_HERE = {"audit", "score", "report", "compare", "gate", "card", "export", "verify", "plan", "suites", "models"}
 ELSEWHERE = ("--paper", "--format", "my-edits.yaml", "./my-model", "s3://bucket/run")
-"""What a command names that is not here; of ``models``, ``./my-model`` alone, as its audits take a toy."""
+"""What a command names that is not here; ``./my-model`` only after ``models``, as audits take a toy in its place."""
+HUB_ID = re.compile(r"[A-Za-z0-9-]+/[\w.-]+")
 NAMES_OF_RUNS = re.compile(r"runs/.*|RUN|comparison|paper/|evidence/.*|/shared/.*")
 
 
@@ -60,6 +61,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.recipes.load_encoder", lambda spec, **_: Eye(spec))
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "none")
+    (tmp_path / "fairface").mkdir()  # a reader's folder, which a dry run looks for and does not open
     (tmp_path / "my-suite.yaml").write_text(blocks(page("docs/suites.md"), "yaml")[0])
     return tmp_path
 
@@ -71,7 +73,9 @@ def ran():
 
 
 def runs_here(name, words):
-    """Tell whether a command is run here."""
+    """Return whether a command can run here: all that it names is here, and ``models`` asks no hub."""
+    if name == "models" and any(HUB_ID.fullmatch(word) for word in words):
+        return False
     return name in RUN_HERE and not any(word in ELSEWHERE and (name, word) != ("audit", "./my-model") for word in words)
 
 
