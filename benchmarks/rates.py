@@ -1,16 +1,39 @@
-"""Rates that simulations measure, and their tables on docs/simulations.md."""
+"""Rates that simulations measure, the CSV files that keep them, and their tables on docs/simulations.md.
+
+``benchmarks/results/NAME.csv`` has a row a rate, of what ``benchmarks/NAME_simulations.py`` or another script measured:
+
+| column | meaning |
+|---|---|
+| `kind` | the table that it belongs to, which claims choose by |
+| `what`, `setting` | what was counted, and of which made-up studies |
+| `nominal` | the rate that is promised, as a fraction; empty where nothing is |
+| `rate`, `error` | the rate measured, and its Monte-Carlo standard error; 0 where the rate was computed and not drawn |
+| `n` | independent studies; 0 where the rate was computed |
+| `note` | what a reader has to know, such as that it was measured before a later change; else empty |
+
+``claims.yaml`` says for every file how it is made and which claims the page makes of it: which rows, by regular
+expressions of ``kind``, ``what`` and ``setting`` (and a ``nominal`` rate), and whether the highest or the lowest of
+them is the worst. The page shows each claim with the average over its rows and the worst of them. ``python -m
+benchmarks.simulations --page`` puts the tables into the page; a test holds that the page has what the files say.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan, sqrt
+from functools import cache
+from math import isnan, nan, sqrt
 from pathlib import Path
 
 import numpy as np
+import yaml
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/simulations.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/simulations.md"
+RESULTS = ROOT / "benchmarks/results"
+COLUMNS = ("kind", "what", "setting", "nominal", "rate", "error", "n", "note")
 LEVELS = (0.05, 0.01)
 
 
@@ -23,6 +46,7 @@ class Found:
     kind : the table of the page that it belongs to.
     n : studies that are independent of each other; 0 where the rate was computed and not drawn.
     spread : standard deviation over studies, where a study counts many; None where it counts one thing.
+    note : what a reader has to know of it.
     """
 
     kind: str
@@ -32,6 +56,7 @@ class Found:
     rate: float
     n: int
     spread: float | None = None
+    note: str = ""
 
     @property
     def error(self) -> float:
@@ -52,79 +77,130 @@ def rejections(what: str, setting: str, p_values: list[float] | np.ndarray, kind
     return [Found(kind, what, setting, level, float(np.mean(p <= level)), len(p)) for level in LEVELS]
 
 
-HEADS = {
-    "level": ("test", "p ≤"),
-    "coverage": ("interval", "nominal"),
-    "verdict-level": ("verdicts at parity", "nominal"),
-    "verdict-away": ("verdicts away from parity", "nominal"),
-    "verdict-power": ("leanings", "nominal"),
-    "verdict-texts": ("texts that lean", "at most"),
-    "middle": ("said of a known composition", "at most"),
-    "middle-power": ("what is found", "nominal"),
-    "families-level": ("suites at parity", "wanted, at most"),
-    "families-away": ("ends of intervals", "promised"),
-    "derived-coverage": ("number", "promised"),
-    "power-none": ("plans", "nominal"),
-    "compare-level": ("verdicts on equal runs", "nominal"),
-    "compare-missing": ("verdicts where one run refuses", "nominal"),
-    "compare-away": ("verdicts on runs that differ", "nominal"),
-    "compare-power": ("differences", "nominal"),
-    "sweep-level": ("differences of equal settings", "promised"),
-    "sweep-away": ("differences where settings differ", "promised"),
-    "split-level": ("the split where guidance adds nothing", "promised"),
-    "split-away": ("the split where it adds to half", "promised"),
-    "gate-level": ("gates", "promised, at most"),
-    "gate-power": ("gates", "nominal"),
-    "intersections-level": ("test", "p ≤"),
-    "intersections-coverage": ("interval", "nominal"),
-    "reader-coverage": ("corrected share", "nominal"),
-    "reader-groups": ("share of a group", "nominal"),
-    "reader-parity": ("suites at parity that are called", "wanted, at most"),
-    "reader-rated": ("share by people and a reader", "nominal"),
-    "reader-believed": ("encoder that cannot read", "wanted, at most"),
-    "reader-refused": ("encoder that can", "wanted, at most"),
-    "transport-few": ("corrected share", "nominal"),
-    "transport-called": ("known and asked pictures", "wanted, at most"),
-    "transport-contexts": ("corrected share", "nominal"),
-    "transport-respects": ("corrected share", "nominal"),
-    "open-level": ("answers that depend on nothing", "nominal"),
-    "open-power": ("answers that depend on their concept", "p or q ≤"),
-    "open-coverage": ("interval of", "nominal"),
-    "ratings-coverage": ("share corrected by people", "nominal"),
-    "ratings-slips": ("encoder, and interval", "nominal"),
-    "ratings-bound": ("encoder never wrong", "held with slight errors"),
-    "ratings-width": ("share corrected by people", "width of people alone, at most"),
-    "ratings-planned": ("ratings named by the planner", "reach of ± 0.05, wanted"),
-    "interval-faces": ("interval", "nominal"),
-    "interval-agreement": ("interval", "nominal"),
-    "interval-texts": ("text part, the groups' pictures drawn again", "nominal"),
-    "dependence-level": ("concepts at parity", "wanted, at most"),
-    "dependence-power": ("concepts that lean, independent pictures", "–"),
-    "dependence-joined": ("a model that draws alike pictures", "wanted"),
-    "downstream-level": ("test", "p ≤"),
-    "downstream-coverage": ("interval", "nominal"),
-}
-"""Headings of the first and third column of each kind's table."""
+# --- the files --------------------------------------------------------------------------------------------------------
 
 
-def table(found: Sequence[Found], kind: str) -> str:
-    """A Markdown table of one kind of rates."""
-    head = HEADS.get(kind, ("what", "nominal"))
-    lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
-    for each in (each for each in found if each.kind == kind):
-        error = f"{each.error:.2%}" if each.n else "exact"
-        nominal = "–" if isnan(each.nominal) else f"{100 * each.nominal:g}%"
-        lines.append(f"| {each.what} | {each.setting} | {nominal} | {each.rate:.2%} | {error} "
-                     f"| {each.n or '–'} |")  # fmt: skip
+def read_results(name: str, folder: Path = RESULTS) -> list[Found]:
+    """Read what one file keeps."""
+    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return [
+            Found(
+                row["kind"], row["what"], row["setting"], float(row["nominal"] or nan), float(row["rate"]),
+                int(row["n"]), float(row["error"]) * sqrt(int(row["n"])) if int(row["n"]) else None, row["note"],
+            )
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def write_results(name: str, found: Iterable[Found], folder: Path = RESULTS) -> None:
+    """Keep rates in a file, in place of those of the same kinds that it had."""
+    found = list(found)
+    kinds = {each.kind for each in found}
+    old = read_results(name, folder) if (folder / f"{name}.csv").exists() else []
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for each in [*(one for one in old if one.kind not in kinds), *found]:
+            nominal = "" if isnan(each.nominal) else f"{each.nominal:g}"
+            writer.writerow(
+                (each.kind, each.what, each.setting, nominal, f"{each.rate:.6g}", f"{each.error:.4g}", each.n,
+                 each.note)
+            )  # fmt: skip
+
+
+@cache
+def all_results(folder: Path = RESULTS) -> tuple[Found, ...]:
+    """Read what all files keep."""
+    return tuple(found for path in sorted(folder.glob("*.csv")) for found in read_results(path.stem, folder))
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A line of the page, about all rows of one kind whose texts match.
+
+    Attributes
+    ----------
+    worst : "highest" or "lowest", which of the rows is told beside the average.
+    promised : in words, where the rows' nominal rate does not say it.
+    """
+
+    claim: str
+    kind: str
+    worst: str
+    what: str = ""
+    setting: str = ""
+    nominal: float | None = None
+    promised: str = ""
+
+    def rows(self, found: Sequence[Found]) -> list[Found]:
+        """Choose the rows that it is about; it has to be about some."""
+        own = [
+            each
+            for each in found
+            if re.fullmatch(self.kind, each.kind)
+            and re.search(self.what, each.what)
+            and re.search(self.setting, each.setting)
+            and (self.nominal is None or each.nominal == self.nominal)
+            and not isnan(each.rate)
+        ]
+        if not own:
+            raise SystemExit(f"{RESULTS / 'claims.yaml'}: no row fits the claim {self.claim!r}")
+        return own
+
+    def line(self, found: Sequence[Found]) -> str:
+        """Write its line of the table."""
+        own = self.rows(found)
+        worst = {"highest": max, "lowest": min}[self.worst](own, key=lambda each: each.rate)
+        nominal = {each.nominal for each in own}
+        promised = self.promised or (
+            f"{'≤' if self.worst == 'highest' else '≥'} {100 * worst.nominal:g} %"
+            if len(nominal) == 1 and not isnan(worst.nominal)
+            else "–"
+        )
+        mean = f"{100 * np.mean([each.rate for each in own]):.1f} %"
+        at_worst = f"{100 * worst.rate:.1f}" + (f" ± {100 * worst.error:.1f}" if worst.n else "") + " %"
+        mark = " †" if any(each.note for each in own) else ""
+        where = worst.setting if len(own) == 1 else f"{len(own)}; {worst.setting}"
+        studies = f"{worst.n:,}" if worst.n else "exact"
+        return f"| {self.claim} | {promised} | {mean} | {at_worst}{mark} | {studies} | {where} |"
+
+
+HEAD = "| claim | promised | average | worst ± Monte-Carlo error | studies | settings; the worst |\n|" + 6 * "---|"
+
+
+def claims_of(folder: Path = RESULTS) -> dict[str, tuple[str, list[Claim]]]:
+    """Read the command and the claims of every file."""
+    read = yaml.safe_load((folder / "claims.yaml").read_text(encoding="utf-8"))
+    return {name: (each["command"], [Claim(**claim) for claim in each["claims"]]) for name, each in read.items()}
+
+
+def table(name: str, folder: Path = RESULTS) -> str:
+    """The table of one file's claims, with how it is made and what has to be known."""
+    command, claims = claims_of(folder)[name]
+    found = read_results(name, folder)
+    notes = dict.fromkeys(each.note for claim in claims for each in claim.rows(found) if each.note)
+    lines = [HEAD, *(claim.line(found) for claim in claims), ""]
+    lines += [f"† {note}.\n" for note in notes]
+    lines.append(f"`{command}` · [all {len(found)} rates](../benchmarks/results/{name}.csv)")
     return "\n".join(lines) + "\n"
 
 
-def with_tables(text: str, found: Sequence[Found], kinds: Sequence[str]) -> str:
-    """Put the tables of these kinds between their marks in the text of the page."""
-    for kind in kinds:
-        marks = (f"<!-- {kind} -->\n", f"<!-- end of {kind} -->")
+def with_tables(text: str, folder: Path = RESULTS) -> str:
+    """Put the table of every file between its marks in the text of the page."""
+    for name in claims_of(folder):
+        marks = (f"<!-- {name} -->\n", f"<!-- end of {name} -->")
         pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
         if not pattern.search(text):
-            raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
-        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
+            raise SystemExit(f"{PAGE}: no place for the table {name!r}; expected the marks {marks}")
+        written = f"{marks[0]}\n{table(name, folder)}\n{marks[1]}"
+        text = pattern.sub(lambda _, written=written: written, text)
     return text
+
+
+def write_page(page: Path = PAGE, folder: Path = RESULTS) -> None:
+    """Put the tables of all files into the page."""
+    page.write_text(with_tables(page.read_text(encoding="utf-8"), folder), encoding="utf-8")

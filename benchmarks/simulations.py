@@ -5,18 +5,20 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or middle, small, comparison, dependence, intersection, reader,
-downstream, ratings, picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` puts the
-tables and figures into docs/simulations.md.
+downstream, ratings, picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` keeps
+what was found in benchmarks/results (:mod:`benchmarks.rates`), and puts tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +44,17 @@ from benchmarks import (
     transport_simulations,
     verdict_simulations,
 )
-from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
+from benchmarks.rates import (
+    LEVELS,
+    PAGE,
+    Experiment,
+    Found,
+    all_results,
+    read_results,
+    rejections,
+    write_page,
+    write_results,
+)
 from clinometer.metrics import association_scores, differential_association, stimulus_weat
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
 from clinometer.stats.bootstrap import Interval, bca_interval, percentile_interval, rao_wu_weights
@@ -445,46 +457,83 @@ def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
     return simulate(max(int(n * share), 20), **options)
 
 
+def kept(experiment: Experiment, share: float, folder: Path | None) -> list[Found]:
+    """Run an experiment, or read what an earlier call kept in the folder, so that a long run can be resumed."""
+    if folder is None:
+        return run(experiment, share)
+    simulate, n, options = experiment
+    told = "-".join(str(x) for x in (simulate.__name__, max(int(n * share), 20), *options.values()))
+    own = re.sub(r"[^\w.]+", "-", f"{simulate.__module__.split('.')[-1]}-{told}")
+    if not (folder / f"{own}.csv").exists():
+        write_results(own, run(experiment, share), folder)
+    return read_results(own, folder)
+
+
+def name_of(module: str) -> str:
+    """Name the file of results of a module."""
+    return module.rsplit(".", maxsplit=1)[-1].removesuffix("_simulations")
+
+
 def main() -> None:
-    """Run everything; print, and with ``--write`` draw and tell."""
+    """Run everything; print, and with ``--write`` keep what was found, draw and tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
-    parser.add_argument("--write", action="store_true", help="write the tables and figures of docs/simulations.md")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results, the page and its figures")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page and its figures from the files, run nothing"
+    )
     parser.add_argument("--only", default="", help="experiments of the modules whose names begin so")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for what each experiment found: run again, it goes on there"
+    )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
+    if options.page:
+        return show()
     chosen = [each for each in experiments() if each[0].__module__.split(".")[-1].startswith(options.only)]
     began = time.perf_counter()
+    measure = partial(kept, share=0.05 if options.quick else 1.0, folder=options.keep)
     with ProcessPoolExecutor(options.workers) as pool:
-        found = [each for part in pool.map(partial(run, share=0.05 if options.quick else 1.0), chosen) for each in part]
+        parts = list(zip(chosen, pool.map(measure, chosen), strict=True))
+    found = [each for _, part in parts for each in part]
     for kind in dict.fromkeys(each.kind for each in found):
-        print(table(found, kind))
+        print(printed(found, kind))
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{time.perf_counter() - began:.0f} s, of processor time {spent.ru_utime + spent.ru_stime:.0f} s")
     if options.write:
-        write_page(found)
+        for name in dict.fromkeys(name_of(simulate.__module__) for (simulate, *_), _ in parts):
+            own = [each for (simulate, *_), part in parts if name_of(simulate.__module__) == name for each in part]
+            write_results(name, own)
+        show()
+    return None
+
+
+def printed(found: list[Found], kind: str) -> str:
+    """The rates of one kind, a line each."""
+    lines = [f"\n{kind}"]
+    for each in (each for each in found if each.kind == kind):
+        error = f"± {each.error:.2%} of {each.n} studies" if each.n else "exact"
+        lines.append(f"  {each.rate:8.2%} {error}, promised {each.nominal:g}: {each.what}; {each.setting}")
+    return "\n".join(lines)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def write_page(found: list[Found]) -> None:
-    """Put the tables between their marks on the page, and draw the figures beside it."""
-    text = PAGE.read_text(encoding="utf-8")
-    kinds = [kind for kind in dict.fromkeys(each.kind for each in found) if kind not in NO_TABLE]
-    PAGE.write_text(with_tables(text, found, kinds), encoding="utf-8")
-    of = {kind: [each for each in found if each.kind == kind] for kind in {each.kind for each in found}}
+def show() -> None:
+    """Write the tables of the page, and draw the figures beside it, from the files of results."""
+    write_page()
+    of: dict[str, list[Found]] = {}
+    for each in all_results():
+        of.setdefault(each.kind, []).append(each)
     if "level" in of:
         levels = [each for each in of["level"] if each.nominal == LEVELS[0]]
         draw_rates(levels, "simulations-level", (0.03, 0.07))
         draw_rates(of["coverage"], "simulations-coverage", (0.94, 0.96))
+    if "curve" in of:
         draw_power(of["curve"])
     if "verdict-curve" in of:
         draw_verdict_power(of["verdict-curve"])
-
-
-NO_TABLE = ("curve", "verdict-curve")
-"""Rates that are drawn as curves."""
 
 
 def draw_rates(found: list[Found], name: str, band: tuple[float, float]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from benchmarks import rates
 from benchmarks import simulations as sim
 from tests.benchmarks.page_tables import told
 
@@ -91,10 +93,9 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("module", sim.MODULES)
-def test_every_table_has_a_place_on_the_page(module):
+def test_every_kind_that_is_measured_is_kept(module):
     kinds = {found.kind for simulate, _, options in firsts(module) for found in simulate(4, **options)}
-    for kind in kinds - set(sim.NO_TABLE):
-        assert told(kind), kind
+    assert kinds <= {found.kind for found in rates.read_results(sim.name_of(module.__name__))}
 
 
 def firsts(module):
@@ -102,24 +103,64 @@ def firsts(module):
     return list({experiment[0]: experiment for experiment in reversed(module.experiments())}.values())
 
 
-def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
-    (tmp_path / "images").mkdir()
-    place = tmp_path / "simulations.md"
-    marks = "".join(f"<!-- {kind} -->\nold\n<!-- end of {kind} -->\nkept\n" for kind in ("level", "coverage", "power"))
-    place.write_text(marks, encoding="utf-8")
-    monkeypatch.setattr(sim, "PAGE", place)
-    found = [sim.Found(kind, "a", "b", 0.05, 0.04, 100) for kind in ("level", "coverage", "power")]
-    sim.write_page([*found, *(sim.Found("curve", "t", f"{k} + {k}, difference 1", 0.05, 0.5, 9) for k in (6, 12, 24))])
-    text = place.read_text(encoding="utf-8")
-    assert text.count("| a | b | 5% | 4.00% | 2.18% | 100 |") == 3
+def test_the_page_has_what_the_files_say():
+    text = rates.PAGE.read_text(encoding="utf-8")
+    assert rates.with_tables(text) == text, "run: python -m benchmarks.simulations --page"
+
+
+def test_every_file_of_results_is_on_the_page_and_every_command_is_there():
+    claims = rates.claims_of()
+    assert {path.stem for path in rates.RESULTS.glob("*.csv")} == set(claims)
+    for name, (command, _) in claims.items():
+        assert (rates.ROOT / f"{command.split()[2].replace('.', '/')}.py").exists(), name
+
+
+def test_a_claim_is_told_by_its_average_and_its_worst_row():
+    rows = [rates.Found("level", "test", f"{n} images", 0.05, rate, 400) for n, rate in ((10, 0.04), (20, 0.06))]
+    rows.append(rates.Found("level", "other", "10 images", 0.05, 0.5, 400, note="before"))
+    assert rates.Claim("it errs", "level", "highest", what="^test").line(rows) == (
+        "| it errs | ≤ 5 % | 5.0 % | 6.0 ± 1.1 % | 400 | 2; 20 images |"
+    )
+    assert "50.0 ± 1.1 % †" in rates.Claim("another", "level", "highest", what="other").line(rows)
+    assert "| ≥ 5 % | 5.0 % | 4.0 ±" in rates.Claim("it errs", "level", "lowest", what="test").line(rows)
+    with pytest.raises(SystemExit, match="no row fits the claim 'none'"):
+        rates.Claim("none", "level", "highest", what="nothing").line(rows)
+
+
+def test_results_are_kept_in_place_of_those_of_their_kind(tmp_path):
+    first = [rates.Found("a", "x, y", "10 images", 0.05, 0.04, 100), rates.Found("b", "z", "", float("nan"), 0.5, 0)]
+    rates.write_results("some", first, tmp_path)
+    again = [rates.Found("a", "x, y", "20 images", 0.05, 0.03, 50, 0.1, "after a change")]
+    rates.write_results("some", again, tmp_path)
+    kept, new = rates.read_results("some", tmp_path)
+    assert (kept.kind, kept.rate, kept.error, np.isnan(kept.nominal)) == ("b", 0.5, 0.0, True)
+    assert (new.setting, new.n, new.note) == ("20 images", 50, "after a change")
+    assert new.error == pytest.approx(again[0].error, rel=1e-3)
+
+
+def test_a_long_run_goes_on_where_it_stopped(tmp_path):
+    experiment = (sim.fieller, 200, {"sharpness": 3.0})
+    first = sim.kept(experiment, 1.0, tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text(encoding="utf-8").replace("ratio", "kept ratio"), encoding="utf-8")
+    assert [f"kept {each.what}" for each in first] == [each.what for each in sim.kept(experiment, 1.0, tmp_path)]
+
+
+def test_the_page_is_written_between_its_marks(tmp_path):
+    rates.write_results("some", [rates.Found("level", "a", "b", 0.05, 0.04, 100)], tmp_path)
+    claims = "some:\n  command: make it\n  claims:\n  - {claim: it errs, kind: level, worst: highest}\n"
+    (tmp_path / "claims.yaml").write_text(claims, encoding="utf-8")
+    page = tmp_path / "simulations.md"
+    page.write_text("before\n<!-- some -->\nold\n<!-- end of some -->\nkept\n", encoding="utf-8")
+    rates.write_page(page, tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "| it errs | ≤ 5 % | 4.0 % | 4.0 ± 2.2 % | 100 | b |" in text
     assert "old" not in text
-    assert text.count("kept") == 3
-    assert {path.name for path in (tmp_path / "images").iterdir()} == {
-        f"simulations-{name}.svg" for name in ("level", "coverage", "power")
-    }
-    place.write_text("no marks", encoding="utf-8")
+    assert text.startswith("before")
+    assert text.endswith("kept\n")
+    page.write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match="marks"):
-        sim.write_page(found)
+        rates.write_page(page, tmp_path)
 
 
 def test_the_levels_of_the_page_are_what_it_says_of_them():

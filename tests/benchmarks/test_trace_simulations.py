@@ -5,7 +5,7 @@ from math import isnan, sqrt
 import pytest
 
 from benchmarks.trace_simulations import SHAPES, half_planted, outcomes, planted
-from tests.docs.pages import page
+from tests.benchmarks.page_tables import told
 
 
 def test_what_is_planted():
@@ -31,13 +31,12 @@ def test_an_interval_holds_the_onset_that_was_planted(shape):
 
 
 def test_the_page_says_what_was_measured():
-    section = page("docs/simulations.md").partition("## Onsets")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in section.splitlines() if "%" in line]
-    rows = [row for row in rows if row[0] in SHAPES]
-    assert {row[0] for row in rows} == set(SHAPES)
-    for shape, onset, _, told, held, _, _, wrong, _ in rows:
-        if onset == "none":
-            assert float(told.rstrip("%")) <= 1
-        else:
-            assert float(held.rstrip("%")) >= 93, shape
-            assert float(wrong.rstrip("%")) <= 5, shape
+    rows = told("onset")
+    assert {setting.rpartition(",")[0] for _, setting, *_ in rows} == set(SHAPES)
+    for what, setting, nominal, rate, _ in rows:
+        if what.startswith("an onset is told where nothing leans"):
+            assert rate <= nominal, setting
+        elif what == "the onset is held":
+            assert rate >= 0.93, setting
+        elif what.startswith("share of what is told"):
+            assert rate <= nominal, setting
