@@ -39,7 +39,7 @@ depends on it, and says so (Manski 1990: bounds without an assumption about why 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, inf, isfinite, isnan, nan
 from typing import Final
@@ -262,20 +262,23 @@ def judge_rows(
                     zeros.append((*from_middle_of(row), row.middle_margin))
                 p[at] = max(map(_p_outside, *zip(*zeros, strict=True)))
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
-    judged = []
-    for row, p_inside, q_inside, *of_row in zip(rows, p, benjamini_hochberg(p), *sides, strict=True):
-        judgement = judge(row, ends(row), float(q_inside), *of_row)
-        judged.append(
-            judged_as(row, judgement, p_equivalence=float(p_inside), q_equivalence=float(q_inside), n_decide=0)
-        )
-    is_open = np.array([row.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW) for row in judged], bool)
-    if not is_open.any():
-        return judged
-    needed = images_that_decide(rows, margin, ends) if decide is None else decide(is_open)
-    return [
-        replace(row, n_decide=images) if images and undecided else row
-        for row, images, undecided in zip(judged, needed, is_open, strict=True)
+    inside = np.column_stack([p, benjamini_hochberg(p)]).tolist()
+    judgements = [
+        judge(row, ends(row), q_inside, *of_row)
+        for row, (_, q_inside), *of_row in zip(rows, inside, *sides, strict=True)
     ]
+    is_open = np.array([each.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW) for each in judgements], bool)
+    needed: Sequence[int] = [0] * len(rows)
+    if is_open.any():
+        needed = images_that_decide(rows, margin, ends) if decide is None else decide(is_open)
+    return [
+        judged_as(
+            row, judgement, p_equivalence=p_inside, q_equivalence=q_inside, n_decide=images if undecided else 0
+        )
+        for row, judgement, (p_inside, q_inside), images, undecided in zip(
+            rows, judgements, inside, needed, is_open, strict=True
+        )
+    ]  # fmt: skip
 
 
 def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
@@ -359,10 +362,10 @@ def judge_family(
         if isfinite(row.value) and not p_can_tell(row):
             return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
         enough = units_of(row) >= fewest
-        together = verdict(**asdict(held[0]), a=of_a, b=of_b, margin=margin, enough=enough)
+        together = verdict(**vars(held[0]), a=of_a, b=of_b, margin=margin, enough=enough)
         if len(held) == 1:
             return together
-        by_0, by_middle = (verdict(**asdict(one), a=of_a, b=of_b, enough=enough) for one in held[1:])
+        by_0, by_middle = (verdict(**vars(one), a=of_a, b=of_b, enough=enough) for one in held[1:])
         inside = held[1].q_equivalence <= LEVEL, held[2].q_equivalence <= LEVEL
         return with_both_zeros(together, by_0, by_middle, inside)
 
@@ -421,7 +424,7 @@ def at_least(row: Score, fewest: int) -> Score:
     """``n_decide`` of too few images is the fewest that are judged, however little these promise."""
     if row.n_decide or row.reason_code == ReasonCode.TOO_FEW_IMAGES:
         images = ceil(fewest * row.n_target / units_of(row)) if row.n_batches else fewest
-        return replace(row, n_decide=max(row.n_decide, images))
+        return replace(row, n_decide=images) if images > row.n_decide else row
     return row
 
 

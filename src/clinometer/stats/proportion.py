@@ -132,6 +132,92 @@ def exact_shares(
 
 
 @dataclass(frozen=True)
+class ShareDifferences:
+    """Differences of two shares each, second minus first: (cells,) values, ends of their intervals, and p."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p_value: np.ndarray
+
+
+def share_differences(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], confidence: float = 0.95
+) -> ShareDifferences:
+    """Differences of many shares at once: Newcombe's interval (1998, method 10), and p of Fisher's exact test.
+
+    ::
+
+        low = d − √((p₂ − l₂)² + (u₁ − p₁)²),   high = d + √((u₂ − p₂)² + (p₁ − l₁)²)      d = p₂ − p₁,  l, u: Wilson's
+
+    ``first``, ``second`` : (cells,) whole numbers of hits, and of the images that they are of, 1 or more.
+    """
+    (low_1, high_1), (low_2, high_2) = (_wilson_ends(k, n, confidence) for k, n in (first, second))
+    one, two = first[0] / first[1], second[0] / second[1]
+    value = two - one
+    below, above = np.hypot(two - low_2, high_1 - one), np.hypot(high_2 - two, one - low_1)
+    return ShareDifferences(value, value - below, value + above, fisher_p_values(*first, *second))
+
+
+def _wilson_ends(count: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return :func:`wilson_at` of many shares."""
+    share, z2 = count / n, float(scipy.special.ndtri((1 + confidence) / 2)) ** 2 / n
+    middle = (share + z2 / 2) / (1 + z2)
+    reach = np.sqrt(share * (1 - share) * z2 + z2 * z2 / 4) / (1 + z2)
+    return np.maximum(np.minimum(middle - reach, share), 0.0), np.minimum(np.maximum(middle + reach, share), 1.0)
+
+
+MOST_OUTCOMES: Final = 2_000_000
+"""Outcomes of two-by-two tables that are listed at once."""
+
+LARGEST_TABLE: Final = 1_000_000
+"""Images of a table up to which its outcomes are listed: of more, log factorials lose digits."""
+
+TIED: Final = 1 + 1e-7
+"""Outcomes count as equally probable up to this ratio, as in R's ``fisher.test``."""
+
+
+def fisher_p_values(k: np.ndarray, m: np.ndarray, j: np.ndarray, o: np.ndarray) -> np.ndarray:
+    """Two-sided p of Fisher's exact test for many two-by-two tables: ``k`` hits of ``m`` against ``j`` of ``o``.
+
+    ::
+
+        p = Σ P(x) over all x with P(x) ≤ P(k)         P(x) = C(m, x) C(o, k + j − x) / C(m + o, k + j)
+
+    As :func:`scipy.stats.fisher_exact` computes it, which takes one table at a time and is asked about large ones.
+    """
+    hits = k + j
+    least, most = np.maximum(hits - o, 0), np.minimum(hits, m)
+    p, width = np.ones(len(k)), most - least + 1
+    large = (m + o > LARGEST_TABLE) | (width > MOST_OUTCOMES)
+    for at in np.flatnonzero(large):
+        p[at] = scipy.stats.fisher_exact([[k[at], m[at] - k[at]], [j[at], o[at] - j[at]]]).pvalue
+    doublings = np.where(large, 0, np.ceil(np.log2(width)).astype(np.int64) + 1)  # tables of about one width at once
+    for doubling in np.unique(doublings[~large]).tolist():
+        alike = np.flatnonzero(doublings == doubling)
+        p[alike] = np.concatenate([
+            _listed_p_values(*(each[some] for each in (k, m, o, hits, least, most)))
+            for some in np.array_split(alike, 1 + (len(alike) << doubling) // MOST_OUTCOMES) if len(some)
+        ])  # fmt: skip
+    return np.minimum(p, 1.0)
+
+
+def _listed_p_values(
+    k: np.ndarray, m: np.ndarray, o: np.ndarray, hits: np.ndarray, least: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """List the outcomes of every table, from the ``least`` hits of the first sample to the ``most``."""
+    x = least[:, None] + np.arange((most - least).max() + 1)
+    possible = x <= most[:, None]
+    x = np.where(possible, x, least[:, None])
+    logs = np.zeros(x.shape)
+    for n, of in ((m, x), (o, hits[:, None] - x)):
+        logs -= scipy.special.gammaln(of + 1) + scipy.special.gammaln(n[:, None] - of + 1)
+    chances = np.where(possible, np.exp(logs - logs.max(axis=1, keepdims=True)), 0.0)
+    own = np.take_along_axis(chances, (k - least)[:, None], axis=1)
+    return np.asarray(np.where(chances <= own * TIED, chances, 0.0).sum(axis=1) / chances.sum(axis=1))
+
+
+@dataclass(frozen=True)
 class Exchange:
     """The exact p of two shares, and the number of exchanges that it counts."""
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite, nan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import scipy
 
 from clinometer.metrics.differences import METRIC as COMPARISON
 from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import BY_COUNTS, distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
-from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, with_bounds
-from clinometer.stats.clusters import contrast
-from clinometer.stats.proportion import ExactShare, LogisticSlope, exact_shares, logistic_slopes, wilson_interval
+from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, verdict, with_bounds
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.proportion import ExactShare, LogisticSlope, exact_shares, logistic_slopes, share_differences
 
 SHARE: Final = "share"
 EXCESS: Final = "excess"
@@ -126,7 +125,7 @@ def counts_rows(counts: Counts, margin: float | None = None, confidence: float =
         fillings: Sequence[Any] = (
             [(counts.filled(g), None) for g in range(len(counts.groups))] if several else counts.filled_at_once()
         )
-        filled = [excess_rows(counts, n, margin, confidence, totals) for n, totals in fillings]
+        filled: list[Any] = [_filled_shares(counts, n, margin, confidence, totals) for n, totals in fillings]
         judged = with_bounds(judged, {MISSING: filled})
     moved = ("value", "low", "high", "bound_low", "bound_high", "null")
     unjudged: dict[str, Any] = {
@@ -151,14 +150,47 @@ def excess_rows(
     """Judge how far each share of some counts lies from equal shares; ``totals`` where they are not the counts' own."""
     n_settings = "" if len(counts.settings) == 1 else f", {len(counts.settings)} settings"
     family = f"share: {len(counts.concepts)} concepts{n_settings}, {len(counts.groups)} groups"
+    a, b = zip(*((counts.groups[g], counts.other(g)) for *_, g in counts.cells()), strict=True)
+    rows = _unjudged_rows(counts, _shares(counts, n, margin, confidence, totals))
+    return judge_family(corrected(rows, family), a=a, b=b, margin=margin, fewest=_fewest(counts))
+
+
+def _fewest(counts: Counts) -> int:
+    """Images below which all of one group tell nothing."""
+    return next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)
+
+
+def _shares(
+    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
+) -> list[ExactShare]:
     of = np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
-    sides = [(counts.groups[g], counts.other(g)) for _, _, g in counts.cells()]
-    fewest = next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)  # below, all of one group tell nothing
-    found = exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
-    return judge_family(
-        corrected(_unjudged_rows(counts, found), family),
-        a=[a for a, _ in sides], b=[b for _, b in sides], margin=margin, fewest=fewest,
-    )  # fmt: skip
+    return exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
+
+
+class _Filled(NamedTuple):
+    """What bounds ask of a share of which something is filled in; a whole row each would be 300,000."""
+
+    low: float
+    high: float
+    verdict: str
+    side: str
+
+
+def _filled_shares(
+    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
+) -> list[_Filled]:
+    """Judge shares as :func:`excess_rows` does, as one family of their own."""
+    shares, fewest, filled = _shares(counts, n, margin, confidence, totals), _fewest(counts), list[_Filled]()
+    p = np.array([(share.p_value, share.p_equivalence) for share in shares]).T
+    q = np.column_stack([benjamini_hochberg(each) for each in p]).tolist()
+    for share, (q_share, q_inside), (*_, g) in zip(shares, q, counts.cells(), strict=True):
+        low, high = share.low - counts.null, share.high - counts.null
+        judgement = verdict(
+            value=share.value - counts.null, low=low, high=high, q=q_share, q_equivalence=q_inside, margin=margin,
+            a=counts.groups[g], b=counts.other(g), enough=share.n >= fewest,
+        )  # fmt: skip
+        filled.append(_Filled(low, high, judgement.verdict, judgement.side))
+    return filled
 
 
 def _unjudged_rows(counts: Counts, shares: Sequence[ExactShare]) -> list[Score]:
@@ -272,20 +304,20 @@ def _compared_cells(counts: Counts) -> Iterator[tuple[int, int, int]]:
 def _difference_rows(
     first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray], confidence: float
 ) -> Sequence[Score]:
+    cells = np.array(list(_compared_cells(first)))
+    c, s, g = cells.T
+    (k, m), (j, o) = ((table[c, s, g], table.sum(axis=2)[c, s]) for table in n)
+    there = (m > 0) & (o > 0)
+    found = share_differences((k[there], m[there]), (j[there], o[there]), confidence)
+    numbers = iter(np.column_stack([found.value, found.low, found.high, found.p_value]).tolist())
+    missing, images = (first.discarded + second.discarded)[c, s].tolist(), np.column_stack([m, o]).tolist()
     rows = []
-    for c, s, g in _compared_cells(first):
-        pairs = [(int(table[c, s, g]), int(table[c, s].sum())) for table in n]
-        (k, m), (j, o) = pairs
-        missing = int(first.discarded[c, s] + second.discarded[c, s])
-        row = first.row(c, s, g, m + o, metric=COMPARISON, component=SHARE, n_a=m, n_b=o)
-        if not (m and o):
-            rows.append(replace(row, n_missing=missing, reason=NO_IMAGE, value=nan))
-            continue
-        one, two = (wilson_interval(*pair, confidence) for pair in pairs)
-        difference = contrast((two, one), (1, -1))
-        p = min(1.0, float(scipy.stats.fisher_exact([[k, m - k], [j, o - j]]).pvalue))
-        rows.append(
-            replace(row, n_missing=missing, value=difference.value, low=difference.low, high=difference.high, p=p,
-                    test=DIFFERENCE_TEST)
+    for (at_c, at_s, at_g), n_missing, (n_a, n_b) in zip(cells.tolist(), missing, images, strict=True):
+        value, low, high, p = next(numbers) if n_a and n_b else (nan, nan, nan, nan)
+        is_measured = bool(n_a and n_b)
+        row = first.row(
+            at_c, at_s, at_g, n_a + n_b, metric=COMPARISON, component=SHARE, n_a=n_a, n_b=n_b, value=value, low=low,
+            high=high, p=p, test=DIFFERENCE_TEST if is_measured else "", reason="" if is_measured else NO_IMAGE,
         )  # fmt: skip
+        rows.append(replace(row, n_missing=n_missing) if n_missing != row.n_missing else row)
     return rows
