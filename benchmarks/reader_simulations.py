@@ -289,7 +289,7 @@ def experiments() -> list[Experiment]:
         *((corrected_intervals, 1, {"size": size, "known": known, "reads": reads})
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),
-        *((corrected_groups, 1_000 if len(shares) == 6 else 250, {"population": name, "size": 100, "known": 64})
+        *((corrected_groups, 400 if len(shares) == 6 else 250, {"population": name, "size": 100, "known": 64})
           for name, (shares, _) in POPULATIONS.items()),
         *((called_at_parity, 100, {"groups": groups, "size": 100, "known": 64, "concepts": concepts})
           for groups, concepts in ((2, 1), (3, 1), (6, 1), (2, 5), (3, 5))),

@@ -106,7 +106,7 @@ def test_the_ends_are_where_the_profile_likelihood_has_fallen_far_enough():
     wald = (37.5 / 45 - 10.5 / 45) ** 2 / (
         37.5 * 7.5 / 45**2 / 44 + 10.5 * 34.5 / 45**2 / 44
     )  # about, two counts added
-    raised = 1 + 2 / 60 + 1.6 / 40 + 10 / 40 * 3.841 / wald
+    raised = 1 + 2 / 60 + 1.6 / 40 + 2.5 * (3.841 / wald) ** 1.5
     for end in (found.low[0], found.high[0]):
         assert 2 * (top - best_at(end)) == pytest.approx(3.841 * raised, abs=0.02)
 

@@ -51,9 +51,10 @@ _LEAST = 1e-12
 FEWEST_LABELLED = 2
 """Labelled images of each group that were read, below which there are no corrected shares."""
 
-_SAMPLED, _LABELLED, _LUCKY, _FEWEST, _ADDED = 2.0, 1.6, 10.0, 6, 2
-"""How far a quantile is raised for few images and few labels, and for a reader that few labels just found able: its
-separation is measured with so many counts added to each answer. Chosen on exact coverages (docs/simulations.md)."""
+_SAMPLED, _LABELLED, _LUCKY, _STEEP, _ADDED = 2.0, 1.6, 2.5, 1.5, 2
+"""How far a quantile is raised for few images, for few labels, and, at this power, for a reader that the labels just
+found able, however many they are: its separation is measured with so many counts added to each answer. Chosen on exact
+coverages (docs/simulations.md)."""
 
 MISFIT_LEVEL = 0.01
 """p of the deviance below which corrected shares are not to be quoted."""
@@ -185,11 +186,11 @@ def corrected_shares(
     π and M are those of greatest likelihood (module docstring), found by EM on the simplex. The interval of π_k is that
     of its profile likelihood::
 
-        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ f χ²₁(confidence) }     f = 1 + 2/n + 1.6/m + 10/max(m, 6) · c/W
+        { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ f χ²₁(confidence) }     f = 1 + 2/n + 1.6/m + 2.5 (c/W)^1.5
 
     with n the images that are read and m the fewest labelled of a group, so it carries the chance in both tables and
     stays in [0, 1]. W is the test statistic by which the reader tells the groups apart (below), with two counts added
-    to every answer, and c what it has to exceed, c/W at most 1: a reader found able by few labels was lucky, too. The
+    to every answer, and c what it has to exceed, c/W at most 1: a reader that was just found able was lucky, too. The
     interval reaches up to 1 where the likelihood at 1, which leaves none to every other group, has fallen by no more
     than 1.1 times what χ̄² allows. Of two groups the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
 
@@ -358,7 +359,7 @@ def _raised(table: np.ndarray, n: float, confidence: float) -> float:
     m, degrees = float(table.sum(axis=1).min()), table.shape[1] - len(table) + 1
     shown = float(scipy.stats.chi2.isf(_separation(table + _ADDED)[1], degrees))
     luck = min(float(scipy.stats.chi2.isf(1 - confidence, degrees)) / max(shown, _LEAST), 1.0)
-    return 1 + _SAMPLED / n + _LABELLED / m + _LUCKY / max(m, _FEWEST) * luck
+    return float(1 + _SAMPLED / n + _LABELLED / m + _LUCKY * luck**_STEEP)
 
 
 def _pool_contexts(tables: np.ndarray, kinds: Kinds | None) -> tuple[np.ndarray, float]:
