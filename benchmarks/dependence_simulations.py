@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.picture_simulations import drawn_pictures, leans, picture_rows
 from benchmarks.rates import Experiment, Found
@@ -63,6 +64,37 @@ def in_batches(
     return _found(("any leans, by pictures", "any leans, nobody knows", "any leans, batches known"), setting, held)
 
 
+def in_few_batches(n: int, size: int, images: int) -> list[Found]:
+    """Leanings of a concept at parity in a few batches of one kind each, by how many of these are of the first kind.
+
+    That number k of m batches has the chance C(m, k) / 2^m, so the rate is Σ_k of it times the rate at k, and its error
+    √(Σ_k chance² rate (1 − rate) / n) with ``n`` studies each, a rate of 0 or 1 by one half of a study. At k and at
+    m − k the population mirrors itself. Batches all of one kind leave no trace in an order.
+    """
+    batches = images // size
+    rates, variance = np.zeros(2), np.zeros(2)
+    for k in range(batches // 2 + 1):
+        chance = stats.binom.pmf(k, batches, 0.5) * (1 if 2 * k == batches else 2)
+        held = []
+        for study in range(n):
+            rng = np.random.default_rng([65, images, size, k, study])
+            kinds = np.repeat(rng.permuted(np.arange(batches) < k), size)
+            drawn = drawn_pictures(POPULATIONS[0], rng, [kinds])
+            held.append([judged(drawn, 1, None).any(), judged(drawn, 1, np.arange(images) // size).any()])
+        seen = np.sum(held, axis=0)
+        smoothed = np.clip(seen, 0.5, n - 0.5) / n
+        rates += chance * seen / n
+        variance += chance**2 * smoothed * (1 - smoothed) / n
+    setting = f"batches of {size}, 1 concept of {images}, by the kinds of the batches"
+    total = n * (batches // 2 + 1)
+    return [
+        Found(LEVEL, what, setting, MOST, float(rate), total, float(np.sqrt(own * total)))
+        for what, rate, own in zip(
+            ("any leans, nobody knows", "any leans, batches known"), rates, variance, strict=True
+        )
+    ]
+
+
 def independent(n: int, images: int, share: float, concepts: int = 1, *, listed: bool = False) -> list[Found]:
     """Concepts whose pictures are independent: leanings found, by pictures, as nobody knows, and in labelled pairs."""
     held = []
@@ -94,7 +126,16 @@ def _found(
     whats: tuple[str, ...], setting: str, held: list[list[float]], kind: str = LEVEL, nominal: float = MOST
 ) -> list[Found]:
     columns = np.array(held, float).T
-    return [rate_over_studies(kind, what, setting, nominal, own) for what, own in zip(whats, columns, strict=True)]
+    found = [rate_over_studies(kind, what, setting, nominal, own) for what, own in zip(whats, columns, strict=True)]
+    return [replace(each, spread=_spread_at_ends(each)) for each in found]
+
+
+def _spread_at_ends(found: Found) -> float | None:
+    """Return the spread over studies; where none differs from another, that of half a study of the other kind."""
+    if found.rate not in (0, 1):
+        return found.spread
+    half = 0.5 / found.n
+    return float(np.sqrt(half * (1 - half)))
 
 
 def experiments() -> list[Experiment]:
@@ -102,10 +143,12 @@ def experiments() -> list[Experiment]:
     return [
         *((alike, 20, {"cosine": c, "images": n, "dim": d, "kinds": k})
           for c in (0.9, 0.99, 0.999, 0.9999) for n, d in ((20, 512), (200, 16)) for k in (1, 2)),
-        *((saved_again, 60, {"different": 4, "images": 20, "moved": m}) for m in (1e-3, 0.02)),
-        *((in_batches, 100, {"size": b, "images": n}) for n in (20, 60) for b in (1, 2, 4)),
+        (in_few_batches, 300, {"size": 4, "images": 20}),
+        (in_few_batches, 100, {"size": 2, "images": 20}),
+        *((saved_again, 100, {"different": 4, "images": 20, "moved": m}) for m in (1e-3, 0.02)),
+        *((in_batches, 60, {"size": b, "images": n}) for n in (20, 60) for b in (1, 2, 4)),
         *((independent, 60, {"images": n, "share": s}) for n, s in ((20, 0.85), (40, 0.85), (60, 0.75))),
-        *((in_batches, 20, {"size": b, "images": n, "concepts": 12}) for n in (20, 60) for b in (2, 4)),
+        *((in_batches, 15, {"size": b, "images": n, "concepts": 12}) for n in (20, 60) for b in (2, 4)),
         *((in_batches, 60, {"size": b, "images": 20, "together": 0.7}) for b in (2, 4)),
         (independent, 30, {"images": 40, "share": 0.85, "listed": True}),
         (saved_again, 20, {"different": 4, "images": 20, "moved": 0.02, "concepts": 12}),

@@ -32,7 +32,7 @@ def picture_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
     layout = layout_of([embeddings], design)
     study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
     view = views_of([embeddings], study)[0]
-    rows = [row for row in mcas_rows(study, view) if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
+    rows = [row for row in mcas_rows(study, view, [IMAGE_PART]) if row.encoder == MEAN]
     return [*rows, *between_rows(study, view)]
 
 
