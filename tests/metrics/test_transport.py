@@ -108,3 +108,37 @@ def test_lists_of_other_lengths_are_refused():
         transport(ReadPictures(TRUTHS), known, TRUTHS, groups=2)
     with pytest.raises(InvalidInputError, match="truths: expected one of each known picture"):
         transport(ReadPictures(TRUTHS), ReadPictures(TRUTHS), TRUTHS[:3], groups=2)
+
+
+def looks(rng: np.random.Generator, truths: np.ndarray, share: float, wrong: float) -> ReadPictures:
+    """Draw pictures of two looks, ``share`` of them of the second, in which ``wrong`` of 100 are misread."""
+    look = (rng.random(len(truths)) < share).astype(int)
+    misread = rng.random(len(truths)) < np.where(look == 1, wrong, 0.05)
+    vectors = rng.normal(size=(len(truths), 8)) + 6 * np.stack([look, truths, 1 - look, *np.zeros((5, len(truths)))], 1)
+    return ReadPictures(np.where(misread, 1 - truths, truths), vectors=vectors)
+
+
+def test_a_look_that_is_misread_and_more_frequent_among_the_asked_is_unlike():
+    rng = np.random.default_rng(8)
+    asked, truths = np.repeat([0, 1], [60, 20]), np.repeat([0, 1], 100)
+    found = transport(looks(rng, asked, 0.8, 0.5), looks(rng, truths, 0.2, 0.5), truths, groups=2)
+    assert found.answer == "unlike"
+    assert found.reason.endswith("and it is by their looks that known ones are misread")
+    by_vectors = next(each for each in found.tests if each.measure == "vectors")
+    assert by_vectors.p_unlike == max(by_vectors.p, by_vectors.p_errors) < 0.01
+
+
+@pytest.mark.parametrize(("share", "wrong"), [(0.2, 0.5), (0.8, 0.05)])
+def test_neither_a_look_nor_its_errors_make_unlike_alone(share, wrong):
+    rng = np.random.default_rng(9)
+    asked, truths = np.repeat([0, 1], [60, 20]), np.repeat([0, 1], 100)
+    found = transport(looks(rng, asked, share, wrong), looks(rng, truths, 0.2, wrong), truths, groups=2)
+    assert found.answer == ("like" if share == 0.2 else "cannot tell")
+
+
+def test_a_rotation_of_all_vectors_changes_nothing():
+    rng = np.random.default_rng(10)
+    asked, known = looks(rng, np.repeat([0, 1], 40), 0.6, 0.5), looks(rng, TRUTHS, 0.2, 0.5)
+    turn = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    turned = [replace(each, vectors=3 * each.vectors @ turn) for each in (asked, known)]
+    assert transport(*turned, TRUTHS, groups=2).answer == transport(asked, known, TRUTHS, groups=2).answer

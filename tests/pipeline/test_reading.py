@@ -12,7 +12,7 @@ from clinometer.errors import ImportManifestError, InvalidInputError, ModelError
 from clinometer.metrics import confusion_matrix, corrected_shares
 from clinometer.models import Card, Reading
 from clinometer.suites.question import load_question, question_names
-from tests.toys import paint
+from tests.toys import Eye, paint
 
 
 class Gaze:
@@ -74,6 +74,34 @@ def test_shares_of_the_unknown_are_corrected_by_the_errors_on_the_known(folder, 
     np.testing.assert_array_equal(found.answers, np.bincount(others, minlength=3))
     np.testing.assert_equal(vars(found.shares), vars(corrected_shares(found.answers, expected.counts)))
     assert found.answers.sum() + found.confusion.counts.sum() == len(found.table) == 20
+
+
+def test_an_encoder_compares_known_pictures_with_the_others_and_embeds_none_twice(folder, truth):
+    eye = Eye()
+    found = read(folder, truth=truth, encoder=eye)
+    assert eye.seen == len(found.table) == len(found.vectors) == 20
+    (row,) = (each for each in found.quoted.transport.tests if each.measure == "vectors")
+    assert (row.n_asked, row.n_known) == (6, 14)
+    image = cm.read_images(folder, reader=Gaze(), truth=truth, out=folder.parent / "out", encoder=eye)
+    assert eye.seen == 20
+    np.testing.assert_array_equal(image.vectors, found.vectors)
+    plain = read(folder, truth=truth)
+    assert plain.vectors is None
+    assert "vectors" not in {each.measure for each in plain.quoted.transport.tests}
+
+
+def test_an_encoder_with_nothing_to_compare_is_refused(folder, truth):
+    with pytest.raises(InvalidInputError, match="encoder: eye compares known pictures with the others: expected truth"):
+        read(folder, encoder=Eye())
+
+    class Words:
+        card = Card(kind="encoder", name="words", family="toy/words")
+
+        def encode_texts(self, texts):
+            raise AssertionError
+
+    with pytest.raises(InvalidInputError, match="expected one that embeds images"):
+        read(folder, truth=truth, encoder=Words())
 
 
 def test_without_a_truth_nothing_is_corrected(folder):

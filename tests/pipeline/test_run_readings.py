@@ -21,13 +21,14 @@ from clinometer.errors import (
     RunMismatchError,
     SuiteError,
 )
-from clinometer.metrics import corrected_shares
+from clinometer.metrics import corrected_shares, transport
 from clinometer.models import Card, Reading
 from clinometer.models.images import image_sha256
 from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
+from clinometer.studies.reading import answered_questions, vectors_of_some
 from tests import quick
 from tests.pipeline.engine_toys import Glance
 from tests.toys import Eye, Notes, Painter, paint, toy_suite
@@ -517,6 +518,44 @@ def test_labelled_pictures_of_a_folder_show_how_a_reader_errs(place, tmp_path, m
     (place / "readings/glance/known.parquet").unlink()
     with pytest.raises(RunCorruptError, match=r"known\.parquet"):
         verify_run(place)
+
+
+def test_the_runs_own_vectors_say_whether_attribute_images_look_like_a_concept_s(place):
+    cm.read_run(place, reader=Glance())
+    run = cm.open_run(place)
+    table, vectors = run.readings("glance"), run.embeddings("eye")
+    (asked,) = answered_questions(run, "glance", table, vectors_of_some(run, [table]))
+    first = table[(table.role == "target") & (table.concept == asked.concepts[0].concept)]
+    expected = np.stack([vectors[key] / np.linalg.norm(vectors[key]) for key in first.id])
+    np.testing.assert_allclose(asked.concepts[0].pictures.vectors, expected, rtol=1e-6)
+    assert np.isfinite(asked.pictures.vectors).all()
+    found = transport(asked.concepts[0].pictures, asked.pictures, asked.truths, groups=len(asked.groups))
+    assert "vectors" in {each.measure for each in found.tests}
+    rows = run.scores[(run.scores.metric == "reading") & (run.scores.component == "transport")].set_index("concept")
+    assert rows.flag[asked.concepts[0].concept] == found.answer
+    assert rows.reason[asked.concepts[0].concept] == found.reason
+
+
+def test_labelled_pictures_are_embedded_by_an_encoder_of_the_run(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labelled").mkdir()
+    words = (("man", "men"), ("woman", "women"), ("other", "others"))
+    for number in range(30):
+        paint(f"old {words[number % 3][1]}", number).save(tmp_path / f"labelled/{number}.png")
+    labels = tmp_path / "labelled/labels.csv"
+    labels.write_text("\n".join(["file,group", *(f"{n}.png,{words[n % 3][0]}" for n in range(30))]) + "\n")
+    cm.read_run(place, reader=Glance(), truth=labels, encoder=Eye())
+    known = pq.read_table(place / "readings/glance/known.parquet").to_pandas()
+    assert set(known.encoder) == {Eye().card.fingerprint}
+    run = cm.open_run(place)
+    table = run.readings("glance")
+    (asked,) = answered_questions(run, "glance", table, vectors_of_some(run, [table]))
+    assert asked.pictures.vectors.shape == (30, 3)
+    assert asked.concepts[0].pictures.vectors.shape[1] == 3
+    with pytest.raises(
+        InvalidInputError, match="encoder other: the run's pictures have no vectors of it; expected one "
+    ):
+        cm.read_run(place, reader=Glance(), truth=labels, encoder=Eye("other"))
 
 
 class Blinking(Glance):

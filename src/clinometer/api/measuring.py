@@ -222,8 +222,10 @@ def read_images(
         ``concept``; without it the concept of a picture is the folder within ``folder`` that it lies in.
     same_pictures : whether the pictures of ``truth`` were drawn at random from those of ``folder``. Then what is unread
         informs the shares, and they are of all pictures.
-    encoder, threshold : of an open question, the text encoder by whose vectors answers are put together, and the mean
-        cosine from which on they are; None leaves those apart that differ once case, articles and punctuation are off.
+    encoder : with ``truth``, the image encoder by whose vectors its pictures are held against the others; by default
+        that of a reader which is an encoder. Of an open question, the text encoder by whose vectors answers are put
+        together; None leaves those apart that differ once case, articles and punctuation are off.
+    threshold : mean cosine from which on answers to an open question are put together.
     out : where readings are kept, part by part: the same call goes on from there. None is ``readings/FOLDER``.
     budget : what the missing answers may cost, of a reader with a price.
     **options : what the reader's adapter takes, such as ``device``, ``batch_size``, ``price``, ``base_url``.

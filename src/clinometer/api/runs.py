@@ -214,7 +214,8 @@ def read_run(
         which of its groups a person belongs. The run keeps what it was asked.
     truth : a CSV file with the columns ``file`` and ``group`` (an answer to the question), beside pictures of a folder:
         how each reader errs is measured on them, in place of the attribute images. It takes one question.
-    encoder, threshold : put answers to open questions together, as of :func:`read_images`. The run keeps which.
+    encoder, threshold : put answers to open questions together, as of :func:`read_images`. The run keeps which. With
+        ``truth`` the encoder is one of the run's, and its vectors say whether those pictures look like the run's.
     budget : what the missing answers may cost, of readers with a price; those about a folder's pictures have their own.
     retry_failed : ask once more for answers that failed so often that they are asked for no longer.
     engine, workers : who reads, as of :func:`audit`.
@@ -253,11 +254,11 @@ def read_run(
         with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
             executor = executor_of(engine_at_work, None, {}, recipes)
             read_all(opened_run, readers, asked, progress, executor)
+            loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
             if truth is not None:
-                read_known(opened_run, readers, asked[0], truth, progress, budget=budget)
-            if encoder is not None:
-                clusterer = load_encoder(encoder) if isinstance(encoder, str) else encoder
-                keep_clusters(opened_run, readers, asked, clusterer, threshold)
+                read_known(opened_run, readers, asked[0], truth, progress, budget=budget, encoder=loaded)
+            if loaded is not None:
+                keep_clusters(opened_run, readers, asked, loaded, threshold)
             if opened_run.is_scored:
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)

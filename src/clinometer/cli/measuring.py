@@ -258,7 +258,10 @@ def read(
     encoder: Annotated[
         str | None,
         typer.Option(
-            "--encoder", "-e", help="Puts answers to an open question together that mean the same, by its text vectors."
+            "--encoder",
+            "-e",
+            help="With --truth: compares those pictures with the others by its vectors; of a run one of its encoders. "
+            "For an open question: puts answers together that mean the same.",
         ),
     ] = None,
     threshold: Annotated[float, typer.Option(help="Mean cosine of such answers, in (0, 1].")] = 0.9,

@@ -29,11 +29,12 @@ from clinometer.metrics import (
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
-from clinometer.models.protocols import Card, Encoder, RemembersAnswers, offers
+from clinometer.models.protocols import Card, Encoder, RemembersAnswers, SeesImages, offers
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
+from clinometer.runs.encoding import AT_ONCE, checked_vectors
 from clinometer.runs.ledger import part_name
 from clinometer.studies.fit import unfit_pictures
 from clinometer.studies.reading import clusters_of, distribute, read_pictures, require_counterfactuals
@@ -60,6 +61,7 @@ class FolderReadings:
     shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
     quoted : which of the shares may be quoted, whether the errors carry over, and how many pictures to label if not.
     opened : of an open question, whose table has ``concept`` and ``cluster`` in place of ``truth``.
+    vectors : of each row's picture by an encoder, NaN where it has none; None where no encoder compared them.
     """
 
     card: Card
@@ -70,6 +72,7 @@ class FolderReadings:
     shares: CorrectedShares | None
     opened: OpenAnswers | None = None
     quoted: ReaderShares | None = None
+    vectors: np.ndarray | None = None
 
     @property
     def read(self) -> tuple[ReadShare, ...]:
@@ -102,7 +105,9 @@ def read_folder(
         ``model`` or ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to
         kind.
     same_pictures : whether the pictures of ``truth`` were drawn at random from the folder's.
-    encoder, threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
+    encoder : of an open question, as of :func:`clinometer.studies.reading.clusters_of`. Of another it says whether the
+        pictures of ``truth`` look like the others; by default what a reader by an encoder reads with.
+    threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises
@@ -115,6 +120,7 @@ def read_folder(
     """
     question = question_of(spec)
     reader.offers(question)
+    _require_use(encoder, question, truth)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
     if question.is_open:
@@ -164,7 +170,49 @@ def read_folder(
             reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
         )  # fmt: skip
     table = table.assign(**{name: table["file"].map(kinds.get(name, {})) for name in KINDS})
-    return _judge(reader.card, question, table, has_truth=truth is not None, same_pictures=same_pictures)
+    compares = truth is not None and not same_pictures
+    looks = (encoder or getattr(reader, "encoder", None)) if compares else None
+    vectors = looks and _embed(directory, looks, {place / name: hashes[name] for name in names}, progress)
+    return _judge(reader.card, question, table, vectors, has_truth=truth is not None, same_pictures=same_pictures)
+
+
+VECTORS_SCHEMA: Final = pa.schema({"sha256": pa.string(), "vector": pa.list_(pa.float32())})
+
+
+def _require_use(encoder: Encoder | None, question: Question, truth: str | os.PathLike[str] | None) -> None:
+    """Refuse an encoder that has nothing to do: of a closed question it compares known pictures with the others."""
+    if encoder is None or question.is_open or (truth is not None and offers(encoder, SeesImages)):
+        return
+    wanted = "truth, which says what some pictures show" if truth is None else "one that embeds images"
+    raise InvalidInputError(
+        f"{encoder.card.name} compares known pictures with the others: expected {wanted}; or leave it out",
+        field="encoder",
+    )
+
+
+def _embed(directory: Directory, encoder: Encoder, files: Mapping[Path, str], progress: Progress) -> np.ndarray:
+    """Embed the files, with their hashes, that are not embedded yet: (n, d), NaN of what has no vector."""
+    where, kept = f"vectors-{encoder.card.fingerprint}", dict[str, Sequence[float] | None]()
+    parts = directory.names(where, ".parquet")
+    for name in parts:
+        table = directory.read_table(name, way_out="remove it, and its pictures are embedded again")
+        kept |= {row["sha256"]: row["vector"] for row in table.to_pylist()}
+    waiting = [(file, key) for file, key in files.items() if key not in kept]
+    progress.start(f"encoding with {encoder.card.name}", len(files), len(files) - len(waiting))
+    for number, start in enumerate(range(0, len(waiting), AT_ONCE), start=len(parts)):
+        some = waiting[start : start + AT_ONCE]
+        images = {key: decode_image(at_hand(file)).image for file, key in some}
+        there = {key: image for key, image in images.items() if image is not None}
+        embedded = encoder.encode_images(list(there.values())) if there else np.zeros((0, 1))
+        vectors = dict(zip(there, checked_vectors(embedded, encoder.card, list(there)), strict=True))
+        own = {key: None if key not in vectors or np.isnan(vectors[key]).all() else vectors[key] for key in images}
+        rows = {"sha256": list(own), "vector": list(own.values())}
+        directory.write_table(part_name(where, number), pa.table(rows, VECTORS_SCHEMA))
+        kept |= own
+        progress.advance(len(some))
+    progress.finish()
+    lacking = np.full(max((len(x) for x in kept.values() if x is not None), default=1), np.nan)
+    return np.array([lacking if (x := kept[key]) is None else x for key in files.values()], np.float64)
 
 
 def _read_groups(
@@ -234,10 +282,11 @@ def _read(
 
 
 def _judge(
-    card: Card, question: Question, table: pd.DataFrame, *, has_truth: bool, same_pictures: bool
-) -> FolderReadings:
+    card: Card, question: Question, table: pd.DataFrame, vectors: np.ndarray | None, *, has_truth: bool,
+    same_pictures: bool,
+) -> FolderReadings:  # fmt: skip
     groups = question.groups
-    pictures = read_pictures(table, groups, table[list(KINDS)])
+    pictures = read_pictures(table, groups, table[list(KINDS)], vectors)
     known = table["truth"].notna().to_numpy()
     answers = np.bincount(pictures.answers[~known], minlength=len(groups) + 1)
     if not has_truth:
@@ -245,11 +294,11 @@ def _judge(
     truths = table["truth"][known].map({group: index for index, group in enumerate(groups)}).to_numpy(int)
     matrix = confusion_matrix(truths, pictures.answers[known], len(groups))
     if not answers.sum():
-        return FolderReadings(card, question, table, matrix, answers, None)
+        return FolderReadings(card, question, table, matrix, answers, None, vectors=vectors)
     quoted = shares_by_reader(
         pictures.where(~known), pictures.where(known), truths, groups=len(groups), same_pictures=same_pictures
     )
-    return FolderReadings(card, question, table, matrix, answers, quoted.corrected, quoted=quoted)
+    return FolderReadings(card, question, table, matrix, answers, quoted.corrected, quoted=quoted, vectors=vectors)
 
 
 def read_known(
@@ -260,19 +309,32 @@ def read_known(
     progress: Progress,
     *,
     budget: float | None = None,
+    encoder: Encoder | None = None,
 ) -> None:
     """Read the labelled pictures beside ``truth`` with a run's readers, and store in the run how each errs.
+
+    ``encoder`` : one of the run's, by which the labelled pictures are held against the run's own.
 
     Raises
     ------
     InvalidInputError, ImportManifestError, ModelError, RunError
-        As :func:`read_folder`.
+        As :func:`read_folder`; the run's pictures have no vectors of the encoder.
     """
+    known_by = {card["fingerprint"] for card in run.encoder_cards.values()}
+    if encoder is not None and encoder.card.fingerprint not in known_by:
+        raise InvalidInputError(
+            f"encoder {encoder.card.name}: the run's pictures have no vectors of it; expected one of "
+            f"{', '.join(run.encoder_cards) or 'none'}, or give: clinometer score {run.url} --encoder "
+            f"{encoder.card.name}"
+        )
     folder = Path(truth).parent
     out = Path("readings") / folder.resolve().name
     for reader in readers:
-        found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget)
-        labelled = found.table[found.table.truth.notna()].assign(question=spec.name)[KNOWN_SCHEMA.names].astype(object)
+        found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget, encoder=encoder)
+        vectors = [None] * len(found.table) if encoder is None or found.vectors is None else list(found.vectors)
+        by = None if encoder is None else encoder.card.fingerprint
+        table = found.table.assign(question=spec.name, encoder=by, vector=pd.Series(vectors, found.table.index))
+        labelled = table[table.truth.notna()][KNOWN_SCHEMA.names].astype(object)
         rows = labelled.where(labelled.notna(), None).to_dict("records")  # a column that lacks some may hold NaN
         run.answers.write_beside(KNOWN, reader.card, spec.name, rows)
     run.end_stage()

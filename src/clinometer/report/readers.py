@@ -102,6 +102,8 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     ]
     changing = list(dict.fromkeys(row.concept for row in decided if wording.changes_with_reader(row)))
     others = [row.encoder for row in separations if row.encoder != decider.encoder]
+    alike = {row.concept: row for row in own if (row.component, row.encoder) == ("transport", decider.encoder)}
+    doubted = [alike[row.concept] for row in judged if row.defined and row.concept in alike]
     return {
         "name": name,
         "readers": [
@@ -126,7 +128,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
             {
                 "row": row,
                 "raw": keys.get((row.encoder, "read_share", row.concept, row.group)),
-                "transport": keys.get((row.encoder, "transport", row.concept, "")),
+                "transport": alike.get(row.concept),
                 "unread": keys.get((row.encoder, "unread", row.concept, "")),
                 "bounds": _bounds(row, keys.get((row.encoder, "read_share", row.concept, row.group))),
                 "others": [keys.get((other, "corrected_share", row.concept, row.group)) for other in others],
@@ -139,6 +141,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         ],
         "missing": wording.reasons((row.concept, row.reason) for row in judged if not row.defined and row.reason),
         "withheld": [row.concept for row in judged if wording.is_unlike(row)],
+        "doubted": wording.reasons((row.concept, row.reason) for row in doubted if row.flag == "cannot tell"),
         "changing": changing,
         "has_rated": any(row.component == "rated_share" for row in own),
         "agreement": [row for row in own if row.component == "alpha"],

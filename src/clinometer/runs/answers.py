@@ -42,8 +42,10 @@ READINGS_SCHEMA: Final = pa.schema({"id": pa.string(), "sha256": pa.string(), **
 KINDS: Final = ("model", "concept")
 """The respects in which labelled pictures may be of several kinds: errors vary from kind to kind."""
 KNOWN_SCHEMA: Final = pa.schema(
-    {"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string(), **dict.fromkeys(KINDS, pa.string())}
-)
+    {"file": pa.string(), "sha256": pa.string(), **ANSWERED, "truth": pa.string(), **dict.fromkeys(KINDS, pa.string()),
+     "encoder": pa.string(), "vector": pa.list_(pa.float32())}
+)  # fmt: skip
+"""``vector`` is of the encoder with that fingerprint; both are null where none has seen the labelled pictures."""
 ADDED: Final = pa.schema([READINGS_SCHEMA.field("prompt_sha256"), READINGS_SCHEMA.field("size")])
 """Columns that earlier versions did not write."""
 
@@ -74,7 +76,7 @@ BESIDE: Final = {
 }
 
 
-_ADDED_BESIDE: Final = {KNOWN: pa.schema([KNOWN_SCHEMA.field(name) for name in KINDS])}
+_ADDED_BESIDE: Final = {KNOWN: pa.schema([KNOWN_SCHEMA.field(name) for name in (*KINDS, "encoder", "vector")])}
 
 
 def failed(row: Mapping[str, Any]) -> bool:

@@ -223,9 +223,10 @@ class PartEncoder:
         with named("encoder", self.name):
             vectors = self._embed(prepared) if prepared else list
             if probe and prepared:
-                first = self._checked(vectors(), ids, self._width)
-                again = self._checked(self._embed(prepared[:PROBED])(), ids[:PROBED], first.shape[1])
-                require_same(first[:PROBED], again, self._encoder.card, "image")
+                card = self._encoder.card
+                first = checked_vectors(vectors(), card, ids, self._width)
+                again = checked_vectors(self._embed(prepared[:PROBED])(), card, ids[:PROBED], first.shape[1])
+                require_same(first[:PROBED], again, card, "image")
         self._begun.append((part, ids, vectors))
         if len(self._begun) > self._at_once:  # the next one is in the device's hands while this one is fetched
             self._hand_on()
@@ -238,18 +239,19 @@ class PartEncoder:
     def _hand_on(self) -> None:
         part, ids, vectors = self._begun.popleft()
         with named("encoder", self.name):
-            embeddings = self._checked(vectors(), ids, self._width) if ids else NO_VECTORS
+            embeddings = checked_vectors(vectors(), self._encoder.card, ids, self._width) if ids else NO_VECTORS
         self._width = embeddings.shape[1] if ids else self._width
         self._write(self._run.vectors.write, self.name, part, ids, embeddings)
         self._done(part)
 
-    def _checked(self, output: Any, ids: Sequence[str], width: int | None) -> np.ndarray:
-        """Check image vectors; those that the encoder's card leaves out are NaN throughout."""
-        vectors = shaped_vectors(output, self.name, ids, width)
-        left_out = np.isnan(vectors).all(axis=1) & bool(self._encoder.card.settings.get(LEAVES_OUT))
-        kept = [key for key, is_out in zip(ids, left_out, strict=True) if not is_out]
-        require_vectors(vectors[~left_out], self.name, kept, width)
-        return vectors
+
+def checked_vectors(output: Any, card: Card, ids: Sequence[str], width: int | None = None) -> np.ndarray:
+    """Check image vectors; those that the encoder's card leaves out are NaN throughout."""
+    vectors = shaped_vectors(output, card.name, ids, width)
+    left_out = np.isnan(vectors).all(axis=1) & bool(card.settings.get(LEAVES_OUT))
+    kept = [key for key, is_out in zip(ids, left_out, strict=True) if not is_out]
+    require_vectors(vectors[~left_out], card.name, kept, width)
+    return vectors
 
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:

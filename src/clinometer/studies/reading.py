@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,8 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     decider = str(run.record.get("options", {}).get("verdict_reader") or "")
     require_reader(run, decider)
     tables = {reader: run.readings(reader) for reader in readers}
-    answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table)]
+    vectors = vectors_of_some(run, tables.values())
+    answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table, vectors)]
     judged = reading_rows(answered, decider=decider)
     together = [row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)]
     rated = {(row.encoder, row.setting, row.concept) for row in together if row.component == "ratings_to_decide"}
@@ -190,8 +192,52 @@ def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
         )
 
 
-def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[AnsweredQuestion]:
-    """Count a reader's answers to each question, by concept and by known group; a picture counts once."""
+MOST_LOOKED_AT: Final = 200
+"""Pictures of a concept, or of a group, whose vectors are held against others', spread evenly over the plan."""
+
+
+def vectors_of_some(run: Run, tables: Iterable[pd.DataFrame]) -> dict[str, dict[str, np.ndarray]]:
+    """Return the vectors of some of the pictures that were read, by id, of each encoder that has finished.
+
+    Encoders go by their fingerprints. Of each concept, and of each group's own pictures, there are `MOST_LOOKED_AT` at
+    most, so that memory grows with the concepts and not with the pictures.
+    """
+    finished = [name for name in run.encoder_cards if len(run.vectors.parts_there(name)) == len(run.planned.parts)]
+    columns = ["id", "role", "concept", "group"]
+    rows = pd.concat([pd.DataFrame(columns=columns), *(table[columns] for table in tables)]).drop_duplicates("id")
+    if not finished or rows.empty:
+        return {}
+    chosen = [
+        own[np.unique(np.linspace(0, len(own) - 1, MOST_LOOKED_AT).astype(int))]
+        for own in (part["id"].to_numpy() for _, part in rows.fillna("").groupby(["role", "concept", "group"]))
+    ]
+    ids = np.concatenate(chosen).tolist()
+    return {
+        run.encoder_cards[name]["fingerprint"]: dict(zip(ids, run.vectors.rows(name, ids, 1), strict=True))
+        for name in finished
+    }
+
+
+def vectors_in_rows(ids: Sequence[str], encoders: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray | None:
+    """Stack the unit vectors of pictures by all encoders, (n, d): NaN of those not looked at; None without encoders."""
+    blocks = []
+    for vectors in encoders:
+        own = [vectors.get(key) for key in ids]
+        width = next((len(each) for each in own if each is not None), 0)
+        lacking = np.full(width, np.nan, np.float32)
+        block = np.array([lacking if each is None else each for each in own], np.float64).reshape(len(own), width)
+        blocks.append(block / np.linalg.norm(block, axis=1, keepdims=True))
+    return np.concatenate(blocks, axis=1) if sum(block.shape[1] for block in blocks) else None
+
+
+def answered_questions(
+    run: Run, reader: str, table: pd.DataFrame, looked_at: Mapping[str, Mapping[str, np.ndarray]] | None = None
+) -> Iterator[AnsweredQuestion]:
+    """Count a reader's answers to each question, by concept and by known group; a picture counts once.
+
+    ``looked_at`` : vectors of some of the run's pictures, as of :func:`vectors_of_some`. Known pictures have those of
+    the run's encoders, or, of a folder, those of the one that embedded them.
+    """
     lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
     labelled = pd.DataFrame(run.answers.beside(KNOWN, run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
@@ -204,6 +250,10 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
         rows = rows.assign(column=rows.answer.map(numbers).fillna(len(names)).astype(int))
         targets = rows[rows.role == "target"]
         once = targets.drop_duplicates(["concept", "sha256"])
+        of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
+        encoders = dict(looked_at or {})
+        if len(of_folder):
+            encoders = {key: own for key, own in encoders.items() if key in set(of_folder.encoder)}
         concepts = tuple(
             ConceptAnswers(
                 str(concept),
@@ -212,26 +262,37 @@ def answered_questions(run: Run, reader: str, table: pd.DataFrame) -> Iterator[A
                 int(missing.get(concept, 0)),
                 int((targets.concept == concept).sum()) - len(own),
                 unread_in_words(own),
-                read_pictures(own, names, own[["concept"]].assign(model=run.model_card["name"])[list(KINDS)]),
+                read_pictures(
+                    own,
+                    names,
+                    own[["concept"]].assign(model=run.model_card["name"])[list(KINDS)],
+                    vectors_in_rows(own["id"].tolist(), list(encoders.values())),
+                ),
             )
             for concept, own in once.groupby("concept", sort=False)
         )
         shown, source = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"]), ATTRIBUTE_IMAGES
-        of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
         if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
             shown, source = of_folder, LABELLED
+            own_vectors = dict(zip(of_folder.file, map(np.asarray, of_folder.vector), strict=True))
+            encoders = dict.fromkeys(encoders, own_vectors)
         truths = shown.truth.map(numbers).to_numpy(int)
         # errors vary between labelled models and concepts; attribute images are of one kind
         kinds = shown[list(KINDS)] if len(of_folder) else pd.DataFrame("", shown.index, KINDS)
-        pictures = read_pictures(shown, names, kinds)
+        keys = shown["file" if len(of_folder) else "id"].tolist()
+        pictures = read_pictures(shown, names, kinds, vectors_in_rows(keys, list(encoders.values())))
         known = np.zeros((len(names), len(names) + 1), int)
         np.add.at(known, (truths, pictures.answers), 1)
         groups = tuple(answer.means or name for name, answer in spec.answers.items())
         yield AnsweredQuestion(reader, question, groups, concepts, known, source, pictures, truths)
 
 
-def read_pictures(table: pd.DataFrame, groups: Sequence[str], kinds: pd.DataFrame) -> ReadPictures:
+def read_pictures(
+    table: pd.DataFrame, groups: Sequence[str], kinds: pd.DataFrame, vectors: np.ndarray | None = None
+) -> ReadPictures:
     """Return what a reader shows of a table's pictures, one a row; ``kinds`` names what else they differ by.
+
+    ``vectors`` : (n, d) of an image encoder, NaN of a picture that it has none of.
 
     A confidence is the probability of the answer that was given, NaN where the reader gives none.
     """
@@ -243,7 +304,7 @@ def read_pictures(table: pd.DataFrame, groups: Sequence[str], kinds: pd.DataFram
     ]
     size = pd.to_numeric(table["size"] if "size" in table else pd.Series(np.nan, table.index))
     contexts = kinds.astype(object).fillna("").to_numpy(str)
-    return ReadPictures(answers, np.array(sure), size.to_numpy(np.float64), contexts=contexts)
+    return ReadPictures(answers, np.array(sure), size.to_numpy(np.float64), vectors, contexts)
 
 
 def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadImages]:
