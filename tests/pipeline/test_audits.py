@@ -856,8 +856,8 @@ def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda record: record.pop("encoders"), "encoders: Field required"),
-        (lambda record: record["model"].pop("fingerprint"), "model.fingerprint: Field required"),
+        (lambda record: record.pop("encoders"), "encoders: it is missing"),
+        (lambda record: record["model"].pop("fingerprint"), "model.fingerprint: it is missing"),
         (lambda record: record.update(seed="one"), "seed: expected a whole number, found 'one'"),
         (lambda record: record.update(model=[]), "model: .*valid dictionary"),
     ],

@@ -51,7 +51,7 @@ MISTAKES = [
     (["axis", "b"], "medium", "axis.b: no group named 'medium'; groups are light, dark"),
     (["axis", "b"], "Drak", "axis.b: no group named 'Drak'; did you mean dark?"),
     (["axis", "b"], "light", "found twice: light"),
-    (["axis"], ..., "axis: Field required"),
+    (["axis"], ..., "axis: it is missing"),
     (["groups", "dark"], ..., "groups"),
     (["groups", "dark", "words"], [], "groups.dark.words"),
     (["groups", "dark", "words"], "dark", "groups.dark.words: expected a list, found 'dark'"),
@@ -116,9 +116,7 @@ def test_a_key_written_twice_is_refused(tmp_path):
 def test_a_misspelt_key_is_named_before_the_key_it_leaves_out():
     suite = changed(["groups", "light", "prompt"], MINIMAL["groups"]["light"]["prompts"])
     del suite["groups"]["light"]["prompts"]
-    with pytest.raises(
-        SuiteError, match=r"mine.yaml: groups.light.prompt: unknown key; did you mean prompts\? \(and 1 "
-    ):
+    with pytest.raises(SuiteError, match=r"mine.yaml: groups.light.prompt: unknown key; did you mean prompts\?$"):
         suite_from_mapping(suite, source="mine.yaml")
 
 

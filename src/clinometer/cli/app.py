@@ -22,10 +22,10 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
-from clinometer._messages import printable
+from clinometer._messages import did_you_mean, nearest, printable
 from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, sweep
-from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for
+from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
 from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
     BaseUrlOption,
@@ -95,12 +95,23 @@ def suites(
             help="Instead, write the suite as a benchmark of the Hub: prompts, eval.yaml, a card.",
         ),
     ] = None,
+    new: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead, write a suite to begin with: whole, and commented.")
+    ] = None,
 ) -> None:
-    """List the built-in suites, or show what one asks."""
+    """List the built-in suites, show what one asks, or begin one."""
     from clinometer.cli.console import print_suite, print_suites
-    from clinometer.suites import load_suite
+    from clinometer.suites import load_suite, write_scaffold
 
-    if dataset is not None:
+    if new is not None:
+        if name is not None or dataset is not None:
+            found = "--dataset" if name is None else name
+            raise InvalidInputError(f"--new: found {found} too; a new suite is made of nothing, so leave it out")
+        write_scaffold(new)
+        file = printable(str(new))
+        echo(f"Written: {file}. Edit it; clinometer suites {file} shows what it asks.")
+        tell("files", of="suites", place=file, files=[file])
+    elif dataset is not None:
         from clinometer import api
 
         if name is None:
@@ -156,6 +167,42 @@ def _without_variables(options: list[Any]) -> list[Any]:
     return options
 
 
+UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
+"""Typer's base of every mistake in what is typed; it has no public name."""
+
+
+def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
+    """Word what Typer says of a mistyped command line as every other mistake: one line, with the way out.
+
+    Options are named as they are typed, or as the file or the variable that they come from names them.
+    """
+    ctx = error.ctx or ctx
+    words = [] if ctx.parent is None else words_of(ctx)
+    place = f"{' '.join(words)}: " if words else ""
+    see = f"see {' '.join(['clinometer', *words])} --help"
+    kind, message, param = type(error).__name__, error.format_message().rstrip("."), getattr(error, "param", None)
+    if param is not None:
+        is_option = param.param_type_name == "option"
+        name = words_for(ctx)[param.name] if is_option else (param.metavar or param.name.upper()).strip("[]")
+        if kind == "MissingParameter":
+            return InvalidInputError(f"{place}{name} is missing; {see}")
+        if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
+            error.message = first_problem(error.__cause__)[1]
+        return InvalidInputError(f"{name}: {error.message}")
+    if kind == "NoSuchOption":
+        typed = {each.lstrip("-") for option in ctx.command.params for each in option.opts if each.startswith("--")}
+        near = nearest(error.option_name.lstrip("-"), typed)
+        hint = f"did you mean --{near[0]}?" if near else see
+        return InvalidInputError(f"{place}there is no option {error.option_name}; {hint}")
+    if message.startswith("No such command"):
+        name = message.split("'")[1]
+        hint = did_you_mean(name, ctx.command.commands) or f"expected one of {', '.join(ctx.command.commands)}"
+        return InvalidInputError(f"{place}there is no command {name!r}; {hint}")
+    if message.startswith("Got unexpected extra argument"):
+        message = f"found {message.rpartition('(')[2].rstrip(')')!r}, more than it takes"
+    return InvalidInputError(f"{place}{message}; {see}")
+
+
 class _Command(TyperCommand):
     """A command. Mistakes name its options as they are typed, or the file or the variable that they come from."""
 
@@ -169,15 +216,8 @@ class _Command(TyperCommand):
             if not ctx.resilient_parsing:
                 check_defaults(ctx)
             return rest
-        except typer.BadParameter as error:
-            if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
-                error.message = first_problem(error.__cause__)[1]
-            option = error.param
-            if option is not None and option.param_type_name == "option":
-                place = words_for(ctx)[option.name]
-                if place not in option.opts:
-                    raise InvalidInputError(f"{place}: {error.message}") from error
-            raise
+        except UsageError as error:
+            raise _in_a_line(error, ctx) from error
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -198,11 +238,16 @@ class _Commands(TyperGroup):
             typer.echo(ctx.get_help())  # Typer's own way, without its boxes, is to take it for a mistake
             ctx.exit(2)
         refuse_repeated(ctx, args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            raise _in_a_line(error, ctx) from error
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            raise _in_a_line(error, ctx) from error
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)
@@ -269,7 +314,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --price 0.001 --concepts nurse,CEO",),
     "test": ("clinometer test weat/6 --encoder glove.txt", "clinometer test ieat --images stimuli --out ieat.csv"),
     "plan": ("clinometer plan --suite mcas", "clinometer plan --pilot runs/sd --effect 0.1 --price 0.04"),
-    "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites mcas --dataset bench"),
+    "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites --new mine.yaml"),
     "models": ("clinometer models", "clinometer models reference"),
     "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
     "reproduce": (

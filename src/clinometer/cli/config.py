@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from clinometer._messages import did_you_mean, first_and_more, printable, quoted, shortened
 from clinometer._secrets import masked_address
-from clinometer.cli.tables import COMMON_OPTIONS, Console, echo, plain_text, tell
+from clinometer.cli.tables import COMMON_OPTIONS, MANNER, Console, echo, plain_text, tell
 from clinometer.cli.trust import allow, is_allowed, is_harmless, own_folder, refuse_untrusted
 from clinometer.errors import InvalidInputError
 
@@ -46,7 +47,7 @@ class Defaults:
     def key(self, context: Any, option: Any) -> str:
         """Return where the file says what an option of a command is: ``clinometer.toml: audit.images``."""
         own: Any = self.content
-        words = _words_of(context)
+        words = words_of(context)
         for word in words:
             own = own.get(word, {})
         spellings = {_spell(option), option.name, option.name.replace("_", "-")}
@@ -56,17 +57,18 @@ class Defaults:
     def sets(self, context: Any, option: Any) -> bool:
         """Return whether the file sets an option of a command."""
         values: Any = self.values
-        for word in _words_of(context):
+        for word in words_of(context):
             values = values.get(word, {})
         return option.name in values
 
     def refuses(self, context: Any, option: Any) -> bool:
         """Return whether the value that the file has for an option is not taken from it."""
-        command = " ".join(_words_of(context))
+        command = " ".join(words_of(context))
         return not self.is_trusted and not is_harmless(command, option.name, context.params.get(option.name))
 
 
-def _words_of(context: Any) -> list[str]:
+def words_of(context: Any) -> list[str]:
+    """Return how a command is typed, below the program's own name."""
     words = [context.info_name]
     while context.parent is not None and context.parent.parent is not None:
         context = context.parent
@@ -163,7 +165,7 @@ def _in_words(context: Any, option: Any) -> str:
     value = context.params.get(option.name)
     if isinstance(value, str) and option.name.endswith("_url"):
         value = masked_address(value, keys_in_path=True)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return shortened(" ".join(", ".join(map(str, value)).split()))
     return "" if value is None else shortened(" ".join(str(value).split()))
 
@@ -265,6 +267,9 @@ def config(
     sets, as long as it stays as it is, `config allow FILE` a sweep's; `config deny` takes that back.
     """
     root = context.find_root()
+    if words and "--json" in words:  # it is typed after the command that is asked about, and meant for this one
+        MANNER.set(replace(MANNER.get(), as_json=True))
+        words = [word for word in words if word != "--json"]
     if words and words[0] in ("allow", "deny"):
         _allow_or_deny(words[0], words[1:], root.obj)
         return
@@ -276,7 +281,8 @@ def config(
                 hint = did_you_mean(words[0], command.commands) or f"expected one of {', '.join(command.commands)}"
                 raise InvalidInputError(f"config: found {words[0]!r}; {hint}")
             command, words, names = found, words[1:], [*names, words[0]]
-        rows = list(_read_options(root, names, command, list(words)))
+        commands = _commands(command, tuple(names)) if hasattr(command, "commands") else [(names, command)]
+        rows = [row for own, each in commands for row in _read_options(root, own, each, list(words))]
     else:
         rows = [
             row
@@ -307,7 +313,8 @@ def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
     try:
         places = [(Path(file), _read_content(Path(file))) for file in files] or of_folder
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"config {verb}: cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"config {verb}: {', '.join(files)} cannot be read: {reason}") from error
     if not places:
         raise InvalidInputError(f"config {verb}: there is no {FOLDER_FILE} here; name the file that is meant")
     for place, content in places:
@@ -330,16 +337,27 @@ def _read_options(root: Any, names: list[str], command: Any, words: list[str]) -
     parent = root
     for name in names[:-1]:
         parent = type(root)(parent.command.commands[name], parent=parent, info_name=name)
-    if not hasattr(command, "commands"):
-        context = command.make_context(names[-1], words, parent=parent, resilient_parsing=True)
-        for option in command.params:
-            if option.param_type_name != "option" or option.is_eager:
-                continue
-            origin, value = _origin(context, option), context.params.get(option.name)
-            place = _place_of(context, option) or _source(context, option)
-            yield {
-                "command": " ".join(names),
-                "option": max(option.opts, key=len),
-                "value": _in_words(context, option) if isinstance(value, str | list | None) else value,
-                "from": f"{place}, not allowed" if origin is not None and origin.refuses(context, option) else place,
-            }
+    trial = command.context_class(command, parent=parent, info_name=names[-1])
+    command.make_parser(trial).parse_args(list(words))  # which refuses an unknown option; what reads leniently does not
+    context = command.make_context(names[-1], words, parent=parent, resilient_parsing=True)
+    for option in command.params:
+        if option.param_type_name != "option" or option.is_eager:
+            continue
+        origin, value = _origin(context, option), context.params.get(option.name)
+        place = _place_of(context, option) or _source(context, option)
+        if value in (None, [], ()) and place == "default":
+            value = _told_default(option)
+        elif isinstance(value, str | list | tuple | None):
+            value = _in_words(context, option)
+        yield {
+            "command": " ".join(names),
+            "option": max(option.opts, key=len),
+            "value": value,
+            "from": f"{place}, not allowed" if origin is not None and origin.refuses(context, option) else place,
+        }
+
+
+def _told_default(option: Any) -> str:
+    """Return what stands for an option that is not given, as its help tells it; empty where nothing does."""
+    told = re.search(r"\[default: ([^\]]*)\]", option.help or "")
+    return told[1] if told else ""

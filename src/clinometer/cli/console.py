@@ -6,7 +6,9 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import groupby
 from math import ceil
+from operator import itemgetter
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
@@ -31,7 +33,7 @@ from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.record import recorded_departures
 from clinometer.runs.verification import lost_images
-from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_names
+from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
@@ -218,18 +220,26 @@ def print_report_place(run: Run) -> None:
 
 
 def print_suites() -> None:
-    """A table of the built-in suites."""
-    table = Table("suite", "study", "what it asks", "prompts", "images")
-    for column in table.columns:
-        column.overflow = "fold"  # a name that is cut short cannot be given to --suite
-    rows = []
+    """A table of the built-in suites; names are whole in 80 columns, for they are given to ``--suite``."""
+    console, rows = Console(), list[dict[str, Any]]()
+    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("suite", no_wrap=True)
+    table.add_column("what it asks", overflow="fold")
+    for heading in ("prompts", "images"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for name in suite_names():
         suite = load_suite(name)
         prompts = sum(1 for _ in suite.prompt_specs())
-        table.add_row(plain_text(name), suite.study, plain_text(suite.title), str(prompts), str(suite.image_count))
         rows.append({"suite": name, "study": suite.study, "title": suite.title, "prompts": prompts,
                      "images": suite.image_count})  # fmt: skip
-    Console().print(table)
+    rows.sort(key=lambda row: list(SHAPES).index(row["study"]))  # stable: leaning first, what draws nothing last
+    for _, of_study in groupby(rows, key=itemgetter("study")):
+        table.add_section()
+        for row in of_study:
+            table.add_row(*(plain_text(str(row[key])) for key in ("suite", "title", "prompts", "images")))
+    console.print(table)
+    if console.is_terminal:
+        console.print("clinometer suites NAME shows one; --new FILE begins your own.")
     tell("tables", of="suites", tables={"built-in suites": rows})
 
 

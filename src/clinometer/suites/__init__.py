@@ -12,7 +12,7 @@ from clinometer.suites.leaning import (
     LeaningSuite,
     Target,
 )
-from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names
+from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names, write_scaffold
 from clinometer.suites.t2iat import (
     AttributePair,
     AttributeWords,
@@ -53,4 +53,5 @@ __all__ = [
     "load_suite",
     "suite_from_mapping",
     "suite_names",
+    "write_scaffold",
 ]

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
@@ -16,7 +17,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, explain
+from clinometer.suites.reading import line_of
+from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, explain_all
 
 MOST_IMAGES: Final = 1_000_000
 MOST_TEXTS: Final = 50_000
@@ -206,12 +208,12 @@ class Suite(Strict, ABC):
         }
 
     @classmethod
-    def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
-        """Check a mapping. ``source`` is what an error calls it."""
+    def checked(cls, data: Mapping[str, Any], *, source: str, text: str = "") -> Self:
+        """Check a mapping. ``source`` is what an error calls it, ``text`` the YAML that it was read from."""
         try:
             suite = cls.model_validate(data)
         except ValidationError as error:
-            raise SuiteError(explain(error, source)) from error
+            raise SuiteError(explain_all(error, source, partial(line_of, text))) from error
         if suite.image_count > MOST_IMAGES:
             raise SuiteError(
                 f"{source}: {suite.image_count:,} images, more than {MOST_IMAGES:,}; ask for fewer, or divide the suite"
@@ -358,5 +360,6 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
     """Raise ValueError where a field names a group or a concept that the suite does not have."""
     names = list(choices)
     if name not in names:
-        way_out = did_you_mean(name, names) or f"{kind}s are {first_and_more(names, 10)}"
+        there_are = f"{kind}s are {first_and_more(names, 10)}" if names else f"the suite has no {kind}s"
+        way_out = did_you_mean(name, names) or there_are
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")

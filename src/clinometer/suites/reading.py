@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -61,6 +62,34 @@ def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
         parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
         counts[id(node)] = 1 + sum(_written_out(part, counts) for part in parts)
     return counts[id(node)]
+
+
+def line_of(text: str, place: Sequence[int | str]) -> int | None:
+    r"""Return the line, from 1 up, of a value in a YAML document, or of the nearest around it; None without a text.
+
+    Parameters
+    ----------
+    text : a document that has been read, so that no alias in it unfolds without measure.
+    place : keys and positions that lead to the value, from the root.
+
+    >>> line_of("a: 1\nb:\n  - c\n  - d", ["b", 1]), line_of("a: 1", ["z"]), line_of("", ["a"])
+    (4, 1, None)
+    """
+    node = yaml.compose(text, Loader=yaml.SafeLoader) if text else None
+    if node is None:
+        return None
+    line = node.start_mark.line
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            key, node = next(((key, held) for key, held in node.value if key.value == str(part)), (None, None))
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            key = node = node.value[part]
+        else:
+            key = None
+        if key is None:
+            break
+        line = key.start_mark.line
+    return line + 1
 
 
 Kind = Literal["suite", "policy", "sweep", "question"]

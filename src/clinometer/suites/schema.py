@@ -61,6 +61,24 @@ def _data_names(folder: Traversable, prefix: str = "") -> Iterator[str]:
             yield prefix + entry.name.removesuffix(".yaml")
 
 
+def write_scaffold(file: str | Path) -> None:
+    """Write a suite to begin with: whole, commented, and in words that the reference model knows.
+
+    Raises
+    ------
+    SuiteError
+        The file is there already, or cannot be written.
+    """
+    path, text = Path(file), (resources.files("clinometer.suites") / "scaffold.yaml").read_text(encoding="utf-8")
+    try:
+        with path.open("x", encoding="utf-8", newline="") as written:
+            written.write(text)
+    except FileExistsError as error:
+        raise SuiteError(f"{path}: it is there already; give another file") from error
+    except (OSError, ValueError) as error:
+        raise SuiteError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
 def load_suite(suite: str | Path | Suite) -> Suite:
     """Read a built-in suite by name, or a suite file by path; or a list of another audit.
 
@@ -80,10 +98,10 @@ def load_suite(suite: str | Path | Suite) -> Suite:
     try:
         if path.suffix.lower() == ".csv":
             return suite_from_mapping(suite_from_list(path, _groups_of_mcas()), source=str(path))
-        data = read_yaml(read_text(path), source=str(path))
+        data = read_yaml(text := read_text(path), source=str(path))
         if "scenarios" in data and "study" not in data:
-            data = suite_from_scenarios(data, _groups_of_mcas(), source=str(path))
-        return suite_from_mapping(data, source=str(path))
+            data, text = suite_from_scenarios(data, _groups_of_mcas(), source=str(path)), ""
+        return suite_from_mapping(data, source=str(path), text=text)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         name = shortened(str(suite), 200)
         hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
@@ -99,11 +117,14 @@ def _groups_of_mcas() -> dict[str, Any]:
 
 def suite_from_text(text: str, *, source: str) -> Suite:
     """Parse and check a suite. ``source`` is what an error calls it."""
-    return suite_from_mapping(read_yaml(text, source=source), source=source)
+    return suite_from_mapping(read_yaml(text, source=source), source=source, text=text)
 
 
-def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
-    """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study."""
+def suite_from_mapping(data: dict[str, Any], *, source: str, text: str = "") -> Suite:
+    """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study.
+
+    ``source`` is what an error calls it, ``text`` the YAML that it was read from, whose lines the error names.
+    """
     study = data.get("study", DEFAULT_STUDY)
     if isinstance(study, str) and study in _EARLIER_NAMES:
         study = _EARLIER_NAMES[study]
@@ -114,4 +135,4 @@ def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
         raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")
-    return shape.checked(data, source=source)
+    return shape.checked(data, source=source, text=text)

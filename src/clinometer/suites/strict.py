@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from clinometer._messages import did_you_mean, escaped, quoted, shortened
+from clinometer._messages import did_you_mean, escaped, nearest, quoted, shortened
 
 LONGEST_NAME: Final = 200
 LONGEST_TEXT: Final = 4_000
@@ -53,27 +53,73 @@ class Strict(BaseModel):
 
 _OUR_WORDS: Final = {
     "Input should be ": "expected ",
+    "Field required": "it is missing",
+    "a valid string": "a text",
     "greater than or equal to": "at least",
     "a valid integer, unable to parse string as an integer": "a whole number",
     "a valid number, unable to parse string as a number": "a number",
     "less than or equal to": "at most",
     "greater than": "more than",
+    "Tuple should have": "expected",
+    "Dictionary should have": "expected",
+    "List should have": "expected",
+    " after validation, not": ", found",
 }
 """What pydantic expects, as every other message says it: ``expected at least 1``."""
 
 _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
 
 
+_Place = tuple[int | str, ...]
+MOST_PROBLEMS: Final = 10
+"""Problems that one message tells."""
+
+
 def explain(
-    error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+    error: ValidationError, source: str, *, keys_at: Callable[[_Place], Iterable[str]] = lambda place: ()
 ) -> str:
     """Describe in one line the first problem, and how many more there are: see :func:`first_problem`."""
     field, message = first_problem(error, keys_at)
     return f"{source}: {f'{field}: ' if field else ''}{message}"
 
 
+def explain_all(error: ValidationError, source: str, line_of: Callable[[_Place], int | None]) -> str:
+    """Describe up to ten problems with their lines: one in a line with its source, several below each other.
+
+    Parameters
+    ----------
+    line_of : the line of a place, where it is known.
+    """
+    found = error.errors(include_url=False)
+    problems = [each for each in found if not _follows(each, found)]
+    told = []
+    for problem in sorted(problems, key=lambda each: each["type"] != "extra_forbidden"):  # stable: misspelt keys first
+        field, message = _in_words(problem, found, lambda place: ())
+        place = problem["loc"]
+        if problem["type"] == "value_error":  # of what holds it; the message begins with the key that is wrong
+            place += tuple(int(key) if key.isdecimal() else key for key in message.partition(":")[0].split("."))
+        line = line_of(place) if place else None
+        told.append(f"{f'{field}: ' if field else ''}{message}{f' (line {line})' if line else ''}")
+    if len(told) == 1:
+        return f"{source}: {told[0]}"
+    rest = len(told) - MOST_PROBLEMS
+    more = [f"and {rest} more"] if rest > 0 else []
+    return "\n  ".join([f"{source}: {len(told)} problems", *told[:MOST_PROBLEMS], *more])
+
+
+def _follows(problem: Any, problems: Sequence[Any]) -> bool:
+    """Return whether a problem goes with another: a key that is missing for it is misspelt, an entry that is wrong."""
+    place = problem["loc"]
+    if problem["type"] == "missing":
+        others = [str(each["loc"][-1]) for each in problems
+                  if each["type"] == "extra_forbidden" and each["loc"][:-1] == place[:-1]]  # fmt: skip
+        return any(nearest(other, [str(place[-1])]) for other in others)
+    within = any(each["loc"][: len(place)] == place and len(each["loc"]) > len(place) for each in problems)
+    return problem["type"] == "too_short" and within
+
+
 def first_problem(
-    error: ValidationError, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+    error: ValidationError, keys_at: Callable[[_Place], Iterable[str]] = lambda place: ()
 ) -> tuple[str, str]:
     """Name the field of the first problem, and say what it is; a misspelt key before the key it leaves out.
 
@@ -81,26 +127,32 @@ def first_problem(
     """
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    field = escaped(".".join(str(part) for part in first["loc"]))
-    if first["type"] == "extra_forbidden":
-        place, key = first["loc"][:-1], str(first["loc"][-1])
+    field, message = _in_words(first, problems, keys_at)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return field, f"{message}{more}"
+
+
+def _in_words(problem: Any, problems: Sequence[Any], keys_at: Callable[[_Place], Iterable[str]]) -> tuple[str, str]:
+    """Return the field of a problem, and what is wrong with it."""
+    field = escaped(".".join(str(part) for part in problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        place, key = problem["loc"][:-1], str(problem["loc"][-1])
         missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
         known = list(keys_at(place))
         way_out = did_you_mean(key, missing) or did_you_mean(key, known)
         if known and not way_out:
             way_out = f"expected {', '.join(known)}"
         message = "; ".join(filter(None, ("unknown key", way_out)))
-    elif first["type"] == "value_error":
-        message = str(first["ctx"]["error"])
+    elif problem["type"] == "value_error":
+        message = str(problem["ctx"]["error"])
     else:
-        expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
-        message = f"expected {expected}" if expected else first["msg"]
+        expected = _SHAPES.get(problem["type"])  # in YAML's words: a writer of suites knows no tuple
+        message = f"expected {expected}" if expected else problem["msg"]
         if not expected:
             for theirs, ours in _OUR_WORDS.items():
                 message = message.replace(theirs, ours)
-        if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
-            message += f", found {quoted(first['input'])}"
-        if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
+        if problem["type"] != "missing" and not isinstance(problem["input"], dict | list | tuple):
+            message += f", found {quoted(problem['input'])}"
+        if problem["type"] == "string_type" and isinstance(problem["input"], bool | int | float | date):
             message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return shortened(field, 200), f"{shortened(message, 500)}{more}"
+    return shortened(field, 200), shortened(message, 500)
