@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +37,7 @@ from clinometer.metrics import (
 )
 from clinometer.models import load_reader
 from clinometer.stats.agreement import kendall_tau_b
+from clinometer.stats.independence import exact_independence
 from clinometer.stats.proportion import wilson_interval
 
 GROUPS = ("woman", "man")
@@ -347,17 +347,6 @@ def _halves(own: pd.DataFrame, concepts: list[str]) -> tuple[list[str], list[str
 # --- both prompts, by counts ------------------------------------------------------------------------------------------
 
 
-def exact_p(table: np.ndarray) -> float:
-    """Give the p of Freeman and Halton's exact test of two rows: all tables of these margins that are no likelier."""
-    columns = table.sum(axis=0)
-    total = int(table[0].sum())
-    firsts = [f for f in product(*(range(c + 1) for c in columns[:-1])) if 0 <= total - sum(f) <= columns[-1]]
-    rows = np.array([(*f, total - sum(f)) for f in firsts])
-    chances = scipy.stats.multivariate_hypergeom.pmf(rows, m=columns, n=total)
-    own = scipy.stats.multivariate_hypergeom.pmf(table[0], m=columns, n=total)
-    return float(min(chances[chances <= own * (1 + 1e-9)].sum(), 1.0))
-
-
 def prompt_rows(scenes: pd.DataFrame, out: Path, printed: Path | None = None) -> list[dict[str, object]]:
     """Test each model and concept for a difference between the two prompts: χ², exact, q, and by `import --counts`.
 
@@ -382,7 +371,7 @@ def prompt_rows(scenes: pd.DataFrame, out: Path, printed: Path | None = None) ->
         runs.append(place)
     (compared,) = cm.compare(*runs)
     shown = compared.scores.query("component == 'share' and q < 0.05")
-    exact = np.array([exact_p(t) for t in tables.values()])
+    exact = np.array([exact_independence(t).p_value for t in tables.values()])
     q = scipy.stats.false_discovery_control(exact)
     rows, in_print = [], {}
     if printed is not None:
@@ -390,8 +379,7 @@ def prompt_rows(scenes: pd.DataFrame, out: Path, printed: Path | None = None) ->
         if unknown := sorted(set(in_print) - set(tables)):
             raise SystemExit(f"{printed}: found {' '.join(unknown[0])}, of which there are no pictures")
     for (pair, t), p, own_q in zip(tables.items(), exact, q, strict=True):
-        used = t[:, t.sum(axis=0) > 0]
-        chi = scipy.stats.chi2_contingency(used, correction=False).pvalue if used.shape[1] > 1 else np.nan
+        chi = exact_independence(t).p_chi_squared
         differ = ", ".join(shown.group[shown.concept == " ".join(pair)])
         rows.append(
             {"model": pair[0], "concept": pair[1]}

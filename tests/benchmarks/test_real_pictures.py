@@ -1,4 +1,4 @@
-"""The benchmark on real pictures: its exact test, its kinds of known pictures, what it says of a reader that errs."""
+"""The benchmark on real pictures: its kinds of known pictures, what it says of a reader that errs."""
 
 import numpy as np
 import pandas as pd
@@ -6,27 +6,7 @@ import pytest
 import scipy
 
 from benchmarks import real_pictures
-from benchmarks.real_pictures import GROUPS, UNREAD, cells, exact_p, judge, likeness_rows, prompt_rows, summary_rows
-
-
-def test_the_exact_test_is_fishers_of_two_columns_and_does_not_mind_an_empty_third():
-    for table in ([[3, 7], [8, 2]], [[0, 10], [6, 4]], [[10, 0], [10, 0]]):
-        p = scipy.stats.fisher_exact(table).pvalue
-        assert exact_p(np.array(table)) == pytest.approx(p)
-        assert exact_p(np.c_[table, [0, 0]]) == pytest.approx(p)
-        assert exact_p(np.array(table)[::-1]) == pytest.approx(p)
-
-
-def test_the_exact_test_counts_every_table_of_its_margins():
-    table, rng = np.array([[7, 3, 0], [6, 0, 4]]), np.random.default_rng(0)
-    drawn = rng.multivariate_hypergeometric(table.sum(axis=0), 10, size=200_000)
-    chance = {tuple(row): 0 for row in drawn}
-    for row in drawn:
-        chance[tuple(row)] += 1
-    own = scipy.stats.multivariate_hypergeom.pmf(table[0], m=table.sum(axis=0), n=10)
-    likely = scipy.stats.multivariate_hypergeom.pmf(np.array([*chance]), m=table.sum(axis=0), n=10)
-    share = sum(n for n, at in zip(chance.values(), likely, strict=True) if at <= own * (1 + 1e-9)) / len(drawn)
-    assert exact_p(table) == pytest.approx(share, abs=0.002)
+from benchmarks.real_pictures import GROUPS, UNREAD, cells, judge, likeness_rows, prompt_rows, summary_rows
 
 
 def pictures(n, *, models=("one", "two"), concepts=("cook", "judge"), seed=0):

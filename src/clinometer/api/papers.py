@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clinometer.api.audits import import_counts
 from clinometer.papers.planning import REFERENCE, Needs
 from clinometer.papers.record import Reproduction
 from clinometer.papers.reproduction import Asked, look_ahead, papers_of
@@ -24,6 +25,7 @@ def reproduce(
     *,
     models: str | Sequence[str] = REFERENCE,
     quick: bool = False,
+    pictures: str | os.PathLike[str] | None = None,
     engine: str | Engine = "local",
     workers: int | None = None,
     objects: Mapping[str, Generator] | None = None,
@@ -39,6 +41,7 @@ def reproduce(
     out : the directory; what is finished in it is kept.
     models : what is audited. On ``"reference"`` a paper is rehearsed, in words that the model knows.
     quick : few images, and every page says so.
+    pictures : a folder of labelled pictures with ``pictures.csv``, for a paper whose pictures are given.
     engine, workers : as of :func:`audit`.
     objects : generators that are loaded already, by the names that ``models`` has for them.
     show : is given what it takes, run by run, before anything is drawn.
@@ -57,8 +60,13 @@ def reproduce(
     RunError, EngineError
         The directory is another's or was asked something else, or no worker can be started.
     """
-    asked = Asked(papers_of(papers), _several(models), quick, options, objects or {})
-    return run_reproduction(out, asked, Workers(engine, workers), listening(progress), show)
+    given = None if pictures is None else os.fspath(pictures)
+    asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
+
+    def count(file: str, place: str, name: str) -> None:
+        import_counts(file, place, name=name, report=options.get("report", True))
+
+    return run_reproduction(out, asked, Workers(engine, workers), listening(progress), count, show)
 
 
 def plan_reproduction(
@@ -67,11 +75,14 @@ def plan_reproduction(
     *,
     models: str | Sequence[str] = REFERENCE,
     quick: bool = False,
+    pictures: str | os.PathLike[str] | None = None,
     objects: Mapping[str, Generator] | None = None,
     **options: Any,
 ) -> Needs:
     """Say what a reproduction takes: images, evaluations of the network, hours, gigabytes. Draws and writes nothing."""
-    return look_ahead(out, Asked(papers_of(papers), _several(models), quick, options, objects or {}))
+    given = None if pictures is None else os.fspath(pictures)
+    asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
+    return look_ahead(out, asked)
 
 
 def _several(names: str | Sequence[str]) -> list[str]:

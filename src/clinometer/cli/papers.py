@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def reproduce(
     papers: Annotated[
         list[str],
-        typer.Argument(metavar="PAPER…", help="mcas, internal-bias, xmcas, t2iat, downstream, or all."),
+        typer.Argument(metavar="PAPER…", help="mcas, internal-bias, xmcas, t2iat, downstream, prompting, or all."),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="The directory. What is finished in it is kept.")],
     model: Annotated[
@@ -49,6 +49,12 @@ def reproduce(
     encoder: Annotated[list[str] | None, option_of("encoder")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Every image's noise follows from it.")] = 0,
     portraits: Annotated[str | None, option_of("portraits")] = None,
+    pictures: Annotated[
+        str | None,
+        typer.Option(
+            help="A folder of labelled pictures with pictures.csv, for the paper prompting, which draws none."
+        ),
+    ] = None,
     budget: Annotated[float | None, option_of("budget")] = None,
     resamples: ResamplesOption = RESAMPLES,
     device: DeviceOption = "auto",
@@ -68,7 +74,7 @@ def reproduce(
         encoder=encoder, portraits=portraits, budget=budget, retry_failed=retry_failed or None
     ) | {"seed": seed, "resamples": resamples, "device": device}  # fmt: skip
     if dry_run:
-        needs = api.plan_reproduction(papers, out, models=models, quick=quick, **options)
+        needs = api.plan_reproduction(papers, out, models=models, quick=quick, pictures=pictures, **options)
         print_needs(needs)
         tell(
             "tables",
@@ -79,8 +85,8 @@ def reproduce(
         return
     with LiveProgress() as progress:
         done = api.reproduce(
-            papers, out, models=models, quick=quick, engine=engine, workers=workers, progress=progress,
-            show=print_needs, **options,
+            papers, out, models=models, quick=quick, pictures=pictures, engine=engine, workers=workers,
+            progress=progress, show=print_needs, **options,
         )  # fmt: skip
     invitations = set_up_raters(done)
     print_pages(done, invitations)

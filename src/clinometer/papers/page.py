@@ -6,7 +6,7 @@ It writes what was measured when the runs were scored, and estimates nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from clinometer.errors import ClinometerError
 from clinometer.papers.paper import (
     AnyPart,
     ComponentTable,
+    CountedTable,
     Drawing,
     Faces,
     Paper,
@@ -26,11 +27,13 @@ from clinometer.papers.paper import (
     rehearsed_words,
 )
 from clinometer.papers.people import correlations
-from clinometer.papers.planning import REFERENCE, PlannedRun
+from clinometer.papers.pictures import counted_cells, printed_p, said_of
+from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
 from clinometer.papers.record import Reproduction
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.pipeline.export import latex
-from clinometer.pipeline.paper_tables import DRAWN, GIVEN, models_of, paper_table
+from clinometer.pipeline.paper_tables import DRAWN, models_of, paper_table, with_q
+from clinometer.pipeline.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
@@ -52,7 +55,7 @@ QUICK = "A quick look: so few images that most intervals are wide and few verdic
 class FinishedRun:
     """A run of the paper that is finished."""
 
-    planned: PlannedRun
+    planned: AnyRun
     run: Run
     drawn: dict[str, dict[str, Figure]] = field(default_factory=dict)
 
@@ -109,7 +112,12 @@ class PaperPage:
             else:
                 self.finished.append(FinishedRun(run, opened))
 
-    def label_of(self, run: PlannedRun) -> str:
+    @property
+    def drawn(self) -> list[FinishedRun]:
+        """The finished runs whose pictures were drawn here, which a paper's printed numbers are held against."""
+        return [each for each in self.finished if not isinstance(each.planned, PlannedCounts)]
+
+    def label_of(self, run: AnyRun) -> str:
         """Name a run, and its model where the page has several."""
         return f"{run.name}, {run.model}" if len(self.models) > 1 else run.name
 
@@ -127,8 +135,10 @@ class PaperPage:
             for run, status in untold
             if status.status != "finished"
         ]
-        there = {run.name for run in self.planned}
-        lines += [(name, f"not brought: {spec.needs}") for name, spec in self.paper.runs.items() if name not in there]
+        there, needs = {run.name for run in self.planned}, dict[str, str | None]()
+        needs |= {name: spec.needs for name, spec in self.paper.runs.items()}
+        needs |= {name: spec.needs for name, spec in self.paper.counted.items()}
+        lines += [(name, f"not brought: {needed}") for name, needed in needs.items() if name not in there]
         return [*lines, *self.lost.items()]
 
     @cached_property
@@ -138,12 +148,12 @@ class PaperPage:
             return {}
         return {name: own for run in self.planned for name, own in (run.renamed or {}).items()}
 
-    def label(self, key: str, value: str, part: PrintedTable) -> str:
+    def label(self, key: str, value: str, part: PrintedTable | CountedTable) -> str:
         """Find the paper's words for a value of a key."""
         if value in part.labels:
             return part.labels[value]
         if key == "model":
-            return models_of(self.paper.name)[value]
+            return models_of(self.paper.name).get(value, value)
         if key == "category":
             for spec in self.paper.runs.values():
                 categories = getattr(load_suite(spec.suite), "categories", {})
@@ -155,7 +165,7 @@ class PaperPage:
     def cells(self) -> dict[str, pd.DataFrame]:
         """Every printed cell beside our numbers, by our models."""
         by_model: dict[str, list[pd.DataFrame]] = {}
-        for each in self.finished:
+        for each in self.drawn:
             try:
                 table = paper_table(each.run, self.paper.name, self._printed_of(each), each.planned.renamed)
             except ClinometerError:  # a run that the paper's figures rest on, and none of its tables
@@ -165,19 +175,30 @@ class PaperPage:
 
     def _printed_of(self, run: FinishedRun) -> Sequence[str]:
         """Return the paper's models that a run is held against: one of given portraits against those of given ones."""
-        given = [each.planned.model for each in self.finished if each.planned.spec.needs]
+        given = [each.planned.model for each in self.drawn if each.planned.spec.needs]
         if run.planned.spec.needs:
-            return (GIVEN,)
+            return (GIVEN_PORTRAITS,)
         return (DRAWN,) if run.planned.model in given else ()
 
     def cells_of(self, part: PrintedTable) -> dict[str, pd.DataFrame]:
         """Look up the cells of a table, by our models."""
         name = self.paper.published.tables[part.printed]
-        return {model: cells[cells.table == name] for model, cells in self.cells.items()}
+        own = {model: cells[cells.table == name] for model, cells in self.cells.items()}
+        return own if part.tested is None else {model: with_q(cells, part.tested) for model, cells in own.items()}
 
     def table(self, part: PrintedTable) -> LaidTable | None:
         """Lay out a printed table."""
         return laid_out(part, self.cells_of(part), lambda key, value: self.label(key, value, part), self.stands)
+
+    def counted(self, part: CountedTable) -> LaidTable | None:
+        """Lay out a table of counts, by the run of its labels."""
+        for each in self.finished:
+            if isinstance(each.planned, PlannedCounts) and each.planned.name == part.counted:
+                printed = printed_p(each.planned.pictures, each.planned.spec.label)
+                cells = counted_cells(Scores.from_frame(each.run.scores), printed)
+                laid = laid_out(part, {GIVEN: cells}, lambda key, value: self.label(key, value, part), {})
+                return None if laid is None else replace(laid, said=tuple(said_of(cells)))
+        return None
 
     def figures(self, part: Drawing) -> list[tuple[str, Figure]]:
         """Draw the figures that have the form of a printed one: whose they are, and the drawing."""
@@ -235,6 +256,8 @@ class PaperPage:
     def _told(self, part: AnyPart) -> ToldPart:
         if isinstance(part, PrintedTable):
             return ToldPart(part, table=self.table(part), said=correlations(part, self.cells_of(part)))
+        if isinstance(part, CountedTable):
+            return ToldPart(part, table=self.counted(part))
         if isinstance(part, ComponentTable):
             return ToldPart(part, words=self.components(part))
         if isinstance(part, Faces):
@@ -249,6 +272,8 @@ class PaperPage:
             return "No run of this paper is finished: there is nothing to hold against it yet."
         if self.is_rehearsal:
             return REHEARSAL
+        if self.paper.counted:
+            return " ".join(f"{told.part.heading}: {told.table.said[0]}" for told in self.parts if told.table)
         frames = list(self.cells.values())
         held = pd.concat([frame[frame.paper_inside.notna()] for frame in frames]) if frames else pd.DataFrame()
         if not len(held):
@@ -283,7 +308,7 @@ class PaperPage:
                 "name": self.label_of(each.planned),
                 "link": f"{ups}runs/{each.planned.key}/report.html" if each.run.directory.exists("report.html") else "",
                 "suite": each.run.suite.name,
-                "images": f"{len(each.run.samples):,}",
+                "images": f"{len(each.run.samples) or each.run.model_card['settings'].get('images', 0):,}",
                 "encoders": wording.listed(list(each.run.encoder_cards)) or "none",
                 "seed": str(each.run.record["seed"]),
             }

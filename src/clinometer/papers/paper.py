@@ -45,6 +45,13 @@ class PaperRun(Strict):
     needs: Text | None = None
 
 
+class CountedRun(Strict):
+    """A run of counts, from labels of given pictures: the column that holds the labels, and what has to be brought."""
+
+    label: Name
+    needs: Text
+
+
 class RaterTask(Strict):
     """A task for raters: its title, and the runs whose pictures it shows, which compare the same two groups."""
 
@@ -87,7 +94,8 @@ class PrintedTable(Part):
 
     ``printed`` is the file in ``published``; ``rows`` and ``columns`` say what the rows and the columns are of, outer
     first. ``labels`` are the paper's words for what the file calls otherwise; of a column in its order, with `` | ``
-    between lines of its head. ``correlated`` : columns whose order over the rows is compared.
+    between lines of its head. ``correlated`` : columns whose order over the rows is compared. ``tested`` : a column of
+    p-values, whose q over all rows stands beside them as column q.
     """
 
     printed: Name
@@ -95,6 +103,16 @@ class PrintedTable(Part):
     columns: tuple[Key, ...] = Field(min_length=1)
     labels: dict[Name, Text] = Field(default_factory=dict)
     correlated: Correlated | None = None
+    tested: Name | None = None
+
+
+class CountedTable(Part):
+    """A table of a run of counts: shares by model, concept and prompt, and the tests of whether prompts change them."""
+
+    counted: Name
+    rows: tuple[Key, ...] = ("model", "concept")
+    columns: tuple[Key, ...] = ("setting", "column")
+    labels: dict[Name, Text] = Field(default_factory=dict)
 
 
 class ComponentTable(Part):
@@ -137,16 +155,20 @@ class Faces(Part):
     faces: Name
 
 
-AnyPart = PrintedTable | ComponentTable | Drawing | RowsDrawing | Faces
+AnyPart = PrintedTable | CountedTable | ComponentTable | Drawing | RowsDrawing | Faces
 
 
 class Paper(Strict):
-    """A paper: how it is cited, the runs that it takes by their names, and what it prints."""
+    """A paper: how it is cited, the runs that it takes by their names, and what it prints.
+
+    ``counted`` are runs of counts, of a paper whose pictures are given and labelled.
+    """
 
     name: Name
     title: Text
     cited: Text
-    runs: dict[Name, PaperRun] = Field(min_length=1)
+    runs: dict[Name, PaperRun] = Field(default_factory=dict)
+    counted: dict[Name, CountedRun] = Field(default_factory=dict)
     raters: Raters | None = None
     contents: tuple[AnyPart, ...] = Field(min_length=1)
 

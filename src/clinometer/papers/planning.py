@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ from clinometer.errors import ClinometerError
 from clinometer.models import reference
 from clinometer.models.files.source import PortraitSource
 from clinometer.models.protocols import GenerationRequest, Generator
-from clinometer.papers.paper import Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
+from clinometer.papers.paper import CountedRun, Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
+from clinometer.papers.pictures import counts_of_labels
 from clinometer.pipeline.audits import given_portraits
 from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models
@@ -37,6 +39,10 @@ from clinometer.suites import (
 from clinometer.sweeps import Cell
 
 RUNS: Final = "runs"
+COUNTS: Final = "counts"
+GIVEN: Final = "given pictures"
+"""What stands for the model where pictures are given."""
+
 REFERENCE: Final = "reference"
 PATIENCE: Final = 10.0
 """Seconds of a picture that is timed, over which no second one is drawn to time it without what comes before."""
@@ -85,6 +91,42 @@ class PlannedRun:
         """The settings of the model that the paper prescribes; none of a rehearsal."""
         protocol = self.suite.protocol if self.request.protocol is not None else None
         return {} if protocol is None else protocol.sampling
+
+
+@dataclass(frozen=True)
+class PlannedCounts:
+    """A run of counts of a paper, from labels of given pictures; its fields are those of :class:`PlannedRun`."""
+
+    paper: str
+    name: str
+    place: str
+    pictures: Path
+    model: str = GIVEN
+    renamed: None = None
+
+    @property
+    def key(self) -> str:
+        """Its folder among the runs."""
+        return f"{self.paper}-{self.name}"
+
+    @property
+    def spec(self) -> CountedRun:
+        """What its paper says of it."""
+        return load_paper(self.paper).counted[self.name]
+
+
+AnyRun = PlannedRun | PlannedCounts
+
+
+def planned_counts(directory: Directory, papers: Iterable[Paper], pictures: str | None) -> list[PlannedCounts]:
+    """Plan every run of counts; none where no pictures are given."""
+    base = f"{directory.url.rstrip('/')}/{RUNS}"
+    return [
+        PlannedCounts(paper.name, name, f"{base}/{paper.name}-{name}", Path(pictures))
+        for paper in papers
+        for name in paper.counted
+        if pictures is not None
+    ]
 
 
 def planned_runs(
@@ -195,7 +237,7 @@ class RunNeeds:
     reason : why the model cannot be had, or does not do what the run needs; the rest is then nothing.
     """
 
-    run: PlannedRun
+    run: AnyRun
     images: int = 0
     shared: int = 0
     there: int = 0
@@ -224,7 +266,7 @@ class Needs:
 
 
 def needs_of(
-    planned: Sequence[PlannedRun],
+    planned: Sequence[AnyRun],
     models: Models,
     rates: dict[str, Rate],
     finished: Mapping[str, Sequence[str]],
@@ -241,6 +283,10 @@ def needs_of(
     earlier = {model: set[str]().union(*map(_drawn_of, places)) for model, places in finished.items()}
     for run in planned:
         try:
+            if isinstance(run, PlannedCounts):
+                images = counts_of_labels(run.pictures, run.spec.label)[1]
+                found.append(RunNeeds(run, images=images, there=images))
+                continue
             found.append(_run_needs(run, models, rates, earlier.setdefault(run.model, set()), draws=draws))
         except ClinometerError as error:
             found.append(RunNeeds(run, reason=" ".join(str(error).split())))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer.errors import RunMismatchError
 from clinometer.papers.paper import Paper, load_paper
-from clinometer.papers.planning import PlannedRun, planned_runs
+from clinometer.papers.planning import AnyRun, planned_counts, planned_runs
 from clinometer.runs import Directory, Run
 from clinometer.suites.strict import explain
 
@@ -36,7 +36,7 @@ class ReproductionRecord(BaseModel):
     ----------
     papers, models : every one that was ever asked for here, in this order.
     quick, seed, encoder : what all runs are asked alike.
-    portraits : the folder of given ones, or nothing.
+    portraits, pictures : the folder of given ones, or nothing.
     runs : by its folder, what became of each run.
     rates : seconds and bytes of an image, by model.
     """
@@ -51,6 +51,7 @@ class ReproductionRecord(BaseModel):
     seed: int
     encoder: list[str]
     portraits: str | None = None
+    pictures: str | None = None
     runs: dict[str, RunStatus] = {}
     rates: dict[str, tuple[float | None, float | None]] = {}
 
@@ -73,11 +74,12 @@ class Reproduction:
         return [load_paper(name) for name in self.record.papers]
 
     @cached_property
-    def planned(self) -> list[PlannedRun]:
+    def planned(self) -> list[AnyRun]:
         """Every run of these papers, of every model."""
         record = self.record
         options = {"seed": record.seed, "encoder": record.encoder or None, "portraits": record.portraits}
-        return planned_runs(self.directory, self.papers, record.models, quick=record.quick, options=options)
+        runs = planned_runs(self.directory, self.papers, record.models, quick=record.quick, options=options)
+        return [*runs, *planned_counts(self.directory, self.papers, record.pictures)]
 
     @property
     def runs(self) -> dict[str, Run]:
@@ -96,7 +98,7 @@ class Reproduction:
         """The page of each paper, by its name."""
         return {paper.name: self.directory.path(self.page_of(paper)) for paper in self.papers}
 
-    def status(self, run: PlannedRun) -> RunStatus:
+    def status(self, run: AnyRun) -> RunStatus:
         """Return what became of a run."""
         return self.record.runs.get(run.key) or RunStatus(paper=run.paper, run=run.name, model=run.model)
 

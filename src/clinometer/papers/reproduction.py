@@ -13,7 +13,20 @@ from clinometer.errors import ClinometerError, InvalidInputError, RunError, RunL
 from clinometer.models.protocols import Generator
 from clinometer.papers.page import write_page
 from clinometer.papers.paper import ALL, Paper, load_paper, paper_names
-from clinometer.papers.planning import RUNS, Needs, PlannedRun, Rate, needs_of, planned_runs, rate_of
+from clinometer.papers.pictures import counts_of_labels
+from clinometer.papers.planning import (
+    COUNTS,
+    RUNS,
+    AnyRun,
+    Needs,
+    PlannedCounts,
+    PlannedRun,
+    Rate,
+    needs_of,
+    planned_counts,
+    planned_runs,
+    rate_of,
+)
 from clinometer.papers.record import RECORD, Reproduction, ReproductionRecord, RunStatus, read_record
 from clinometer.pipeline.audits import Workers, audit
 from clinometer.pipeline.recipes import Models, named_encoders
@@ -38,6 +51,7 @@ class Asked:
     quick : few images, and every page says so.
     options : of an audit, which hold for every run: seed, encoder, device, portraits, …
     objects : generators that are loaded already, by the names that ``models`` has for them.
+    pictures : a folder of labelled pictures, for a paper whose pictures are given.
     """
 
     papers: Sequence[Paper]
@@ -45,27 +59,41 @@ class Asked:
     quick: bool
     options: Mapping[str, Any]
     objects: Mapping[str, Generator] = field(default_factory=dict)
+    pictures: str | None = None
 
-    def runs_in(self, directory: Directory) -> list[PlannedRun]:
-        """Plan every run."""
-        return planned_runs(directory, self.papers, self.models, quick=self.quick, options=self.options)
+    def runs_in(self, directory: Directory) -> list[AnyRun]:
+        """Plan every run, with generators that are loaded already in the place of their names."""
+        planned = planned_runs(directory, self.papers, self.models, quick=self.quick, options=self.options)
+        loaded = [
+            replace(run, request=run.request.model_copy(update={"model": self.objects[run.model]}))
+            if run.model in self.objects
+            else run
+            for run in planned
+        ]
+        return [*loaded, *planned_counts(directory, self.papers, self.pictures)]
 
 
-def papers_of(names: str | Sequence[str]) -> list[Paper]:
-    """Return papers by their names, in the order of the house; ``all`` is every one.
+def papers_of(names: str | Sequence[str], pictures: str | None = None) -> list[Paper]:
+    """Return papers by their names, in the order of the house; ``all`` is every one that can be done.
+
+    A paper whose pictures are given can where ``pictures`` names their folder.
 
     Raises
     ------
     InvalidInputError
-        There is no such paper, or none is named.
+        There is no such paper, none is named, or one is that takes pictures and none are given.
     """
     named = [names] if isinstance(names, str) else list(names)
     if not named:
         raise InvalidInputError(f"found none, expected one of {', '.join(paper_names())} or {ALL}", field="paper")
+    papers = [load_paper(name) for name in paper_names()]
     if ALL in named:
-        return [load_paper(name) for name in paper_names()]
-    chosen = {load_paper(name).name for name in named}
-    return [load_paper(name) for name in paper_names() if name in chosen]
+        return [paper for paper in papers if pictures is not None or not paper.counted]
+    chosen = [load_paper(name) for name in named]
+    for paper in chosen if pictures is None else ():
+        for run in paper.counted.values():
+            raise InvalidInputError(f"paper {paper.name} takes {run.needs}", field="pictures")
+    return [paper for paper in papers if paper in chosen]
 
 
 def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
@@ -101,6 +129,7 @@ def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
             "papers": [name for name in paper_names() if name in papers],
             "models": list(dict.fromkeys([*record.models, *asked.models])),
             "portraits": record.portraits if portraits is None else str(portraits),
+            "pictures": record.pictures if asked.pictures is None else asked.pictures,
         }
     )
     _write_record(directory, record)
@@ -114,7 +143,7 @@ def _write_record(directory: Directory, record: ReproductionRecord) -> None:
 def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
     """Say what a reproduction takes. Models are loaded; nothing is drawn or written."""
     directory = Directory(out)
-    planned, rates, finished = _with_objects(asked.runs_in(directory), asked), dict[str, Rate](), {}
+    planned, rates, finished = asked.runs_in(directory), dict[str, Rate](), {}
     if directory.exists(RECORD):
         record = read_record(directory)
         rates, finished = _known_rates(record), _finished(directory, record)
@@ -126,10 +155,12 @@ def reproduce(
     asked: Asked,
     workers: Workers,
     progress: Progress,
+    import_counts: ImportCounts,
     show: Callable[[Needs], None] = lambda needs: None,
 ) -> Reproduction:
     """Do every run that is not finished, and write the page of each paper.
 
+    ``import_counts`` : makes a run of a table of counts; it knows the study.
     ``show`` : is given what it takes before anything is drawn, but for one picture that is timed and thrown away.
 
     Raises
@@ -138,7 +169,7 @@ def reproduce(
         As :func:`clinometer.reproduce`.
     """
     directory, models = Directory(out), Models()
-    planned = _with_objects(asked.runs_in(directory), asked)
+    planned = asked.runs_in(directory)
     with directory.locked():
         record = _opened_record(directory, asked)
         rates = _known_rates(record)
@@ -146,44 +177,56 @@ def reproduce(
         record = record.model_copy(update={"rates": _plain_rates(rates)})
         _write_record(directory, record)
         show(needs)
-        _run_all(directory, record, planned, models, SharedWorkers(workers), progress)
+        shared = SharedWorkers(workers)
+        do = _Do(directory, models, shared, progress, import_counts)
+        try:
+            _run_all(do, record, planned)
+        finally:
+            shared.close()
     return Reproduction(directory.url)
 
 
-def _run_all(
-    directory: Directory,
-    record: ReproductionRecord,
-    planned: Sequence[PlannedRun],
-    models: Models,
-    workers: SharedWorkers,
-    progress: Progress,
-) -> None:
+ImportCounts = Callable[[str, str, str], object]
+"""Makes a run: from the file of a table of counts, where, and under which name."""
+
+
+@dataclass(frozen=True)
+class _Do:
+    """What every run of a reproduction is done with."""
+
+    directory: Directory
+    models: Models
+    workers: SharedWorkers
+    progress: Progress
+    import_counts: ImportCounts
+
+
+def _run_all(do: _Do, record: ReproductionRecord, planned: Sequence[AnyRun]) -> None:
     """Do the runs one after the other; a paper's page is written anew as soon as the last of its runs is over."""
-    last = {run.paper: run.key for run in planned}
-    try:
-        for number, run in enumerate(planned, 1):
-            progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
-            others = [place for place in _finished(directory, record).get(run.model, ()) if place != run.place]
-            status = _run_one(run, others, models, workers, progress)
-            rates = record.rates | _plain_rates({run.model: rate_of(run.place) or Rate()})
-            record = record.model_copy(update={"runs": record.runs | {run.key: status}, "rates": rates})
-            _write_record(directory, record)
-            if last[run.paper] == run.key:
-                write_page(Reproduction(directory.url), load_paper(run.paper))
-        for name in record.papers:  # those that were asked for earlier, where their pages have moved
-            opened = Reproduction(directory.url)
-            if name not in last and not directory.exists(opened.page_of(load_paper(name))):
-                write_page(opened, load_paper(name))
-    finally:
-        workers.close()
+    directory, last = do.directory, {run.paper: run.key for run in planned}
+    for number, run in enumerate(planned, 1):
+        do.progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
+        others = [place for place in _finished(directory, record).get(run.model, ()) if place != run.place]
+        status, rates = _run_one(do, run, others), record.rates
+        if isinstance(run, PlannedRun):
+            rates = rates | _plain_rates({run.model: rate_of(run.place) or Rate()})
+        record = record.model_copy(update={"runs": record.runs | {run.key: status}, "rates": rates})
+        _write_record(directory, record)
+        if last[run.paper] == run.key:
+            write_page(Reproduction(directory.url), load_paper(run.paper))
+    for name in record.papers:  # those that were asked for earlier, where their pages have moved
+        opened = Reproduction(directory.url)
+        if name not in last and not directory.exists(opened.page_of(load_paper(name))):
+            write_page(opened, load_paper(name))
 
 
-def _run_one(
-    run: PlannedRun, pictures: Sequence[str], models: Models, workers: SharedWorkers, progress: Progress
-) -> RunStatus:
+def _run_one(do: _Do, run: AnyRun, pictures: Sequence[str]) -> RunStatus:
     """Audit, and say what became of it; whatever happens to one run must not cost the others."""
     try:
-        audit(run.request, models, workers, progress, pictures=pictures)
+        if isinstance(run, PlannedCounts):
+            _count(do, run)
+        else:
+            audit(run.request, do.models, do.workers, do.progress, pictures=pictures)
     except RunLockedError:
         raise
     except ClinometerError as error:
@@ -192,9 +235,19 @@ def _run_one(
         reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
     else:
         return RunStatus(paper=run.paper, run=run.name, model=run.model, status="finished")
-    progress.note(f"this run failed: {reason}")
+    do.progress.note(f"this run failed: {reason}")
     reason = " ".join(reason.split())[:2000]
     return RunStatus(paper=run.paper, run=run.name, model=run.model, status="failed", reason=reason)
+
+
+def _count(do: _Do, run: PlannedCounts) -> None:
+    """Count labels into a table of the directory, which then becomes a run as any table of counts does."""
+    text, _ = counts_of_labels(run.pictures, run.spec.label)
+    if not do.directory.is_local:
+        raise InvalidInputError(f"{do.directory.url}: counts are imported from this machine; give a local --out")
+    name = f"{COUNTS}/{run.key}.csv"
+    do.directory.write_bytes(name, text.encode())
+    do.import_counts(do.directory.path(name), run.place, run.pictures.resolve().name)
 
 
 def _finished(directory: Directory, record: ReproductionRecord) -> dict[str, list[str]]:
@@ -205,16 +258,6 @@ def _finished(directory: Directory, record: ReproductionRecord) -> dict[str, lis
         if status.status == "finished" and Directory(place).exists("run.json"):
             found.setdefault(status.model, []).append(place)
     return found
-
-
-def _with_objects(planned: Sequence[PlannedRun], asked: Asked) -> list[PlannedRun]:
-    """Put generators that are loaded already in the place of their names."""
-    return [
-        replace(run, request=run.request.model_copy(update={"model": asked.objects[run.model]}))
-        if run.model in asked.objects
-        else run
-        for run in planned
-    ]
 
 
 def _known_rates(record: ReproductionRecord) -> dict[str, Rate]:

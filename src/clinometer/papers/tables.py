@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
-from clinometer.papers.paper import ComponentTable, PrintedTable
+from clinometer.papers.paper import ComponentTable, CountedTable, PrintedTable
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 
@@ -64,7 +64,7 @@ class LaidTable:
     cells : a row a printed cell and model of ours, for scripts.
     """
 
-    part: PrintedTable
+    part: PrintedTable | CountedTable
     columns: tuple[tuple[str, ...], ...]
     blocks: tuple[tuple[str, tuple[TableRow, ...]], ...]
     notes: tuple[tuple[str, str], ...]
@@ -96,12 +96,15 @@ class LaidTable:
         ).fillna("")
 
 
+PROBABILITIES: Final = frozenset({"p", "q", "χ² p", "exact p"})
+"""Columns of probabilities: one that rounds to 0 is written as below .001."""
+
 Label = Callable[[str, str], str]
 """The words for a key's value: ``("category", "sport")`` → ``"Sports"``."""
 
 
 def laid_out(
-    part: PrintedTable, by_model: Mapping[str, pd.DataFrame], label: Label, stands: Mapping[str, str]
+    part: PrintedTable | CountedTable, by_model: Mapping[str, pd.DataFrame], label: Label, stands: Mapping[str, str]
 ) -> LaidTable | None:
     """Lay out a printed table; None where no run has any of its cells.
 
@@ -172,10 +175,11 @@ def _cell(
     if not records:
         return Cell("")
     places = digits[records[0]["column"]]
+    tested = records[0]["column"] in PROBABILITIES
     measured = tuple(
         Measured(
             record["ours"] if models > 1 else "",
-            wording.number(record["run"], places),
+            (wording.bare_probability(record["run"]) if tested else "") or wording.number(record["run"], places),
             wording.interval(record["low"], record["high"], places),
             wording.signed(record["difference"], places) if isfinite(record["difference"]) else "",
             record["paper_inside"],

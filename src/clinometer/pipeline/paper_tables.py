@@ -18,6 +18,7 @@ from clinometer.metrics.mcas import xmcas
 from clinometer.published import Published, published
 from clinometer.report import wording
 from clinometer.runs.store import Run
+from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.suites import ClassificationSuite, EditingSuite, LeaningSuite, Suite, T2iatSuite, load_suite
 
 SWAPPED_CENTROID: Final = (0.0, 1 / 3)
@@ -169,6 +170,8 @@ def paper_table(
         No such paper or model, or a run whose suite does not ask what the table shows.
     """
     publication = published(paper)
+    if paper not in CELLS:
+        raise InvalidInputError(f"found {paper!r}, expected one of {', '.join(CELLS)}", field="paper")
     answered = _require_answered(run.suite, publication, paper) if renamed is None else publication.suites
     for name in models:
         if name not in publication.models:
@@ -182,6 +185,18 @@ def paper_table(
     chosen = models or publication.models
     finished_cells = [_finish(cell, publication, run) for cell in cells if cell.model in chosen]
     return pd.DataFrame([asdict(cell) for cell in finished_cells], columns=list(PrintedCell.__dataclass_fields__))
+
+
+def with_q(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Add a column q to the cells of a table: Benjamini and Hochberg's of its column of p-values, over all its rows."""
+    tested = cells[cells.column == column]
+    if not len(tested):
+        return cells
+    q = tested.assign(
+        column="q", printed="", paper=nan, low=nan, high=nan, difference=nan, paper_inside=None, note="",
+        run=benjamini_hochberg(tested.run.to_numpy(float)),
+    )  # fmt: skip
+    return pd.concat([cells, q])
 
 
 def models_of(paper: str) -> dict[str, str]:

@@ -12,7 +12,6 @@ from importlib import resources
 from typing import Any, Final
 
 import yaml
-from pydantic import Field
 
 from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
@@ -42,7 +41,7 @@ class Published(Strict):
 
     paper: Text
     tables: dict[Name, Text]
-    suites: tuple[Name, ...] = Field(min_length=1)
+    suites: tuple[Name, ...] = ()
     models: dict[Name, PaperModel]
     slips: tuple[Slip, ...] = ()
 

@@ -361,3 +361,41 @@ def test_a_page_of_many_groups_and_concepts_says_where_the_others_are(tmp_path: 
 def test_accents_apart_from_their_letters_name_the_same_concept(tmp_path: Path) -> None:
     text = "concept,group,n\ninfirmi\u00e8re,man,3\ninfirmie\u0300re,woman,9\n"
     assert api.import_counts(written(tmp_path, text), tmp_path / "run").suite.concepts == ("infirmi\u00e8re",)
+
+
+# --- settings that are no numbers
+
+
+PROMPTS = "concept,setting,group,n\n" + "".join(
+    f"{concept},{setting},{group},{n}\n"
+    for concept, counts in {
+        "ceo": (7, 3, 0, 6, 0, 4),
+        "nurse": (10, 0, 0, 10, 0, 0),
+        "swe": (0, 10, 0, 3, 4, 3),
+    }.items()
+    for (setting, group), n in zip(product(("plain", "diverse"), ("woman", "man", "both")), counts, strict=True)
+)
+"""Three cells of the labels of arXiv 2509.00849."""
+
+
+def test_settings_that_are_no_numbers_are_tested_by_concept_and_corrected(tmp_path: Path) -> None:
+    run = api.import_counts(written(tmp_path, PROMPTS), tmp_path / "run")
+    rows = run.scores.query("component == 'by_setting'").set_index("concept")
+    assert rows.p.to_dict() == pytest.approx({"ceo": 0.0217, "nurse": 1.0, "swe": 0.0108}, abs=5e-5)
+    assert rows.q.to_dict() == pytest.approx({"ceo": 0.0325, "nurse": 1.0, "swe": 0.0325}, abs=5e-5)
+    assert rows.p_exact.all()
+    assert (rows.verdict == "").all()  # 0 is not what equal shares give
+    assert np.isnan(rows.value["nurse"])
+    assert rows.reason["nurse"] == "all images are of one group"
+    chi = run.scores.query("component == 'by_setting_chi_squared'").set_index("concept")
+    assert chi.p["ceo"] == pytest.approx(0.0291, abs=5e-5)
+    assert chi.q.isna().all()
+    page = (Path(run.url) / "report.html").read_text()
+    assert "Freeman and Halton" in page
+    assert "0.022" in page
+
+
+def test_settings_that_are_numbers_have_slopes_and_no_such_test(tmp_path: Path) -> None:
+    run = api.import_counts(written(tmp_path, SETTINGS), tmp_path / "run", report=False)
+    assert not run.scores.component.str.startswith("by_setting").any()
+    assert (run.scores.component == "slope").any()

@@ -16,6 +16,7 @@ from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import BY_COUNTS, distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, verdict, with_bounds
+from clinometer.stats.independence import exact_independence
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.proportion import ExactShare, LogisticSlope, exact_shares, logistic_slopes, share_differences
 
@@ -23,6 +24,11 @@ SHARE: Final = "share"
 EXCESS: Final = "excess"
 SLOPE: Final = "slope"
 TEST: Final = "exact binomial, against equal shares, two-sided"
+BY_SETTING: Final = "by_setting"
+CHI_SQUARED: Final = "by_setting_chi_squared"
+SETTING_TEST: Final = "exact, of all tables with the same margins (Freeman and Halton)"
+SETTING_TEST_DRAWN: Final = "of tables drawn with the same margins (Freeman and Halton)"
+CHI_SQUARED_TEST: Final = "Pearson's chi-squared, without a correction"
 SLOPE_TEST: Final = "score test of the slope of a weighted logistic regression, two-sided"
 NO_IMAGE: Final = "no image was counted"
 NOT_NUMBERS: Final = "the settings are not numbers of one kind, so there is no slope over them"
@@ -109,6 +115,9 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
     ``excess``        the same less 1/K, with the verdict
     ``slope``         of the log odds of that share for each unit of the setting, where settings are numbers; positive
                       where the group has more of the images at higher settings; q over all concepts and groups
+    ``by_setting``    Cramér's V of groups and settings, in [0, 1], where settings are no numbers; p of the exact test
+                      that a concept's shares are the same at every setting, q over all concepts. It has no verdict:
+                      0 is not expected even then. ``by_setting_chi_squared`` has p of Pearson's χ² beside it
     ================= ==============================================================================================
 
     All are of metric ``share``. Rows of metric ``other_audits`` are those of other audits that take counts alone.
@@ -137,6 +146,7 @@ def counts_rows(counts: Counts, margin: float | None = None, confidence: float =
     yield from judged
     del judged
     yield from slope_rows(counts, confidence)
+    yield from setting_rows(counts)
     yield from _other_audits(counts, confidence)
 
 
@@ -230,6 +240,42 @@ def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
         corrected(rows, family), a=[a for a, _ in sides], b=[b for _, b in sides], fewest=FEWEST_OF_SLOPE
     )
     return [replace(row, n_decide=0) for row in judged]
+
+
+MOST_TESTED: Final = 20_000
+"""Counts of a table whose concepts are tested over settings that are no numbers."""
+
+NOT_TESTED: Final = f"not tested: the table has more than {MOST_TESTED:,} counts"
+
+
+def setting_rows(counts: Counts) -> list[Score]:
+    """Test of each concept whether its shares are the same at every setting, where settings are no numbers.
+
+    Discarded images are of no group and in no test.
+    """
+    if len(counts.settings) < 2 or counts.numbers is not None:
+        return []
+    exact, approximate = [], []
+    for c, concept in enumerate(counts.concepts):
+        common: dict[str, Any] = {
+            "metric": SHARE, "concept": concept, "setting": " or ".join(counts.settings), "encoder": "",
+            "n_target": int(counts.n[c].sum()), "n_missing": int(counts.discarded[c].sum()),
+        }  # fmt: skip
+        if counts.n.size > MOST_TESTED:
+            exact.append(Score(component=BY_SETTING, value=nan, reason=NOT_TESTED, **common))
+            continue
+        found = exact_independence(counts.n[c])
+        test = (SETTING_TEST if found.exact else SETTING_TEST_DRAWN) if found.n_tables else ""
+        error = 0.0 if found.exact else (found.p_value * (1 - found.p_value) / max(found.n_tables, 1)) ** 0.5
+        common |= {"value": found.cramers_v, "reason": found.reason}
+        exact.append(
+            Score(component=BY_SETTING, p=found.p_value, test=test, p_exact=found.exact, p_error=error,
+                  n_splits=found.n_tables, **common)
+        )  # fmt: skip
+        test = CHI_SQUARED_TEST if found.n_tables else ""
+        approximate.append(Score(component=CHI_SQUARED, p=found.p_chi_squared, test=test, **common))
+    family = f"share: {len(counts.concepts)} concepts, each over {len(counts.settings)} settings"
+    return [*corrected(exact, family), *approximate]
 
 
 _AUDITS: Final[dict[str, Callable[..., Any]]] = {

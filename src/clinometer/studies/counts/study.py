@@ -18,7 +18,7 @@ from clinometer.report.sections import masthead, nothing_judged, nothing_told, p
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.runs.together import Comparison
-from clinometer.studies.counts.scores import EXCESS, SHARE, SLOPE, compared_counts, counts_rows
+from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
 from clinometer.studies.study import Scored, Study, scores_table, suite_of
 from clinometer.suites import Suite
@@ -228,7 +228,11 @@ def slopes(view: CountsView) -> dict[str, Any] | None:
     why = {row.reason for row in rows if not row.defined}
     shown = rows if len(rows) <= MOST_LISTED else sorted(rows, key=_by_steepness)[:MOST_LISTED]
     absent = "" if any(row.defined for row in rows) else why.pop()
-    return {"rows": shown, "span": rows[0].setting, "absent": absent, "more": len(rows) - len(shown)}
+    tested = view.rows(BY_SETTING)
+    return {
+        "rows": shown, "span": rows[0].setting, "absent": absent, "more": len(rows) - len(shown),
+        "tested": tested[:MOST_LISTED], "more_tested": len(tested) - MOST_LISTED,
+    }  # fmt: skip
 
 
 def _by_steepness(row: Row) -> tuple[bool, bool, float]:
