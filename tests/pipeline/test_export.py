@@ -11,7 +11,8 @@ import pytest
 import clinometer as cm
 from clinometer.errors import InvalidInputError, RunError
 from clinometer.pipeline import export
-from clinometer.pipeline.export import LONG, latex, metric_latex
+from clinometer.pipeline.export import metric_latex
+from clinometer.pipeline.latex import latex
 from clinometer.report.figures import Ink
 from tests import quick
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -115,7 +116,10 @@ def test_what_latex_reads_otherwise_is_written_so_that_it_does_not():
     written = latex(table, caption="R&D", label="tab:x")
     for text in (r"a \& b", r"50 \% of \{x\_1\}", r"$-$0.3 $\leq$ $\alpha$", r"\caption{R\&D}", r"\toprule"):
         assert text in written
-    assert r"\begin{longtable}" in latex(pd.DataFrame({"a": range(LONG + 1)}), caption="", label="tab:long")
+    long = latex(pd.DataFrame({"a": range(100)}), caption="Numbers. More.", label="tab:long")
+    assert long.count(r"\begin{table}") == long.count(r"\toprule") > 1
+    assert "Numbers (part 2 of " in long
+    assert re.findall(r"^\{\}(\d+)", long, re.MULTILINE) == [str(number) for number in range(100)]
 
 
 EVIL = (

@@ -31,7 +31,7 @@ from clinometer.papers.pictures import counted_cells, printed_p, said_of
 from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
 from clinometer.papers.record import Reproduction
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
-from clinometer.pipeline.export import latex
+from clinometer.pipeline.latex import latex, latex_columns, latex_figures, plain_name
 from clinometer.pipeline.paper_tables import DRAWN, models_of, paper_table, with_q
 from clinometer.pipeline.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.report import wording
@@ -90,9 +90,9 @@ class ToldPart:
     said: Sequence[str] = ()
     faces: Sequence[Mapping[str, Any]] = ()
 
-    def frame(self) -> pd.DataFrame | None:
-        """Return the table as it goes into an article; None of what is none."""
-        return self.words if self.table is None else self.table.frame()
+    def cells(self) -> pd.DataFrame | None:
+        """Return the table as scripts read it; None of what is none."""
+        return self.words if self.table is None else self.table.cells
 
 
 class PaperPage:
@@ -364,29 +364,35 @@ def _own_style() -> str:
 def write_page(reproduction: Reproduction, paper: Paper) -> None:
     """Write a paper's page, and its tables and figures each as files of their own."""
     page, folder = PaperPage(reproduction, paper), reproduction.folder_of(paper)
-    directory, inks = reproduction.directory, light_inks()
+    directory, inks, drawn = reproduction.directory, light_inks(), list[tuple[str, Figure, str]]()
     for told in page.parts:
-        for _, figure in told.figures:
-            directory.write_bytes(f"{folder}figures/{figure.name}.svg", svg_file(figure, inks))
-            directory.write_bytes(f"{folder}figures/{figure.name}.pdf", pdf_file(figure, inks))
-        if (frame := told.frame()) is not None:
+        for whose, figure in told.figures:
+            name = plain_name("-".join(filter(None, (told.part.place, figure.title.lower(), whose))))
+            directory.write_bytes(f"{folder}figures/{name}.svg", svg_file(figure, inks))
+            directory.write_bytes(f"{folder}figures/{name}.pdf", pdf_file(figure, inks))
+            drawn.append((name, figure, f"{told.part.heading} of {paper.cited}: {told.part.title}. {whose}"))
+        if (cells := told.cells()) is not None:
             place = f"{folder}tables/{told.part.place}"
-            text = latex(frame, caption=caption_of(told, page), label=f"tab:{paper.name}-{told.part.place}")
-            cells = frame if told.table is None else told.table.cells
             _write(directory, f"{place}.csv", csv_text(cells))
-            _write(directory, f"{place}.tex", text)
+            _write(directory, f"{place}.tex", table_latex(told, page))
+    if drawn:
+        _write(directory, f"{folder}figures.tex", latex_figures(drawn, label=paper.name))
     _write(directory, reproduction.page_of(paper), paper_html(page))
 
 
-def caption_of(told: ToldPart, page: PaperPage) -> str:
-    """Caption a table for an article: what its cells are, whether it is a rehearsal, and its notes."""
-    parts = [f"{told.part.title}."]
-    if told.table is not None:
-        parts.append("Printed / measured with its 95 % interval.")
-        parts += [REHEARSAL_IN_SHORT] if page.is_rehearsal else []
-        parts += [f"{letter}: {note}." for letter, note in told.table.notes]
-        parts += told.said
-    return " ".join(parts)
+def table_latex(told: ToldPart, page: PaperPage) -> str:
+    """Write a table for an article; its caption says what its cells are, and whether it is a rehearsal."""
+    label = f"tab:{page.paper.name}-{told.part.place}"
+    short = [REHEARSAL_IN_SHORT] if page.is_rehearsal else []
+    if told.table is None:
+        assert told.words is not None
+        return latex(told.words, caption=" ".join([f"{told.part.title}.", *short]), label=label)
+    columns, blocks = told.table.for_latex()
+    what = "The printed number, and what was measured here with its 95 % interval."
+    caption = " ".join([f"{told.part.title}.", what, *short])
+    notes = [f"({letter}) {note}." for letter, note in told.table.notes]
+    said = [*([] if page.is_rehearsal else told.table.said), *told.said]
+    return latex_columns(columns, caption=caption, label=label, blocks=blocks, notes=" ".join([*notes, *said]))
 
 
 def _write(directory: Directory, name: str, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pandas as pd
 
 from clinometer.papers.paper import ComponentTable, CountedTable, PrintedTable
+from clinometer.pipeline.latex import Column
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 
@@ -34,12 +35,6 @@ class Cell:
     printed: str
     measured: tuple[Measured, ...] = ()
     notes: str = ""
-
-    @property
-    def in_a_line(self) -> str:
-        """The printed number, and what was measured, for LaTeX: ``0.08 / 0.05 [0.02, 0.08]``."""
-        told = [f"{each.value} {each.interval}".strip() for each in self.measured]
-        return " / ".join(filter(None, [self.printed, *told])) + (f" ({self.notes})" if self.notes else "")
 
 
 @dataclass(frozen=True)
@@ -83,17 +78,28 @@ class LaidTable:
             for level in range(depth)
         ]
 
-    def frame(self) -> pd.DataFrame:
-        """Return the table as it goes into an article: a row a row, a column a column."""
-        columns = [": ".join(filter(None, names)) for names in self.columns]
-        return pd.DataFrame(
-            [
-                {"": ": ".join(filter(None, (block, row.name)))}
-                | dict(zip(columns, (c.in_a_line for c in row.cells), strict=True))
-                for block, rows in self.blocks
-                for row in rows
-            ]
-        ).fillna("")
+    def for_latex(self) -> tuple[list[Column], list[str]]:
+        """Return the table's columns as an article has them, print and measurement side by side, and its headings."""
+        rows = [(block, row) for block, same in self.blocks for row in same]
+        named = [f"{row.name} (here: {row.stands})" if row.stands else row.name for _, row in rows]
+        columns = [Column((wording.capitalised(self.part.rows[-1]),), tuple(named))]
+        for at, heads in enumerate(self.columns):
+            cells, group = [row.cells[at] for _, row in rows], str(at)
+            several = max((len(cell.measured) for cell in cells), default=0)
+            in_print = any(cell.printed for cell in cells)
+            if in_print:
+                columns.append(Column((*heads, "print"), tuple(cell.printed for cell in cells), group=group))
+            for which in range(several):
+                own = [cell.measured[which] if which < len(cell.measured) else None for cell in cells]
+                values = tuple(each.value if each else "" for each in own)
+                below = tuple(
+                    " ".join(filter(None, (each.interval, cell.notes and f"({cell.notes})"))) if each else ""
+                    for each, cell in zip(own, cells, strict=True)
+                )
+                name = next((each.model for each in own if each and each.model), "here")
+                told = (*heads, name) if in_print or several > 1 else heads
+                columns.append(Column(told, values, below if any(below) else (), group))
+        return columns, [block for block, _ in rows]
 
 
 PROBABILITIES: Final = frozenset({"p", "q", "χ² p", "exact p"})

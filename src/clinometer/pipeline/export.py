@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from importlib import metadata, resources
@@ -26,8 +26,9 @@ from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.latex import ESCAPES, QUOTED_BRACKET, latex, latex_figures, plain_name
 from clinometer.report import wording
-from clinometer.report.figures import figures_in, painted, pdf_file, svg_file
+from clinometer.report.figures import Figure, figures_in, painted, pdf_file, svg_file
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.html import asset, environment, light_inks, policy, shown
 from clinometer.report.inputs import report_input
@@ -44,32 +45,17 @@ if TYPE_CHECKING:
 
 Paper = Literal["a4", "letter"]
 
-LONG: Final = 40
-"""Rows of a table that goes over pages."""
-
 NAMES: Final = ("category", "concept", "group", "setting", "encoder")
 """The columns by which the rows of a metric differ."""
-
-_QUOTED_BRACKET: Final = "\ue000"
-"""Stands for an opening bracket of somebody else's text while ours is searched for citations; a private character."""
-
-_LATEX: Final = str.maketrans({
-    _QUOTED_BRACKET: "[",
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "^": r"\^{}", "~": r"\~{}", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$", "±": r"$\pm$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "°": r"$^\circ$", "“": "``", "”": "''", "’": "'", "δ": r"$\delta$", "Δ": r"$\Delta$",
-    "α": r"$\alpha$", "θ": r"$\theta$", "²": "$^2$", "→": r"$\rightarrow$", "…": r"\ldots{}", "·": r"$\cdot$",
-    "<": "$<$", ">": "$>$", "|": "$|$",
-})  # fmt: skip
-"""What LaTeX reads otherwise, or what its older engines have no letter for."""
 
 
 def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4") -> list[str]:
     """Write figures, tables, methods, references and two pages for a board into a folder; return the files' names.
 
-    ``figures/`` holds each figure of the report as SVG and as PDF, ``tables/`` the verdicts and every metric as CSV and
-    as LaTeX (booktabs), ``methods.md`` and ``methods.tex`` a description of what was done with the run's own settings,
-    and ``references.bib`` what these cite. ``board.html`` is two pages on the paper ``board``, and ``board.pdf`` these
+    ``figures/`` holds each figure of the report as SVG and as PDF, ``figures.tex`` includes them with captions,
+    ``tables/`` the verdicts and every metric as CSV and as LaTeX (booktabs), ``methods.md`` and ``methods.tex`` a
+    description of what was done with the run's own settings, and ``references.bib`` what these cite. ``board.html``
+    is two pages on the paper ``board``, and ``board.pdf`` these
     printed, where Chromium or WeasyPrint is there. The same run gives the same bytes.
 
     Raises
@@ -87,13 +73,14 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report)
     inks = light_inks()
-    figures = {figure.name: figure for section in page.sections for figure in figures_in(section.build(view))}
+    figures = _named_figures(page, view)
     written: list[tuple[str, str | bytes]] = [
         *(
             (f"figures/{name}.{kind}", draw(figure, inks))
             for name, figure in figures.items()
             for kind, draw in (("svg", svg_file), ("pdf", pdf_file))
         ),
+        *_figure_captions(figures),
         *_tables(view, page),
         *_methods(view, page),
         *(board_files(run, view, page, board) if board else ()),
@@ -101,6 +88,23 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     for name, content in written:
         place.write_bytes(name, content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
     return [name for name, _ in written]
+
+
+def _named_figures(page: Page, view: View) -> dict[str, Figure]:
+    """Name each figure of the report by what it shows."""
+    named: dict[str, Figure] = {}
+    for figure in (figure for section in page.sections for figure in figures_in(section.build(view))):
+        name = plain_name(f"{figure.title}".lower())[:60].strip("-")
+        if name in named:
+            name = f"{name}-{plain_name(figure.name)}"
+        named[name] = figure
+    return named
+
+
+def _figure_captions(figures: Mapping[str, Figure]) -> Iterator[tuple[str, str]]:
+    if figures:
+        told = [(name, figure, f"{figure.title.rstrip('.')}.") for name, figure in figures.items()]
+        yield "figures.tex", latex_figures(told, label="figure")
 
 
 class Figures:
@@ -220,50 +224,6 @@ def metric_latex(scores: pd.DataFrame, metric: str) -> str:
     return latex(table.rename(columns=wording.COMPONENT_NAMES), caption=caption, label=f"tab:{metric}")
 
 
-def plain_name(name: str) -> str:
-    r"""Return a name of letters, digits and dashes alone: of a file in this folder, and of a label in LaTeX.
-
-    >>> plain_name("image_part"), plain_name(r"x}\input{/etc/passwd"), plain_name("../..")
-    ('image_part', 'x-input-etc-passwd', 'unnamed')
-    """
-    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:80] or "unnamed"
-
-
-def latex_text(text: object) -> str:
-    r"""Return text on one line as LaTeX prints it: no command, no comment, no mathematics of its own.
-
-    >>> latex_text("50 % of \\input{x}"), latex_text("a\nb\x00")
-    ('50 \\% of \\textbackslash{}input\\{x\\}', 'a b\ufffd')
-    """
-    return one_line(text).translate(_LATEX)
-
-
-def latex(table: pd.DataFrame, *, caption: str, label: str) -> str:
-    """Write a table of texts as LaTeX with the rules of booktabs; a long one goes over pages.
-
-    A bracket or a star that begins a row would be read as an option of the line's end before it.
-    """
-    needs = "booktabs, longtable" if len(table) > LONG else "booktabs"
-
-    def first(text: str) -> str:
-        return f"{{}}{text}" if text.startswith(("[", "*")) else text
-
-    written = table.map(latex_text)
-    if len(table.columns):
-        written.isetitem(0, [first(cell) for cell in written.iloc[:, 0]])
-    heads = [latex_text(name) for name in table.columns]
-    written.columns = pd.Index([*map(first, heads[:1]), *heads[1:]])
-    body = written.style.hide(axis="index").to_latex(
-        hrules=True,
-        caption=latex_text(caption),
-        label=":".join(map(plain_name, label.split(":"))),
-        position="htbp",
-        environment="longtable" if len(table) > LONG else None,
-        column_format="l" * len(table.columns),
-    )
-    return f"% needs \\usepackage{{{needs}}}\n{body}"
-
-
 def _methods(view: View, page: Page) -> Iterator[tuple[str, str]]:
     report = view.report
     tests = sorted(
@@ -298,9 +258,9 @@ def _methods(view: View, page: Page) -> Iterator[tuple[str, str]]:
 
     text = rendered(markdown_text)
     yield "methods.md", f"{text}\n"
-    pieces = re.split(r"(\[@[\w;@ ]+\])", rendered(lambda told: one_line(told).replace("[", _QUOTED_BRACKET)))
+    pieces = re.split(r"(\[@[\w;@ ]+\])", rendered(lambda told: one_line(told).replace("[", QUOTED_BRACKET)))
     cited = [
-        f"\\cite{{{piece[2:-1].replace('; @', ',')}}}" if at % 2 else piece.translate(_LATEX)
+        f"\\cite{{{piece[2:-1].replace('; @', ',')}}}" if at % 2 else piece.translate(ESCAPES)
         for at, piece in enumerate(pieces)
     ]
     yield "methods.tex", f"{''.join(cited)}\n"
