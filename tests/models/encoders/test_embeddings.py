@@ -1,5 +1,6 @@
 """Files of embeddings behind the encoder's protocol: every format, what is missing, what is no such file."""
 
+import gzip
 import json
 
 import numpy as np
@@ -178,6 +179,16 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path):
         ("plain.vec", ["chief executive officer 0.1 0.2", "nurse 0.3 0.4"]),
         ("semicolons.csv", ["chief executive officer;0,1;0,2", "nurse;0,3;0,4"]),
         ("semicolons.tsv", ["label;x;y", "chief executive officer;0.1;0.2", "nurse;0.3;0.4"]),
+        ("colons.txt", ["chief executive officer:0.1:0.2", "nurse:0.3:0.4"]),
+        ("a colon.txt", ["chief executive officer: 0.1 0.2", "nurse: 0.3 0.4"]),
+        ("commas.txt", ["chief executive officer,0.1,0.2", "nurse,0.3,0.4"]),
+        ("decimals.txt", ["chief executive officer 0,1 0,2", "nurse 0,3 0,4"]),
+        ("brackets.txt", ["chief executive officer [0.1, 0.2]", "nurse [0.3, 0.4]"]),
+        ("single.vec", ["2 2", "'chief executive officer' 0.1 0.2", "'nurse' 0.3 0.4"]),
+        ("phrases.vec", ["2 2", "chief_executive_officer 0.1 0.2", "nurse 0.3 0.4"]),
+        ("pipes.csv", ["chief executive officer|0.1|0.2", "nurse|0.3|0.4"]),
+        ("ids.csv", ["id,word,x,y", "0,chief executive officer,0.1,0.2", "1,nurse,0.3,0.4"]),
+        ("lists.csv", ["word,vector", 'chief executive officer,"[0.1, 0.2]"', 'nurse,"[0.3, 0.4]"']),
     ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -191,3 +202,17 @@ def test_accents_apart_from_their_letters_are_the_same_word(tmp_path):
     for written, asked in (("infirmie\u0300re", "infirmi\u00e8re"), ("infirmi\u00e8re", "infirmie\u0300re")):
         (tmp_path / "words.txt").write_text(f"{written} 0.1 0.2\nnurse 0.3 0.4\n", encoding="utf-8")
         assert load_encoder(str(tmp_path / "words.txt")).missing([asked]) == []
+
+
+def test_numbers_that_are_numbered_are_no_vector(tmp_path):
+    (tmp_path / "v.txt").write_text("he 1:0.1 2:0.2\nshe 1:0.3 2:0.4\n")
+    with pytest.raises(ModelError, match="expected a word and its numbers"):
+        load(str(tmp_path / "v.txt")).encode_texts(["he"])
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.vec.gz", "v.csv"])
+def test_a_text_is_known_by_its_first_bytes(tmp_path, name):
+    text = "he,1,0\nshe,0,1\n" if name == "v.csv" else "he 1 0\nshe 0 1\n"
+    for content in (text.encode(), gzip.compress(text.encode()), text.encode("utf-16")):
+        (tmp_path / name).write_bytes(content)
+        assert load(str(tmp_path / name)).encode_texts(["she", "he"]).tolist() == [[0, 1], [1, 0]]

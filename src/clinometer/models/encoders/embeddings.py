@@ -2,7 +2,8 @@
 
 =================================== ==============================================================================
 ``.txt``, ``.vec``                  word2vec's text format, with or without its first line (GloVe has none): a word
-                                    and its numbers a line. Read as a stream, so a large file needs little memory.
+                                    and its numbers a line, whatever stands between them. Read as a stream, so a
+                                    large file needs little memory.
 ``.csv``, ``.tsv``                  a label and its numbers a row; a header is known by its words, and row numbers
                                     before the labels by the name that they lack
 these, and ``.gz``                  the same, compressed
@@ -16,6 +17,7 @@ Nothing is unpickled.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import re
@@ -41,7 +43,8 @@ VECTOR_COLUMNS = ("vector", "embedding", "embeddings")
 class EmbeddingsFile:
     """Looks texts up in a file of embeddings.
 
-    A text is found in its own spelling first, then in lower case: many published vectors know only that.
+    A text is found in its own spelling first, then in lower case, then with underscores between its words: many
+    published vectors know only one of these.
     """
 
     def __init__(self, path: Path, labels: Path | None = None) -> None:
@@ -49,7 +52,7 @@ class EmbeddingsFile:
         self._labels = labels
         self._vectors: dict[str, np.ndarray] = {}
         self._queries: set[str] = set()
-        settings = {"lookup": "as spelled, else in lower case"}
+        settings = {"lookup": "as spelled, else in lower case, else with underscores"}
         if labels is not None and labels.is_file():  # they say whose each vector is; that they lack is told when read
             settings["labels_sha256"] = hash_files([labels], labels.parent)
         self.card = Card(
@@ -109,10 +112,14 @@ class EmbeddingsFile:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """Yield how a file may spell a text: as it is, in lower case, and with accents apart from their letters, or not."""
-    for spelling in (text, text.lower()):
-        yield spelling
-        yield from (unicodedata.normalize(form, spelling) for form in ("NFC", "NFD"))
+    """Yield how a file may spell a text: as it is, in lower case, with accents apart from their letters, or not.
+
+    And with underscores between its words, as word2vec writes phrases.
+    """
+    for spaced in (text, text.replace(" ", "_")):
+        for spelling in (spaced, spaced.lower()):
+            yield spelling
+            yield from (unicodedata.normalize(form, spelling) for form in ("NFC", "NFD"))
 
 
 def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
@@ -145,36 +152,57 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
 def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
     """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line.
 
-    Between them stand spaces or tabs, any number of them; a word may be in quotes.
+    Between them stand spaces or tabs, any number of them, or what the first lines show; a word may be in quotes, and a
+    colon may follow it.
     """
     with _opened(path) as stream:
-        first = _parts(stream.readline(LONGEST_LINE))
+        head = stream.readline(LONGEST_LINE)
+        early, first = list(islice(_lines(stream), EARLY)), _BLANKS.split(head.strip(" \t\r\n"))
         counted = len(first) == 2 and all(part.isdigit() for part in first)
-        early = list(islice(_lines(stream), EARLY))
+        shown = early if counted else [head, *early]
+        parts_of = _cut_by(shown)
         # Without a first line that says it, the width is that of the line with the fewest numbers at its end.
-        each = (_trailing(line) for line in (first, *map(_parts, early)))
-        width = int(first[1]) if counted else min(filter(None, each), default=0)
+        width = int(first[1]) if counted else min(filter(None, map(_trailing, map(parts_of, shown))), default=0)
         if width < 1:
             raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
-        starts = {f"{quote}{spelling.split(' ')[0]}" for spelling in spellings for quote in ("", '"')}
-        starts |= {f'{start}"' for start in starts}
-        lines = chain([] if counted else [" ".join(first)], early, _lines(stream))
-        for number, line in enumerate(lines, start=2 if counted else 1):
-            if line.lstrip(" \t").replace("\t", " ", 1).split(" ", 1)[0] in starts:
-                parts = _parts(line)
+        starts = tuple({re.split("[ \t,;|:]", spelling, maxsplit=1)[0] for spelling in spellings})
+        for number, line in enumerate(chain(shown, _lines(stream)), start=2 if counted else 1):
+            if line.lstrip(_QUOTES + " \t").startswith(starts):
+                parts = parts_of(line)
                 label = " ".join(parts[:-width])
-                if label not in spellings and len(label) > 2 and label[0] == label[-1] == '"':
+                if label not in spellings:
+                    label = label.removesuffix(":").rstrip()
+                if label not in spellings and len(label) > 2 and label[0] == label[-1] and label[0] in _QUOTES:
                     label = label[1:-1]
                 if label in spellings:
                     yield label, _numbers(path, number, parts[-width:])
 
 
-def _parts(line: str) -> list[str]:
-    """Cut a line where spaces or tabs stand; some words hold other spaces."""
-    return _BLANKS.split(line.strip(" \t\r\n"))
+def _cut_by(lines: Sequence[str]) -> Callable[[str], list[str]]:
+    """Choose how lines are cut into a word and its numbers: at blanks, unless these leave no numbers at their ends."""
+
+    def at(pattern: re.Pattern[str], decimal: str = ".", end: str = " \t\r\n") -> Callable[[str], list[str]]:
+        return lambda line: pattern.split(line.strip(end).replace(decimal, "."))
+
+    if not any(_trailing(at(_BLANKS)(line)) for line in lines):
+        for cut in (
+            at(_BLANKS, ","),
+            at(_COMMAS, end=" \t\r\n]"),
+        ):  # a comma before the decimals, or between the numbers
+            if any(_trailing(cut(line)) for line in lines):
+                return cut
+    if all(_COLONS.fullmatch(line.strip(" \t\r\n")) for line in lines):
+        return at(_COLON)
+    return at(_BLANKS)
 
 
+_QUOTES: Final = "\"'`"
 _BLANKS: Final = re.compile("[ \t]+")
+_COMMAS: Final = re.compile(r"[ \t]*[,;|\[][ \t\[]*|[ \t]+")
+_COLON: Final = re.compile("[ \t]*:[ \t]*|[ \t]+")
+_NUMBER: Final = r"[-+]?+[\d.]++(?:[eE][-+]?+\d++)?+"
+_COLONS: Final = re.compile(rf"[^:]++:[ \t]*+{_NUMBER}(?:(?::{_NUMBER})++|(?:[ \t]++{_NUMBER})*+)")
+"""``a word:0.1:0.2`` or ``a word: 0.1 0.2``; not ``1:0.1 2:0.2``, where numbers are numbered."""
 
 
 def kind_of(path: Path) -> str:
@@ -184,9 +212,14 @@ def kind_of(path: Path) -> str:
 
 
 def _opened(path: Path, newline: str | None = None) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline=newline))
-    return path.open(encoding="utf-8-sig", errors="replace", newline=newline)
+    """Open a text, compressed or not whatever its name says: UTF-8, or UTF-16 with the mark of that."""
+    with path.open("rb") as stream:
+        is_compressed = stream.read(2) == b"\x1f\x8b"
+    opener = gzip.open if is_compressed else open
+    with opener(path, "rb") as binary:
+        is_wide = binary.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encoding = "utf-16" if is_wide else "utf-8-sig"
+    return cast(TextIO, opener(path, "rt", encoding=encoding, errors="replace", newline=newline))
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
@@ -204,18 +237,23 @@ def _read_csv(path: Path, _labels: Path | None, spellings: Collection[str]) -> R
     with _opened(path, "") as stream:
         first = stream.readline(LONGEST_LINE)
         # of spreadsheets in many languages a semicolon stands between the columns, and a comma before the decimals
-        delimiter = max(";", "\t" if kind_of(path) == ".tsv" else ",", key=first.count)
+        delimiter = max(";", "|", "\t" if kind_of(path) == ".tsv" else ",", key=first.count)
         rows: Iterator[list[str]] = csv.reader(chain([first], _lines(stream)), delimiter=delimiter)
         if delimiter == ";":
             rows = ([*row[:1], *(entry.replace(",", ".") for entry in row[1:])] for row in rows)
         for number, entries in enumerate(rows, start=1):
             if number == 1:  # row numbers before the labels, as pandas writes them
-                has_index = len(entries) > 1 and entries[0] in ("", "Unnamed: 0") and not _is_number(entries[1])
+                named = [entry.strip().lower() for entry in entries[:2]]
+                has_index = len(entries) > 1 and not _is_number(entries[1])
+                has_index &= named[0] in ("", "unnamed: 0") or (
+                    named[0] in ("id", "index") and named[1] in LABEL_COLUMNS
+                )
             row = entries[has_index:]
             header = number == 1 and len(row) > 1 and not _is_number(row[1])
             column_names = header or (number == 1 and row and row[0].strip().lower() in LABEL_COLUMNS)
             if not column_names and row and row[0] in spellings:
-                yield row[0], _numbers(path, number, row[1:])
+                listed = len(row) == 2 and row[1].lstrip().startswith("[")  # a list in one column
+                yield row[0], _numbers(path, number, re.split("[ ,]+", row[1].strip(" []")) if listed else row[1:])
 
 
 def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
