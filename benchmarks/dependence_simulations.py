@@ -16,8 +16,12 @@ from scipy import stats
 from benchmarks.picture_simulations import drawn_pictures, leans, picture_rows
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, design_of, rate_over_studies
+from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.repeats import drawn_once, sketches
 from clinometer.studies.leaning import EncoderEmbeddings, counted_once
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
+from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 LEVEL, MOST = "dependence-level", 0.07
 POWER, JOINED = "dependence-power", "dependence-joined"
@@ -109,6 +113,31 @@ def independent(n: int, images: int, share: float, concepts: int = 1, *, listed:
     return _found(whats, setting, held, POWER, 0.0)
 
 
+def stimuli_in_batches(n: int, size: int, images: int) -> list[Found]:
+    """Stimuli of T2IAT at parity, whose neutral pictures come in batches of one kind: any of twelve leans (q ≤ .05)."""
+    design, held = T2iatDesign({}, (), "a", "b"), []
+    nothing, batches = np.zeros((1, 0)), np.arange(images) // size
+    for study in range(n):
+        rng, cosines = np.random.default_rng([66, images, size, study]), {}
+        for name in map(str, range(12)):
+            kind = rng.choice([-1.0, 1.0], batches[-1] + 1)[batches, None]
+            own = 0.01 * rng.normal(size=(images, 1))
+            a, b = 0.6 + 0.01 * rng.normal(size=(2, 1, 16))
+            poles = np.array([0.1, -0.1]) + float(a.mean() - b.mean())
+            cosines[name] = StimulusCosines(a + 0.05 * kind + own, b - 0.05 * kind + own, nothing, nothing, poles)
+        known = {name: replace(each, batches=(batches, None, None)) for name, each in cosines.items()}
+        enough = (images, batches[-1] + 1)
+        held.append([
+            units >= FEWEST_IMAGES and benjamini_hochberg(np.array([
+                test.p for test in stimulus_tests(own, {k: image_estimate(each, design) for k, each in own.items()})
+                .by_name.values()
+            ])).min() <= 0.05
+            for own, units in zip((cosines, known), enough, strict=True)
+        ])  # fmt: skip
+    setting = f"batches of {size}, 12 of T2IAT's stimuli of {images}"
+    return _found(("any leans, by pictures", "any leans, batches known"), setting, held)
+
+
 def alike(n: int, cosine: float, images: int, dim: int, kinds: int = 1) -> list[Found]:
     """Pictures of a model that draws alike ones, in one or two kinds: the share that is taken for another again."""
     held = []
@@ -150,6 +179,7 @@ def experiments() -> list[Experiment]:
         *((independent, 60, {"images": n, "share": s}) for n, s in ((20, 0.85), (40, 0.85), (60, 0.75))),
         *((in_batches, 15, {"size": b, "images": n, "concepts": 12}) for n in (20, 60) for b in (2, 4)),
         *((in_batches, 60, {"size": b, "images": 20, "together": 0.7}) for b in (2, 4)),
+        *((stimuli_in_batches, 600, {"size": b, "images": n}) for n in (20, 60) for b in (1, 2, 4)),
         (independent, 30, {"images": 40, "share": 0.85, "listed": True}),
         (saved_again, 20, {"different": 4, "images": 20, "moved": 0.02, "concepts": 12}),
     ]  # fmt: skip

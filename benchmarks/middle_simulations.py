@@ -289,6 +289,26 @@ def power(n: int, share: float, images: int) -> list[Found]:
     return [each for each in found if each.kind == "middle-power"]
 
 
+def before_and_after(n: int, within: str, share: float, images: int, margin: float | None) -> list[Found]:
+    """The same studies held against 0 alone, as before there was a middle, and as judged: decision 66's numbers.
+
+    Half and half, .81 and .75, without a margin: any of twelve concepts leans. All of a, .66 and .84, with a margin of
+    .1: a concept is shown balanced. The groups' centres lie 29 and 23 degrees apart.
+    """
+    judged = said_of(World(DISPERSIONS[within], apart=0.2 if margin else 0.25, margin=margin), share, images, n)
+    setting = f"{within}, {CONCEPTS} concepts, {share:.0%} of a, {images} images"
+    found = []
+    for name, said in (("against 0", judged["against 0"]), ("as judged", judged[list(judged)[-1]])):
+        what, held = (f"shown balanced, {name}", said.balanced) if said.truth else (
+            f"any leans, {name}", said.wrong.any(axis=1, keepdims=True)
+        )  # fmt: skip
+        own = held.mean(axis=1)
+        half = 0.5 / held.size
+        spread = float(own.std(ddof=1)) or float(np.sqrt(half * (1 - half) * len(own)))
+        found.append(Found("middle-shown", what, setting, 0.05, float(own.mean()), len(own), spread))
+    return found
+
+
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
@@ -298,6 +318,9 @@ def experiments() -> list[Experiment]:
         *((dispersed, 40, {"within": within, "share": share, "groups": groups})
           for groups, shares in ((3, (0.0, 1 / 3, 0.65, 1.0)), (4, (0.0, 0.5, 0.65, 1.0)))
           for within in ("equal", ".66 and .84", ".81 and .75") for share in shares),
+        *((before_and_after, 100, {"within": ".81 and .75", "share": 0.5, "images": images, "margin": None})
+          for images in IMAGES),
+        (before_and_after, 40, {"within": ".66 and .84", "share": 1.0, "images": 60, "margin": MARGIN}),
         *((power, 100, {"share": share, "images": images})
           for share in (0.65, 0.75, 0.85, 0.95) for images in (20, 40, 100)),
     ]  # fmt: skip

@@ -18,6 +18,10 @@ OWN_TEXT: Final = "own_text"
 PRIOR: Final = "prior"
 """The metric of numbers that rest on the image embeddings that the audited model's prior draws."""
 
+PICTURES: Final = "pictures"
+"""The metric of what is said of pictures as such."""
+BATCHES_KNOWN: Final = "batches are known"
+"""The flag where pictures say which batch they came in, and batches are the units of chance."""
 READING: Final = "reading"
 """The metric of numbers that rest on readers' answers."""
 

@@ -487,7 +487,7 @@ class ImageVectors:
         self, vectors: Vectors, encoder: str, keep: Collection[int] | None = None, left_out: Collection[str] = ()
     ) -> None:
         vectors.require_finished(encoder)
-        self._vectors, self._encoder, self._keep = vectors, encoder, keep
+        self._vectors, self._encoder, self.keep = vectors, encoder, keep
         self._repeats = vectors.drawn.repeats() if keep is None else {}
         self._left_out = left_out
         self.repeats = Counter[Owner]()
@@ -519,7 +519,7 @@ class ImageVectors:
                     if key in vectors
                     and key not in self._repeats
                     and key not in self._left_out
-                    and (self._keep is None or seed in self._keep)
+                    and (self.keep is None or seed in self.keep)
                 ]
                 if rows:
                     keys, own = zip(*rows, strict=True)

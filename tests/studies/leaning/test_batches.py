@@ -7,10 +7,11 @@ import pytest
 
 from benchmarks.dependence_simulations import in_batches, independent, saved_again
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import BATCHES_KNOWN
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study
-from clinometer.studies.leaning.scores.shares import BY_ORDER, KNOWN
+from clinometer.studies.leaning.scores.shares import BY_ORDER
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import design, embeddings, one
 
@@ -45,7 +46,7 @@ def test_the_order_of_batches_and_their_names_do_not_matter():
         if row.metric == "mcas" and np.isfinite(row.low):
             assert (row.low, row.high, row.value) == pytest.approx((other.low, other.high, other.value), abs=1e-9)
     (told,) = (row for row in rows if row.metric == "pictures")
-    assert (told.flag, told.n_target, told.n_batches) == (KNOWN, 24 * 6, 12 * 6)
+    assert (told.flag, told.n_target, told.n_batches) == (BATCHES_KNOWN, 24 * 6, 12 * 6)
     assert told.value > 0.5
 
 

@@ -86,7 +86,8 @@ def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[AnySet, AnySe
 
 
 def set_draws(prompt_set: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:
-    """Return replicates of one set."""
+    """Return replicates of one set; of images that came in batches, batches are drawn."""
+    prompt_set = prompt_set if prompts else prompt_set.units
     sizes = (prompt_set.sizes, prompt_set.sizes_a, prompt_set.sizes_b)
     weights: Iterable[Iterable[np.ndarray]]
     if prompts:  # a prompt takes all three of its kinds of images along
@@ -148,6 +149,7 @@ def freedom_of(sets: Iterable[AnySet], *, prompts: bool, minus: Iterable[AnySet]
 
 def _samples(prompt_set: AnySet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
     """Return values whose means' errors add up to that of the set's association, and how many are of one prompt."""
+    prompt_set = prompt_set if prompts else prompt_set.units
     of_a, of_b = prompt_set.mean_cosines
     kinds = [
         (prompt_set.image_associations, prompt_set.sizes),

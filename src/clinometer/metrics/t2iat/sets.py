@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import Array, as_numpy, rounding_of, unit_vectors
+from clinometer.stats.batches import by_batch
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class PromptSet(_Sizes):
     left_out : prompts without neutral images, or without those of an attribute.
     rounding : by how much two differences of cosines may differ and be the same.
     reason : why the set cannot be used; empty when it can.
+    batches : of the neutral images, and of those with A and with B, of each prompt the batch of each image; empty where
+        every image is one by itself.
     """
 
     cosines_a: np.ndarray
@@ -54,6 +58,24 @@ class PromptSet(_Sizes):
     left_out: int = 0
     rounding: float = 0.0
     reason: str = ""
+    batches: tuple[tuple[np.ndarray, ...], ...] = ()
+
+    @property
+    def units(self) -> PromptSet:
+        """Return what is sampled: the set itself, or, of images that came in batches, a set of batches.
+
+        Each batch stands for its images as :func:`clinometer.stats.batches.by_batch` makes it, in rows and in columns,
+        so every prompt has the means that it has, and as many values as batches.
+        """
+        if not self.batches:
+            return self
+        kinds = [[by_batch(np.eye(len(own)), own) for own in of_kind] for of_kind in self.batches]
+        rows, of_a, of_b = (scipy.linalg.block_diag(*blocks) for blocks in kinds)
+        sizes, sizes_a, sizes_b = (tuple(map(len, blocks)) for blocks in kinds)
+        return replace(
+            self, sizes=sizes, sizes_a=sizes_a, sizes_b=sizes_b, cosines_a=rows @ self.cosines_a @ of_a.T,
+            cosines_b=rows @ self.cosines_b @ of_b.T, batches=(),
+        )  # fmt: skip
 
     @property
     def image_associations(self) -> np.ndarray:
@@ -77,6 +99,7 @@ class PromptSet(_Sizes):
         return MeasuredSet(
             self.sizes, self.sizes_a, self.sizes_b, self.image_associations, self.association, self.mean_cosines,
             self.means, self.directions, self.left_out, self.rounding, self.reason,
+            self.units.measured() if self.batches else None,
         )  # fmt: skip
 
 
@@ -84,7 +107,8 @@ class PromptSet(_Sizes):
 class MeasuredSet(_Sizes):
     """What is left of a :class:`PromptSet` without its cosines, whose number grows with the square of its images.
 
-    Resamples need the cosines (:func:`clinometer.metrics.t2iat.draws.set_draws`), and nothing else does.
+    Resamples need the cosines (:func:`clinometer.metrics.t2iat.draws.set_draws`), and nothing else does. ``batched`` is
+    the same of its batches, None where images are what is sampled.
     """
 
     image_associations: np.ndarray
@@ -95,6 +119,12 @@ class MeasuredSet(_Sizes):
     left_out: int
     rounding: float
     reason: str
+    batched: MeasuredSet | None = None
+
+    @property
+    def units(self) -> MeasuredSet:
+        """Return what is sampled, as of :class:`PromptSet`."""
+        return self.batched or self
 
 
 AnySet: TypeAlias = PromptSet | MeasuredSet
@@ -135,11 +165,13 @@ def prompt_set(
     name: str,
     missing: Sequence[int] = (),
     side: int = 0,
+    batches: Sequence[Sequence[np.ndarray | None]] = (),
 ) -> PromptSet:
     """Convert the embeddings of a concept's prompts, arrays of any library or nested lists, to the form of the tests.
 
     ``missing`` : neutral images of each prompt that are not there, taken to be what its images with B are on average
-    (``side`` 0), or those with A.
+    (``side`` 0), or those with A. ``batches`` : of each prompt the batches of its neutral images, and of those with A
+    and with B; None where each image is one by itself.
 
     Raises
     ------
@@ -163,6 +195,8 @@ def prompt_set(
     for order, prompt in zip(numbered, units, strict=True) if missing else ():
         stand_in = prompt[2 - side].mean(axis=0)
         prompt[0] = np.concatenate([prompt[0], np.tile(stand_in, (missing[order - 1], 1))])
+    labels = [[labels_of(prompt[role], batches[order - 1][role]) for role in range(3)]
+              for order, prompt in zip(numbered, units, strict=True)] if batches else []  # fmt: skip
     sizes = [tuple(len(prompt[role]) for prompt in units) for role in range(3)]
     stacked = [np.concatenate([prompt[role] for prompt in units]) for role in range(3)]
     means = [np.stack([prompt[role].mean(axis=0) for prompt in units]) for role in range(3)]
@@ -176,7 +210,19 @@ def prompt_set(
         directions=means[1] - means[2],
         left_out=len(parts) - len(whole),
         rounding=rounding_of(images for prompt in whole for images in prompt),
+        batches=tuple(zip(*labels, strict=True)) if any(is_batched(own) for prompt in labels for own in prompt) else (),
     )
+
+
+def labels_of(images: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    """Number the batch of each image; those beyond the known ones are one each."""
+    own = np.zeros(0, int) if known is None else np.unique(known, return_inverse=True)[1].ravel()
+    return np.concatenate([own, np.arange(len(images) - len(own)) + len(images)])
+
+
+def is_batched(labels: np.ndarray) -> bool:
+    """Return whether two images are of one batch."""
+    return len(np.unique(labels)) < len(labels)
 
 
 def _unusable(prompts: Mapping[int, tuple[np.ndarray, ...]], name: str) -> str:

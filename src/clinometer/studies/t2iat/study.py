@@ -173,7 +173,19 @@ def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors
         },
         repeats={name: vectors.repeats[name, ""] for name in neutral_texts},
         saved_again=run.vectors.saved_again(encoder),
+        batches=_batches(run, vectors.keep),
     )
+
+
+def _batches(run: Run, keep: Collection[int] | None) -> dict[tuple[str, str], np.ndarray]:
+    """Return the batch of each image that is there, by stimulus and attribute, where two of one came in one batch."""
+    without = {*(run.drawn.repeats() if keep is None else ()), *run.left_out()}
+    labels: dict[tuple[str, str], list[str]] = {}
+    columns = ["id", "concept", "group", "seed", "status", "batch"]
+    for place, (key, concept, group, seed, status, batch) in enumerate(run.drawn.each(columns)):
+        if status == "ok" and key not in without and (keep is None or seed in keep):
+            labels.setdefault((concept, group or ""), []).append(batch or f"\0{place}")
+    return {owner: np.array(own) for owner, own in labels.items() if len(set(own)) < len(own)}
 
 
 def test_name(suite: Suite, row: Row) -> str:

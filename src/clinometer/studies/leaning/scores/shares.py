@@ -19,7 +19,7 @@ from clinometer.metrics.distribution import (
     generative_miss_rate,
     mean_absolute_deviation,
 )
-from clinometer.metrics.records import Score, corrected
+from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, with_share_bounds
 from clinometer.stats.association import nearest_group
 from clinometer.stats.batches import DrawOrder, batch_correlation, independent_answers
@@ -37,9 +37,6 @@ BETWEEN_BY_CHANCE = 0.05
 BETWEEN_LEVEL = 0.01
 BETWEEN_TEST = "binomial, against one of 20 images of a group beyond its own spread, one-sided"
 ROUNDING = 1e-9
-PICTURES: Final = "pictures"
-KNOWN: Final = "batches are known"
-"""The flag where pictures say which batch they came in, and batches are the units of chance."""
 BY_ORDER: Final = "neighbours are alike"
 """The flag where nobody knows of batches, and neighbours are so much alike that runs of them count as batches."""
 LISTED: Final = "sorted by what is shown"
@@ -103,8 +100,8 @@ def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) 
 
     One row over all targets: metric ``pictures``, component ``batches``. ``value`` is the correlation of two pictures
     of a batch, in what the verdicts are about; ``setting`` the size of batches that the order shows, with its p.
-    ``flag`` says what came of it: see :data:`KNOWN`, :data:`BY_ORDER` and :data:`LISTED`. No row where every picture is
-    known to be a batch of its own.
+    ``flag`` says what came of it: see :data:`BATCHES_KNOWN`, :data:`BY_ORDER` and :data:`LISTED`. No row where every
+    picture is known to be a batch of its own.
     """
     layout, total = study.layout, sum(study.layout.target_sizes)
     about = Score(
@@ -116,7 +113,7 @@ def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) 
             return []
         shown = [np.nan_to_num(x).sum(axis=1) for x in view.each_image]
         value = batch_correlation([x - x.mean(axis=1)[:, None] for x in shown], layout.target_batches)
-        return [replace(about, value=value, flag=KNOWN, reason="batches are known: nothing is tested")]
+        return [replace(about, value=value, flag=BATCHES_KNOWN, reason="batches are known: nothing is tested")]
     if not isfinite(order.p):
         return [replace(about, reason=UNTOLD)]
     flag = BY_ORDER if order.in_batches else LISTED if order.is_listed else ""

@@ -12,7 +12,7 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import with_reasons
-from clinometer.metrics.records import Score, corrected, storable
+from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
 from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
@@ -25,6 +25,7 @@ from clinometer.metrics.verdict import (
     stimulus_ends,
     with_bounds,
 )
+from clinometer.stats.batches import batch_correlation
 from clinometer.studies.t2iat.scores.stimuli import (
     ConceptMeasurer,
     Density,
@@ -116,8 +117,25 @@ def t2iat_study_of(
     else:
         for encoder, own in zip(encoders, single, strict=True):
             rows += _rows(_View(encoder, own, [own]), design, seed)
+    rows += _batch_rows(together)
     densities = tuple(density(name, stimulus.associations) for name, stimulus in together.stimuli.items())
     return T2iatStudy(tuple(rows), densities)
+
+
+def _batch_rows(view: _View) -> list[Score]:
+    """Report how alike neutral pictures of one batch are, by their Asc; no row where every picture is one by itself."""
+    stimuli = view.stimuli.values()
+    known = [each for each in stimuli if each.batches is not None and len(each.associations)]
+    if not known:
+        return []
+    value = batch_correlation([each.associations[:, None] for each in known], [each.batches for each in known])  # type: ignore[misc]
+    return [
+        Score(
+            metric=PICTURES, component="batches", category="all", encoder="", value=value, flag=BATCHES_KNOWN,
+            n_target=sum(each.n for each in known), n_batches=sum(each.n_batches for each in known),
+            reason="batches are known: nothing is tested",
+        )
+    ]  # fmt: skip
 
 
 def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
@@ -326,6 +344,7 @@ def _about(view: _View, category: str, name: str) -> dict[str, Any]:
         "n_a": stimulus.n_a,
         "n_b": stimulus.n_b,
         "n_repeated": stimulus.repeats,
+        "n_batches": stimulus.n_batches,
     }
 
 

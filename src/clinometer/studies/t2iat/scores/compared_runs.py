@@ -26,6 +26,7 @@ from clinometer.metrics.t2iat.draws import (
 )
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
 from clinometer.metrics.verdict import stimulus_ends
+from clinometer.stats.batches import linked
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.stimuli import (
@@ -122,6 +123,7 @@ def _run(encoders: Sequence[T2iatEmbeddings], settings: ComparisonSettings) -> C
                 [encoder.neutral[name] for name in stimuli],
                 *([encoder.attribute[name, group] for name in stimuli] for group in (a, b)),
                 name=concept,
+                batches=[[encoder.batches.get((name, group)) for group in ("", a, b)] for name in stimuli],
             )
             for encoder in encoders
         ]
@@ -229,6 +231,7 @@ def stimulus_difference_rows(
                     n_target=min(len(run[name].image_a) for run in (first, second)),
                     n_a=min(cosines.image_a.shape[1] for cosines in both),
                     n_b=min(cosines.image_b.shape[1] for cosines in both), n_missing=sum(lost),
+                    n_batches=min(filter(None, (run[name].n_batches for run in (first, second))), default=0),
                 )
             )  # fmt: skip
     return rows
@@ -240,7 +243,14 @@ def difference_estimate(
 ) -> WelchEstimate:  # fmt: skip
     """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip((first, second), signs, strict=True)]
+    if paired:  # pairs are of one batch where either of their images are
+        both = [
+            own if other is None else other if own is None else linked([own, other])
+            for own, other in zip(first.batches, second.batches, strict=True)
+        ]
+        first, second = (replace(run, batches=tuple(both)) for run in (first, second))
+    units = first.units, second.units
+    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip(units, signs, strict=True)]
     if paired:
         return paired_bilinear_difference(cosines[0], cosines[1], what)
     return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
@@ -313,7 +323,8 @@ def _with_error(
 
 def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> list[WelchEstimate]:
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
+    units = [run[name].units for name in names]
+    return [bilinear_mean(own.image_a, own.image_b, what) for own in units]
 
 
 def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> float:

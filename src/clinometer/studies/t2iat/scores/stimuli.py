@@ -27,8 +27,9 @@ from clinometer.metrics.t2iat.draws import (
     interval_of,
     set_draws,
 )
-from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, prompt_set
+from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, is_batched, labels_of, prompt_set
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.batches import by_batch
 from clinometer.stats.repeats import SAVED_AGAIN, drawn_once, sketches
 
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
@@ -46,6 +47,7 @@ class StimulusCosines:
     poles : (2,), mean Asc of the images with A and of those with B themselves, none compared with itself; NaN where
         one kind is missing, or has a single image.
     repeats : neutral images that are another one again and do not count.
+    batches : of the neutral images, and of those with A and with B, the batch of each; None where each is by itself.
     """
 
     image_a: np.ndarray
@@ -54,6 +56,29 @@ class StimulusCosines:
     text_b: np.ndarray
     poles: np.ndarray
     repeats: int = 0
+    batches: tuple[np.ndarray | None, ...] = (None, None, None)
+
+    @property
+    def units(self) -> StimulusCosines:
+        """Return what is sampled: images, or, where these came in batches, batches in their place."""
+        rows, *columns = self.batches
+        if all(own is None for own in self.batches) or not len(self.associations):
+            return self
+        image_a, image_b = (
+            by_batch(by_batch(cosines, rows).T, own).T
+            for cosines, own in zip((self.image_a, self.image_b), columns, strict=True)
+        )
+        return replace(self, image_a=image_a, image_b=image_b, batches=(None, None, None))
+
+    @property
+    def n_batches(self) -> int:
+        """Count the batches of the neutral images; 0 where every image is one by itself."""
+        return 0 if self.batches[0] is None else len(np.unique(self.batches[0]))
+
+    @property
+    def sampled(self) -> np.ndarray:
+        """Asc of every unit of chance."""
+        return self.units.associations
 
     @property
     def associations(self) -> np.ndarray:
@@ -75,7 +100,9 @@ class StimulusCosines:
             self,
             image_a=np.vstack([self.image_a, np.full((n, self.image_a.shape[1]), furthest)]),
             image_b=np.vstack([self.image_b, np.zeros((n, self.image_b.shape[1]))]),
-        )
+            batches=(None if self.batches[0] is None else labels_of(np.zeros(len(self.image_a) + n), self.batches[0]),
+                     *self.batches[1:]),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,6 +116,8 @@ class MeasuredStimulus:
     image, text : mean of Asc over the images, and Asc of its text.
     poles, repeats : as of its cosines.
     shifts : (2,), how far the mean of Asc may lie lower, and higher, for images with an attribute that are missing.
+    sampled : Asc of every unit of chance.
+    batches : the batch of each neutral image; None where images are the units of chance.
     """
 
     n: int
@@ -100,6 +129,13 @@ class MeasuredStimulus:
     poles: np.ndarray
     repeats: int
     shifts: np.ndarray
+    sampled: np.ndarray
+    batches: np.ndarray | None = None
+
+    @property
+    def n_batches(self) -> int:
+        """Count the batches of the neutral images; 0 where every image is one by itself."""
+        return 0 if self.batches is None else len(np.unique(self.batches))
 
 
 @dataclass(frozen=True)
@@ -124,7 +160,9 @@ def stimulus_cosines(embeddings: T2iatEmbeddings, stimulus: str, a: str, b: str)
     if text is not None:
         text_a, text_b = (_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b))
     of_images, repeats = (_cosines(image, with_a), _cosines(image, with_b)), embeddings.repeats.get(stimulus, 0)
-    return StimulusCosines(*of_images, text_a, text_b, _poles(with_a, with_b), repeats)
+    known = [embeddings.batches.get((stimulus, group)) for group in ("", a, b)]
+    batches = tuple(own if own is not None and is_batched(own) else None for own in known)
+    return StimulusCosines(*of_images, text_a, text_b, _poles(with_a, with_b), repeats, batches)
 
 
 def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
@@ -153,6 +191,7 @@ def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign, name: str) 
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
         image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles, cosines.repeats, shifts,
+        cosines.sampled, cosines.batches[0],
     )  # fmt: skip
 
 
@@ -162,7 +201,7 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
         np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
         for part in ("image_a", "image_b", "text_a", "text_b", "poles")
     )
-    return StimulusCosines(image_a, image_b, text_a, text_b, poles, cosines[0].repeats)
+    return StimulusCosines(image_a, image_b, text_a, text_b, poles, cosines[0].repeats, cosines[0].batches)
 
 
 def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
@@ -185,9 +224,13 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
-    """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes."""
+    """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes.
+
+    Where these came in batches, it is over batches.
+    """
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    return bilinear_mean(cosines.image_a, cosines.image_b, what)
+    units = cosines.units
+    return bilinear_mean(units.image_a, units.image_b, what)
 
 
 def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
@@ -319,6 +362,8 @@ class T2iatEmbeddings:
     repeats : by stimulus, neutral images that are another one again and are left out already.
     saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
         (:mod:`clinometer.stats.repeats`).
+    batches : by (stimulus, attribute), the attribute of neutral ones empty, which request, session or cache each image
+        came from, any labels; of what is not named every image is one by itself.
     """
 
     encoder: str
@@ -328,6 +373,7 @@ class T2iatEmbeddings:
     attribute_texts: Mapping[tuple[str, str], np.ndarray]
     repeats: Mapping[str, int] = field(default_factory=dict)
     saved_again: float = SAVED_AGAIN
+    batches: Mapping[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -380,11 +426,19 @@ def counted_once(
                 neutral=_Chosen(encoder.neutral, neutral),
                 attribute=_Chosen(encoder.attribute, attribute),
                 repeats={name: repeats(encoder, name, own) for name, own in neutral.items()},
+                batches=_of_kept(encoder.batches, {**{(name, ""): own for name, own in neutral.items()}, **attribute}),
             )
             for encoder in run
         ]
         for run in runs
     )
+
+
+def _of_kept(
+    batches: Mapping[tuple[str, str], np.ndarray], kept: Mapping[tuple[str, str], np.ndarray | None]
+) -> dict[tuple[str, str], np.ndarray]:
+    """Return the batches of the images that are kept; None keeps all."""
+    return {key: own if (rows := kept.get(key)) is None else own[rows] for key, own in batches.items()}
 
 
 Interval = tuple[float, float]
@@ -462,7 +516,8 @@ class ConceptMeasurer:
         stimuli, groups = self.design.concepts[concept], (self.design.a, self.design.b)
         attribute = [[encoder.attribute[name, group] for name in stimuli] for group in groups]
         neutral = [encoder.neutral[name] for name in stimuli]
-        return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side)
+        batches = [[encoder.batches.get((name, group)) for group in ("", *groups)] for name in stimuli]
+        return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side, batches=batches)
 
     def _see(
         self,

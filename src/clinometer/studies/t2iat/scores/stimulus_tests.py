@@ -4,9 +4,10 @@
 
     Asc_t = mean_x Asc(x) − offset_t          x: the neutral images of stimulus t
 
-Three sources of chance: the stimulus's neutral images, with one more at the furthest that its images with A, or with B,
-score themselves (:mod:`clinometer.stats.bounded_means`), and its own images with A and with B, which all its neutral
-images share. p is dual to the interval: below 0.05 exactly where the 95 % interval leaves out 0.
+Three sources of chance: the stimulus's neutral images, or the batches that they came in, with one more at the furthest
+that its images with A, or with B, score themselves (:mod:`clinometer.stats.bounded_means`), and its own images with A
+and with B, which all its neutral images share. p is dual to the interval: below 0.05 exactly where the 95 % interval
+leaves out 0.
 
 Stereotype amplification is whether the images lean farther than the texts that asked for them: Wang et al. (2023),
 section 5.4 and figure 4: the arrow from a prompt's text association (tail) to that of its images (head).
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import ceil, nan
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def stimulus_tests(
     tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
                            [text.value for text in words])  # fmt: skip
     if missing is not None:
-        tests = tests.filled([missing.get(name, 0) for name in names], side)
+        tests = tests.filled([_in_units(stimuli[name], missing.get(name, 0)) for name in names], side)
         tests = tests.moved(np.array([getattr(stimuli[name], "shifts", np.zeros(2))[side] for name in names]))
     parts = [list(zip(text.variances, text.freedoms, strict=True)) for text in words]
     outer = tests.with_other(
@@ -98,6 +99,11 @@ def stimulus_tests(
     )
 
 
+def _in_units(stimulus: StimulusCosines | MeasuredStimulus, images: int) -> int:
+    """Count what further neutral images would be in units of chance, if they came in batches as the others."""
+    return ceil(images * stimulus.n_batches / len(stimulus.associations)) if stimulus.n_batches else images
+
+
 def _bounded_means(
     stimuli: Sequence[StimulusCosines | MeasuredStimulus], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> BoundedMeans:
@@ -105,7 +111,7 @@ def _bounded_means(
     shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
     poles = np.array([np.nan_to_num(stimulus.poles) for stimulus in stimuli])
     return bounded_means(
-        [stimulus.associations for stimulus in stimuli],
+        [stimulus.sampled for stimulus in stimuli],
         np.sort(poles, axis=1),
         -np.asarray(offsets, np.float64),
         np.array([sum(variance for variance, _ in parts) for parts in shared]),
