@@ -295,7 +295,7 @@ def _intervals(
     alone = _ends(association, pair, drawn[1], prompts=True)
     across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))
     few = [
-        "interval over images: a prompt has one image, or one batch, only" if isnan(within[0]) else "",
+        "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
     ]
     if isfinite(association.effect_size):  # else that is the reason
