@@ -139,5 +139,5 @@ def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
         *((by_share, 60, {"share": share, "groups": groups}) for groups in (16, 64) for share in SHARES[:-1]),
-        *((pilots, PILOTS_OF_A_SIZE, {"images": images, "groups": groups}) for groups in (16, 64) for images in PILOTS),
+        *((pilots, 120, {"images": images, "groups": groups}) for groups in (16, 64) for images in PILOTS),
     ]

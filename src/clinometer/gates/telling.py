@@ -258,7 +258,9 @@ def _why(row: dict[Any, Any], digits: int, family: int) -> str:
     more = ""
     if not pd.isna(decide) and decide > 0:
         many = wording.capitalised(wording.about(int(decide)))
-        more = f" {many} images would decide; there are {int(row['n_target']):,}."
+        more = (
+            f" {many} images would decide in one of two runs, if the value stood; there are {int(row['n_target']):,}."
+        )
     return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
 
 
