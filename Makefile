@@ -14,7 +14,7 @@ MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
 
-.PHONY: audit test test-all test-rest lint docs fuzz audit-dependencies reference browser clean
+.PHONY: audit test test-all test-rest lint docs fuzz audit-dependencies reference browser latex clean
 
 audit: .venv/installed
 	$(BIN)/clinometer audit
@@ -30,8 +30,8 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --
 test: .venv/installed-dev browser
 	$(PYTEST) -m "not thorough"
 
-test-rest: .venv/installed-dev browser
-	$(PYTEST) -m "thorough"
+test-rest: .venv/installed-dev browser latex
+	REQUIRE_LATEX=1 $(PYTEST) -m "thorough"
 
 test-all: test
 	$(MAKE) test-rest
@@ -87,6 +87,16 @@ browser:
 		command -v apt-get >/dev/null || { echo "The report's tests need Chromium: install it, or set CHROMIUM"; exit 1; }; \
 		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq chromium >/dev/null; }
+
+# Tables for articles are compiled. Of Debian's texlive-science siunitx alone is taken: what it depends on is 83 MB more.
+SIUNITX := /usr/share/texlive/texmf-dist/tex/latex/siunitx
+latex:
+	@kpsewhich siunitx.sty >/dev/null 2>&1 || { \
+		command -v apt-get >/dev/null || { echo "The tests of tables need pdflatex with booktabs and siunitx: install them"; exit 1; }; \
+		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); place=$$(mktemp -d) && \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends texlive-latex-recommended >/dev/null && \
+		(cd "$$place" && apt-get download -qq texlive-science && dpkg-deb -x texlive-science_*.deb .) && \
+		$$sudo cp -r "$$place$(SIUNITX)" $(dir $(SIUNITX)) && $$sudo mktexlsr >/dev/null 2>&1 && rm -rf "$$place"; }
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,9 +24,9 @@ COMPLAINTS = re.compile(r"^(?:Overfull .*|! .*|LaTeX Warning: (?:Float too large
 
 
 def require_pdflatex() -> str:
-    """Find pdflatex; where it is not there, a test is skipped at home and fails in CI, where make installs it."""
+    """Find pdflatex; without it a test is skipped, but fails under ``make test-rest``, which installs it."""
     found = shutil.which("pdflatex")
-    if found is None and os.environ.get("CI"):
+    if found is None and os.environ.get("REQUIRE_LATEX"):
         pytest.fail("there is no pdflatex; make latex installs it")
     if found is None:
         pytest.skip("there is no pdflatex; make latex installs it")

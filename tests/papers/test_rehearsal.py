@@ -9,6 +9,7 @@ import pytest
 import clinometer as cm
 from clinometer.papers import paper_names
 from clinometer.report.rows import Scores
+from tests.latex import CLASSES, complaints
 
 pytestmark = [pytest.mark.thorough, pytest.mark.pages]
 
@@ -27,6 +28,13 @@ def test_every_paper_has_its_page_and_nothing_fails(rehearsed):
         assert "--quick" in text
         assert 'class="printed"' in text
     assert all((Path(run.url) / "report.html").exists() for run in rehearsed.runs.values())
+
+
+@pytest.mark.parametrize("style", CLASSES)
+def test_every_table_fits_an_article(rehearsed, style, tmp_path):
+    files = sorted(Path(rehearsed.url).glob("*/tables/*.tex"))
+    assert len(files) >= 9
+    assert complaints(style, files, tmp_path) == []
 
 
 def test_the_tests_whose_answers_were_planted_find_them_and_the_others_nothing(rehearsed):

@@ -15,6 +15,7 @@ from clinometer.pipeline.export import metric_latex
 from clinometer.pipeline.latex import latex
 from clinometer.report.figures import Ink
 from tests import quick
+from tests.latex import CLASSES, complaints
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing
@@ -119,7 +120,7 @@ def test_what_latex_reads_otherwise_is_written_so_that_it_does_not():
     long = latex(pd.DataFrame({"a": range(100)}), caption="Numbers. More.", label="tab:long")
     assert long.count(r"\begin{table}") == long.count(r"\toprule") > 1
     assert "Numbers (part 2 of " in long
-    assert re.findall(r"^\{\}(\d+)", long, re.MULTILINE) == [str(number) for number in range(100)]
+    assert re.findall(r"^(\d+)", long, re.MULTILINE) == [str(number) for number in range(100)]
 
 
 EVIL = (
@@ -209,6 +210,15 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
         cm.export(run, run.url)
     with pytest.raises(RunError, match="not a run directory"):
         cm.export(tmp_path, tmp_path / "paper")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("style", CLASSES)
+def test_every_table_and_figure_fits_an_article(exported, style, tmp_path):
+    _run, folder, names = exported
+    files = [folder / name for name in names if name.endswith(".tex") and name != "methods.tex"]
+    assert folder / "figures.tex" in files
+    assert complaints(style, files, tmp_path) == []
 
 
 def test_dir_shows_what_there_is():

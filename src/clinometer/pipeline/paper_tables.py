@@ -18,7 +18,9 @@ from clinometer.metrics.mcas import xmcas
 from clinometer.published import Published, published
 from clinometer.report import wording
 from clinometer.runs.store import Run
+from clinometer.stats.clusters import contrast
 from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.proportion import Estimate
 from clinometer.suites import ClassificationSuite, EditingSuite, LeaningSuite, Suite, T2iatSuite, load_suite
 
 SWAPPED_CENTROID: Final = (0.0, 1 / 3)
@@ -405,6 +407,27 @@ def _downstream(publication: Published, source: _Source, _: Sequence[str]) -> It
             yield _cell(
                 publication.tables["editing"], row | {"model": row["dataset"]}, row[name], label, estimate, **names
             )  # fmt: skip
+    yield from _edits_in_text(publication, source, group_of)
+
+
+def _mean_of(found: Sequence[_Estimate], names: Sequence[str]) -> _Estimate:
+    """Average groups that weigh alike and share no portrait; the interval follows from theirs (Zou and Donner 2008)."""
+    parts = [Estimate(each.value, each.low, each.high, 0) for each in found]
+    mean = contrast(parts, [1 / len(parts)] * len(parts))
+    notes = dict.fromkeys(note for each in found for note in each.notes)
+    return _Estimate(mean.value, mean.low, mean.high, found[0].encoder, (*notes, f"mean of {wording.listed(names)}"))
+
+
+def _edits_in_text(publication: Published, source: _Source, group_of: Mapping[str, str]) -> Iterator[PrintedCell]:
+    """Yield the flips that the text prints, of women and of men over both skin tones, at the strongest edit."""
+    for row in publication.rows("editing_text"):
+        groups = [group_of[code] for code in (("WF", "BF") if row["portraits"] == "Women" else ("WM", "BM"))]
+        names = {"category": row["edit_professions"], "setting": f"strength {float(row['strength']):g}"}
+        found = [source.find("editing", "flip_rate_single_wording", group=group, **names) for group in groups]
+        yield _cell(
+            publication.tables["editing_text"], row | {"model": row["dataset"]}, row["gender_flip_rate"],
+            "gender flips", _mean_of(found, groups), concept=row["portraits"], **names,
+        )  # fmt: skip
 
 
 def _choices(publication: Published, source: _Source) -> Iterator[PrintedCell]:
@@ -414,16 +437,14 @@ def _choices(publication: Published, source: _Source) -> Iterator[PrintedCell]:
     """
     assert isinstance(source.suite, ClassificationSuite)
     most = wording.count(max(source.suite.noise_samples), "noise sample")
-    contrast = source.suite.contrasts["gender"]
+    gender = source.suite.contrasts["gender"]
     for row in publication.rows("classification"):
-        side = contrast.x if row["portraits"] == "Males" else contrast.y
+        side = gender.x if row["portraits"] == "Males" else gender.y
         found = [
             source.find("classification", "association", encoder="denoiser", group=group, setting=most)
             for group in side.groups
         ]
-        notes = tuple(dict.fromkeys(note for each in found for note in each.notes))
-        value = sum(each.value for each in found) / len(found)
-        estimate = _Estimate(value, encoder="denoiser", notes=(*notes, f"of {wording.listed(side.groups)}"))
+        estimate = _mean_of(found, side.groups)
         yield _cell(
             publication.tables["classification"], row | {"model": row["dataset"]}, row["male_dominated_share"],
             "male-dominated chosen", estimate, concept=row["portraits"],
