@@ -389,8 +389,8 @@ def table_latex(told: ToldPart, page: PaperPage) -> str:
         return latex(told.words, caption=" ".join([f"{told.part.title}.", *short]), label=label)
     columns, blocks = told.table.for_latex()
     what = "The printed number, and what was measured here with its 95 % interval."
-    caption = " ".join([f"{told.part.title}.", what, *short])
-    notes = [f"({letter}) {note}." for letter, note in told.table.notes]
+    caption = f"{told.part.title}. {what}"
+    notes = [*short, *(f"({letter}) {note}." for letter, note in told.table.notes)]  # each part has its notes
     said = [*([] if page.is_rehearsal else told.table.said), *told.said]
     return latex_columns(columns, caption=caption, label=label, blocks=blocks, notes=" ".join([*notes, *said]))
 
