@@ -12,7 +12,10 @@ OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "
 """What every closed question about a picture offers beside its own answers, so that none is anybody's by force."""
 
 
-MISSING: Final = frozenset({"nan", "NaN", "NAN", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "null", "NULL"})
+MISSING: Final = frozenset({
+    "nan", "NaN", "NAN", "-nan", "-NaN", "None", "N/A", "n/a", "NA", "N.A.", "n.a.", "<NA>", "#N/A", "#NA", "null",
+    "Null", "NULL", "#NULL!", "NaT", "-", "--", "\N{EN DASH}", "\N{EM DASH}",
+})  # fmt: skip
 """How programs write that an entry is missing; ``none`` in small letters is an answer."""
 
 

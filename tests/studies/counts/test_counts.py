@@ -26,6 +26,7 @@ from clinometer.stats.proportion import (
 )
 from clinometer.studies import rated_of
 from clinometer.studies.counts.scores import Counts, _filled_shares, compared_counts, counts_study, excess_rows
+from clinometer.studies.counts.table import read_counts
 
 PLAIN = "concept,group,n\ndoctor,man,42\ndoctor,woman,8\nnurse,man,3\nnurse,woman,47\ncook,man,27\ncook,woman,23\n"
 SETTINGS = "concept,setting,group,n\n" + "".join(
@@ -399,3 +400,9 @@ def test_settings_that_are_numbers_have_slopes_and_no_such_test(tmp_path: Path) 
     run = api.import_counts(written(tmp_path, SETTINGS), tmp_path / "run", report=False)
     assert not run.scores.component.str.startswith("by_setting").any()
     assert (run.scores.component == "slope").any()
+
+
+@pytest.mark.parametrize("written_as", ["-", "NULL", "n.a.", "#NA", "\N{EM DASH}"])
+def test_a_group_that_nobody_could_tell_is_discarded(tmp_path: Path, written_as: str) -> None:
+    file = written(tmp_path, f"concept,group,n\na,x,3\na,y,4\na,{written_as},5\n")
+    assert read_counts(file) == {("a", "", "x"): 3, ("a", "", "y"): 4, ("a", "", "discarded"): 5}
