@@ -81,7 +81,7 @@ MISTAKES = [
     (["report", "nowhere"], "nowhere: not a run directory"),
     (["suites", "nowhere"], "no suite named 'nowhere'"),
     (["models", "nowhere"], "no generator 'nowhere'"),
-    (["import", "nowhere"], "nowhere"),
+    (["import", "nowhere", "-e", "reference"], "nowhere"),
 ]
 
 
@@ -273,14 +273,14 @@ def test_finished_images_are_imported(cli, tmp_path):
         "3.png,,woman,an image of a woman",
     ]
     (folder / "manifest.csv").write_text("\n".join(lines))
-    status, said = cli("import", "made", "--suite", "mcas", "--out", "run")
+    status, said = cli("import", "made", "--suite", "mcas", "-e", "reference", "--out", "run")
     assert status == 0, said
     scores = cm.open_run(tmp_path / "run").scores
     assert set(scores[scores.metric == "mcas"].concept) == {
         target.name for target in cm.open_run(tmp_path / "run").suite.targets
     }
     (folder / "manifest.csv").write_text("\n".join([*lines, "4.png,astronaut,,"]))
-    status, said = cli("import", "made", "--suite", "mcas", "--out", "other")
+    status, said = cli("import", "made", "--suite", "mcas", "-e", "reference", "--out", "other")
     assert status == 2
     assert "manifest.csv, line 6, concept: 'astronaut' is not in suite mcas" in said
 

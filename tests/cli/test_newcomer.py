@@ -23,6 +23,8 @@ from clinometer.suites import load_suite, suite_names
         (["mitigate", "reference"], "mitigate: --method is missing; see clinometer mitigate --help"),
         (["audit", "--images", "0"], "--images: expected at least 1, found '0'"),
         (["audit", "--images"], "audit: Option '--images' requires an argument; see clinometer audit --help"),
+        (["import", "pictures"], "--encoder: found none; give one that knows such images, such as ViT-B-32/openai"),
+        (["audit", "--dry-run", "--trace-steps", "5"], "--trace-steps: found 5, and no --trace; give both"),
         (["config", "audit", "--nosuch"], "audit: there is no option --nosuch; see clinometer audit --help"),
         (["config", "allow", "nofile"], "config allow: nofile cannot be read: No such file or directory"),
     ],

@@ -111,10 +111,16 @@ def odd(tmp_path):
         (["models", LONG], "x…x+: File name too long"),
         (["test", "weat", "--encoder", LONG], "x…x+: File name too long"),
         (["classify", LONG, "-l", "a,b"], "x…x+: File name too long"),
-        (["import", LONG], "x…x+: File name too long"),
-        (["import", "images", "--manifest", LONG], "x…x+: File name too long"),
-        (["import", "images", "--manifest", "images/deep.jsonl"], "deep.jsonl, line 1: nested too deeply"),
-        (["import", "images", "--manifest", "images/digits.jsonl"], "digits.jsonl, line 1: not valid JSON: Exceeds"),
+        (["import", LONG, "-e", "reference"], "x…x+: File name too long"),
+        (["import", "images", "-e", "reference", "--manifest", LONG], "x…x+: File name too long"),
+        (
+            ["import", "images", "-e", "reference", "--manifest", "images/deep.jsonl"],
+            "deep.jsonl, line 1: nested too deeply",
+        ),
+        (
+            ["import", "images", "-e", "reference", "--manifest", "images/digits.jsonl"],
+            "digits.jsonl, line 1: not valid JSON: Exceeds",
+        ),
         (["score", LONG], "x…x+/?run.json: cannot be read: File name too long"),
         (["score", "loop"], "loop/run.json: cannot be read: Too many levels of symbolic links"),
         (["score", "zip://a::b"], r"zip://a::b: cannot be opened \(.*\); mend the URL, or give a path"),
@@ -135,7 +141,7 @@ def test_names_that_are_no_text_are_no_harm(cli, odd, tmp_path):
     (odd / "images").rename(tmp_path / folder)
     rows = ["file,concept,group", "a.png,nurse,"]
     (tmp_path / folder / "manifest.csv").write_text("\n".join(rows))
-    status, said = cli("import", folder, "--out", f"{folder}/run")
+    status, said = cli("import", folder, "-e", "reference", "--out", f"{folder}/run")
     assert status == 0, said
     held = cm.open_run(tmp_path / folder / "run")
     assert held.model_card["name"] == "\\udcff"

@@ -303,7 +303,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "clinometer push runs/sd hf://OWNER/MODEL --pull-request",
     ),
     "import": (
-        "clinometer import pictures --suite mcas --out runs/pictures",
+        "clinometer import pictures --suite mcas --encoder ViT-B-32/openai",
         "clinometer import --counts counts.csv --out runs/counts",
     ),
     "classify": ("clinometer classify pictures --labels 'a woman,a man' --template 'a photo of {}'",),

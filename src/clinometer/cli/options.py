@@ -138,9 +138,6 @@ ModelOption = Annotated[
 ENCODER_HELP = (
     "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or openai-clip-six. Repeatable."
 )
-EncoderOption = Annotated[
-    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
-]
 AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
 ManifestOption = Annotated[
     Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")

@@ -9,9 +9,9 @@ import typer
 
 from clinometer._messages import printable
 from clinometer.cli.options import (
+    ENCODER_HELP,
     AddedEncoderOption,
     DeviceOption,
-    EncoderOption,
     EngineOption,
     ManifestOption,
     ReportOption,
@@ -327,7 +327,9 @@ def import_(
     max_pixels: Annotated[
         int, typer.Option(min=1, help="Larger images are not read: a small file can unfold to fill the memory.")
     ] = 40_000_000,
-    encoder: EncoderOption = None,
+    encoder: Annotated[
+        list[str] | None, typer.Option("--encoder", "-e", help=f"For images, needed: {ENCODER_HELP}")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     resamples: ResamplesOption = RESAMPLES,
     report: ReportOption = True,
@@ -349,6 +351,11 @@ def import_(
         return
     if folder is None:
         raise InvalidInputError("import: nothing is given; name the folder of the images, or give --counts FILE")
+    if not encoder:
+        raise InvalidInputError(
+            "--encoder: found none; give one that knows such images, such as ViT-B-32/openai, or reference for images "
+            "of the reference model"
+        )
     with LiveProgress() as progress:
         run = api.import_images(
             folder,
@@ -357,7 +364,7 @@ def import_(
             manifest=manifest,
             name=name,
             max_pixels=max_pixels,
-            encoder=encoder or "reference",
+            encoder=encoder,
             seed=seed,
             resamples=resamples,
             report=report,

@@ -280,6 +280,8 @@ def preview(request: AuditRequest) -> Preview:
     suite, rounds = _suite_and_rounds(request)
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
     require_names(named_encoders(request.encoder or ()), one_by_one(request.reader))
+    if request.watches is not None:
+        require_traced(suite)
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
     if study.check is not None:
