@@ -1,5 +1,6 @@
 """Two pages for a board: two pages of either paper whatever a suite says, and no word more than the verdicts hold."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,40 @@ def test_it_is_two_pages_of_either_paper_and_nothing_is_cut(browser, tmp_path, k
         assert sizes(page.pdf(prefer_css_page_size=True)) == [size] * 2
         assert told == []
         page.close()
+
+
+WITH_FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include><match target="pattern"><edit name="family" mode="assign"
+binding="strong"><string>{family}</string></edit></match></fontconfig>"""
+FAMILIES = ("DejaVu Sans", "DejaVu Serif", "Latin Modern Mono")
+"""A wide, a serif and a monospaced family in place of every family that a page asks the system for."""
+
+
+@pytest.mark.slow
+def test_it_looks_the_same_whatever_fonts_the_machine_has(browser, tmp_path):
+    boards = [(tmp_path / f"{kind}.html", html_of(INPUTS[kind]())) for kind in ("large", "long")]
+    for path, html in boards:
+        path.write_text(html, "utf-8", "replace")
+    plain = "data:text/html,<span>Wiliam Mmmm</span>"
+    found, system = [], set()
+    for family in FAMILIES:
+        conf = tmp_path / "fonts.conf"
+        conf.write_text(WITH_FONTS.format(family=family))
+        fonts: dict[str, str | float | bool] = {**os.environ, "FONTCONFIG_FILE": str(conf)}
+        other = browser.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox"], env=fonts)
+        page = other.new_page()
+        page.goto(plain)
+        system.add(page.evaluate("document.querySelector('span').getBoundingClientRect().width"))
+        beyond = []
+        for path, _ in boards:
+            page.goto(path.as_uri())
+            page.emulate_media(media="print")
+            beyond.append(page.evaluate(BEYOND))
+        other.close()
+        found.append(beyond)
+    assert len(system) == len(FAMILIES)  # the machine did have other fonts
+    assert found[0] == found[1] == found[2]
+    assert max(end for sheet in found[0] for end in sheet) <= 0
 
 
 def test_its_first_lines_answer_what_a_board_asks():

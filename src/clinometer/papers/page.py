@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError
@@ -37,7 +36,7 @@ from clinometer.pipeline.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
-from clinometer.report.html import asset, environment, light_inks, policy
+from clinometer.report.html import asset, environment, light_inks, page_style, style_and_script
 from clinometer.report.inputs import report_input
 from clinometer.report.page import View
 from clinometer.report.rows import Scores
@@ -328,7 +327,6 @@ class PaperPage:
 
 def paper_html(page: PaperPage) -> str:
     """Render a paper as one self-contained HTML page."""
-    style, script = f"{asset('style.css')}\n{_own_style()}", asset("page.js")
     paper = page.paper
     words = [(name, own) for name, own in rehearsed_words()[0].items() if page.stands.get(name) == own]
     return (
@@ -348,9 +346,7 @@ def paper_html(page: PaperPage) -> str:
             words=words,
             parts=page.parts,
             runs=page.runs_told(),
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(style, script),
+            **style_and_script(page_style(_own_style()), asset("page.js")),
         )
     )
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.report import wording
@@ -23,7 +22,7 @@ from clinometer.report.comparison import (
 )
 from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
-from clinometer.report.html import asset, environment, notebook_html, policy
+from clinometer.report.html import asset, environment, notebook_html, page_style, style_and_script
 from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
 from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
@@ -37,7 +36,6 @@ from clinometer.suites import Suite
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
-    style, script = asset("style.css"), asset("page.js")
     runs = all_runs(comparisons)
     study = study_of(runs[0].suite)
     page = study.page(runs[0].suite)
@@ -60,9 +58,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
             compared=compared(reports),
             s=side_by_side(reports, shared_encoders(runs), furthest),
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(style, script),
+            **style_and_script(page_style(), asset("page.js")),
         )
     )  # fmt: skip
 

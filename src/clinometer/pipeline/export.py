@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pandas as pd
-from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.latex import ESCAPES, QUOTED_BRACKET, latex, latex_figures, plain_name
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, painted, pdf_file, svg_file
+from clinometer.report.fonts import font_faces
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.html import asset, environment, light_inks, policy, shown
+from clinometer.report.html import asset, environment, light_inks, shown, style_and_script
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card.content import escaped as markdown_text
 from clinometer.report.model_card.content import limits_of, one_line
@@ -301,7 +301,7 @@ def board_html(run: Run, view: View, page: Page, paper: Paper) -> str:
     figure = lead.get("figure")
     drawing = base64.b64encode(svg_file(figure, light_inks())).decode("ascii") if figure else ""
     templates = environment(page.package)
-    style = f"@page {{ size: {paper}; margin: 14mm; }}\n{asset('board.css')}"
+    style = f"@page {{ size: {paper}; margin: 14mm; }}\n{font_faces()}\n{asset('board.css')}"
     cards = {"model": report.model_card} | {f"encoder {name}": card for name, card in report.encoder_cards.items()}
     return templates.get_template("board.html").render(
         title=wording.shortened(report.title, _LONGEST["title"]),
@@ -335,8 +335,7 @@ def board_html(run: Run, view: View, page: Page, paper: Paper) -> str:
         unchecked=report.unchecked,
         damaged=bool(report.damage),
         paper=paper,
-        style=Markup(style),
-        policy=policy(style, ""),
+        **style_and_script(style),
     )
 
 

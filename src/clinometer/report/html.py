@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from clinometer._secrets import masked
 from clinometer.report import wording
+from clinometer.report.fonts import font_faces
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import CHAPTERS, Page
@@ -35,7 +36,6 @@ def render_page(report: ReportInput, page: Page) -> str:
     judged = page.verdicts(view)
     masthead, *others = ((section, values) for section in page.sections if (values := section.build(view)) is not None)
     chapters = {name: [(section, values) for section, values in others if section.chapter == name] for name in CHAPTERS}
-    style, script = asset("style.css"), asset("page.js") + asset("script.js")
     template = environment(page.package).get_template("base.html")
     return template.render(
         view=view,
@@ -44,9 +44,7 @@ def render_page(report: ReportInput, page: Page) -> str:
         is_long=sum(len(each.rows) for each in judged) > ON_TWO_PAGES,
         strips=foremost_pictures(view, judged, most=2),
         title=report.title,
-        style=Markup(style),
-        script=Markup(script),
-        policy=policy(style, script),
+        **style_and_script(page_style(), asset("page.js") + asset("script.js")),
         unchecked=report.unchecked,
         damage=report.damage,
         notices=report.notices,
@@ -99,10 +97,20 @@ def light_inks() -> dict[str, str]:
     return dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", asset("style.css").partition("}")[0])) | {"paper": "#ffffff"}
 
 
+def page_style(own: str = "") -> str:
+    """Return the style sheet of a page, its fonts in it, and what the page has of its ``own`` after it."""
+    return "\n".join(filter(None, (font_faces(), asset("style.css"), own)))
+
+
+def style_and_script(style: str, script: str = "") -> dict[str, str]:
+    """Return what a page's head is made of: ``style``, ``script``, and the ``policy`` that allows these two."""
+    return {"style": Markup(style), "script": Markup(script), "policy": policy(style, script)}
+
+
 def policy(style: str, script: str) -> str:
-    """Allow the page its own style and script, by hash, and pictures from inside the file; nothing else."""
+    """Allow the page its own style and script, by hash, and pictures and fonts inside the file; nothing else."""
     return (
-        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"default-src 'none'; img-src data:; font-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
 

@@ -11,7 +11,6 @@ from math import isfinite
 from typing import Any, Final
 
 import pandas as pd
-from markupsafe import Markup
 
 from clinometer._csv import csv_text
 from clinometer.pipeline.comparison_page import (
@@ -23,7 +22,7 @@ from clinometer.pipeline.comparison_page import (
 from clinometer.report import wording
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import Line, Step, bands_figure, span
-from clinometer.report.html import asset, environment, policy
+from clinometer.report.html import asset, environment, page_style, style_and_script
 from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words
@@ -172,7 +171,6 @@ def write_page(directory: Directory, outcome: SweepOutcome) -> None:
 
 def sweep_html(outcome: SweepOutcome) -> str:
     """Render a sweep as one self-contained HTML page."""
-    style, script = asset("style.css"), asset("page.js")
     suites = [_suite(outcome, suite) for suite in outcome.grid.values("suite") if outcome.of_suite(suite)]
     cells = [outcome.record.status(cell) for cell in outcome.grid]
     return (
@@ -190,9 +188,7 @@ def sweep_html(outcome: SweepOutcome) -> str:
                 for setting in outcome.settings
                 for why in undone_of(setting)
             ],
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(style, script),
+            **style_and_script(page_style(), asset("page.js")),
         )
     )
 

@@ -83,7 +83,7 @@ def static(name: str) -> Response:
 def _files() -> dict[str, str]:
     folder = resources.files("clinometer.web") / "static"
     own = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS]
-    shared = {"report.css": html.asset("style.css"), "page.js": html.asset("page.js")}  # with the pages of reports
+    shared = {"report.css": html.page_style(), "page.js": html.asset("page.js")}  # with the pages of reports
     return {file.name: file.read_text(encoding="utf-8") for file in own} | shared
 
 

@@ -26,7 +26,7 @@ from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundErr
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
 from clinometer.report.figures.marks import Step, trend_figure
-from clinometer.report.html import asset, policy
+from clinometer.report.html import asset, page_style, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
@@ -406,7 +406,7 @@ def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max
     if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
     page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))
-    own = f"{policy(asset('style.css'), asset('page.js'))}; frame-ancestors 'none'"
+    own = f"{policy(page_style(), asset('page.js'))}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 
 

@@ -20,6 +20,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from markupsafe import Markup
 
+from clinometer.report.fonts import font_faces
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
@@ -196,7 +198,8 @@ def svg_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
     root.attrib.update(size)
     style = ET.Element(f"{SVG}style")
     rules = [f".{prop}-{ink}{{{prop}:{colour}}}" for ink, colour in colours.items() for prop in ("fill", "stroke")]
-    style.text = "text{font-family:'DejaVu Sans',sans-serif}" + "".join(rules)
+    font = "text{font-family:'Clinometer Sans',sans-serif}"
+    style.text = "".join((font_faces("sans"), font, *rules))
     root.insert(0, style)
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode()
 
