@@ -13,6 +13,7 @@ from rich.table import Table
 from clinometer.cli.options import (
     DeviceOption,
     EngineOption,
+    LogToOption,
     RetryFailedOption,
     WorkersOption,
     given_options,
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 
 
 @with_options_of_an_audit
-def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool) -> None:
+def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, log_to: Sequence[str]) -> None:
     """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress, print_summary
+    from clinometer.cli.console import LiveProgress, print_summary, send_to
+    from clinometer.tracking.clients import require_trackers
 
+    require_trackers(log_to)
     lora, out = model_options.pop("lora", None) or (), asked.pop("out")
     asked["encoder"] = asked["encoder"] or None
     axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in lora]}
@@ -60,12 +63,13 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool) -
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
         common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder")}
         run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}
-        audit_grid(grid, out, common | {"options": model_options}, **run)
+        audit_grid(grid, out, common | {"options": model_options}, log_to, **run)
         return
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
     print_summary(audited)
     tell(audited)
+    send_to(log_to, audited)
 
 
 def _print_preview(preview: Preview, cells: int) -> None:
@@ -104,15 +108,19 @@ def sweep(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     retry_failed: RetryFailedOption = False,
+    log_to: LogToOption = None,
 ) -> None:
     """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress
+    from clinometer.cli.console import LiveProgress, send_to
+    from clinometer.tracking.clients import require_trackers
 
+    require_trackers(log_to or ())
     _refuse_what_a_sweep_may_not(file, has_out=out is not None)
     with LiveProgress() as progress:
         swept = api.sweep(file, out, engine=engine, workers=workers, retry_failed=retry_failed, progress=progress)
     print_sweep(swept)
+    send_to(log_to or (), swept)
     end_sweep(swept)
 
 
@@ -170,15 +178,18 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
     return parsed_numbers
 
 
-def audit_grid(axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], **run: Any) -> None:
+def audit_grid(
+    axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], log_to: Sequence[str], **run: Any
+) -> None:
     """What ``clinometer audit`` does where it is given several models, settings or seeds."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress
+    from clinometer.cli.console import LiveProgress, send_to
 
     grid = {"axes": {axis: list(values) for axis, values in axes.items()}, **common}
     with LiveProgress() as progress:
         swept = api.sweep(grid, out, progress=progress, **run)
     print_sweep(swept)
+    send_to(log_to, swept)
     end_sweep(swept)
 
 

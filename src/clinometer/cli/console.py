@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import groupby
 from math import ceil
@@ -14,6 +14,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.progress import (
     BarColumn,
@@ -37,6 +38,8 @@ from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, load_suite, s
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
+    from clinometer.runs.together import Comparison
+    from clinometer.sweeps.sweep import Sweep
 
 
 _YES_NO: Final = {True: "yes", False: "no"}
@@ -194,6 +197,18 @@ def print_summary(run: Run) -> None:
             f"The first: {plain_text(str(lost.reason.iloc[0]))}"
         )
     print_report_place(run)
+
+
+def send_to(targets: Sequence[str], found: Run | Sweep | Sequence[Comparison]) -> None:
+    """Send what was found to trackers, and print what went wrong, which changes no exit status: all is on the disk."""
+    if not targets:
+        return
+    from clinometer.tracking.send import log_to
+
+    with LiveProgress() as progress:
+        problems = log_to(found, targets, progress)
+    for problem in problems:
+        typer.echo(f"clinometer: {problem}", err=True)
 
 
 def print_departures(console: Console, run: Run) -> None:

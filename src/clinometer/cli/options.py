@@ -174,13 +174,30 @@ def request_parameters() -> dict[str, inspect.Parameter]:
     }
 
 
-def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any], bool], None]) -> Callable[..., None]:
-    """Decorate a command with the options of an audit and of models, of which it gets what was given, and a dry run."""
+LogToOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRACKER[:TARGET]",
+        help="Also send numbers, pictures and report to mlflow, wandb, trackio or tensorboard. Repeatable.",
+    ),
+]
+
+
+def with_options_of_an_audit(
+    command: Callable[[dict[str, Any], dict[str, Any], bool, Sequence[str]], None],
+) -> Callable[..., None]:
+    """Decorate a command with the options of an audit and of models, of which it gets what was given.
+
+    It also gets whether it is a dry run, and the trackers to send to.
+    """
     parameters = request_parameters()
     for name, annotation in MODEL_OPTIONS.items():
         parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
     told = "Load the model, say what the audit asks and what it costs, show the first request, and end."
+    parameters["log_to"] = inspect.Parameter(
+        "log_to", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LogToOption
+    )
     parameters["dry_run"] = inspect.Parameter(
         "dry_run", inspect.Parameter.KEYWORD_ONLY, default=False,
         annotation=Annotated[bool, typer.Option("--dry-run", help=told)],
@@ -189,8 +206,8 @@ def with_options_of_an_audit(command: Callable[[dict[str, Any], dict[str, Any], 
     @wraps(command)
     def with_options(**values: Any) -> None:
         of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
-        dry_run = values.pop("dry_run")
-        command(values, of_model, dry_run)
+        log_to, dry_run = values.pop("log_to"), values.pop("dry_run")
+        command(values, of_model, dry_run, log_to or ())
 
     with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}

@@ -13,6 +13,7 @@ from clinometer.cli.options import (
     AddedEncoderOption,
     DeviceOption,
     EngineOption,
+    LogToOption,
     ManifestOption,
     ReportOption,
     ResamplesOption,
@@ -65,11 +66,14 @@ def score(
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
+    log_to: LogToOption = None,
 ) -> None:
     """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.console import LiveProgress, print_summary
+    from clinometer.cli.console import LiveProgress, print_summary, send_to
+    from clinometer.tracking.clients import require_trackers
 
+    require_trackers(log_to or ())
     with LiveProgress() as progress:
         api.score_run(
             run,
@@ -85,6 +89,7 @@ def score(
         )
     print_summary(scored := api.open_run(run))
     tell(scored)
+    send_to(log_to or (), scored)
 
 
 def trace(
@@ -223,15 +228,20 @@ def compare(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
     ] = None,
+    log_to: LogToOption = None,
 ) -> None:
     """Compare finished runs with the first of them: which leans more, and by how much."""
     from clinometer import api
+    from clinometer.cli.console import send_to
     from clinometer.cli.results import print_comparisons, print_place
+    from clinometer.tracking.clients import require_trackers
 
+    require_trackers(log_to or ())
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
     print_place(out)
     tell(compared, report=None if out is None else f"{out.rstrip('/')}/comparison.html")
+    send_to(log_to or (), compared)
 
 
 def gate(

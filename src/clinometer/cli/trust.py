@@ -36,7 +36,8 @@ HARMLESS: Final = frozenset(
 
 GUARDED: Final = frozenset(
     """
-    out log_file table junit_file summary cache database manifest counts truth portraits consent policy baseline pilot
+    out log_file log_to table junit_file summary cache database manifest counts truth portraits consent policy
+    baseline pilot pictures new
     base_url reader_url trusted_host trust_remote_code engine host allowed_host behind_https password_file url
     lora lora_partly mitigation model_config trace_decoder decoder method reader verdict_reader writer rewriter
     rewriter_prompt

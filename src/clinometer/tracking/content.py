@@ -1,0 +1,186 @@
+"""What a tracker is sent: numbers with their intervals, counts of verdicts, grids of pictures, and files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image, ImageOps
+from skimage.util import montage
+
+from clinometer._csv import csv_text
+from clinometer.pipeline.comparison_page import comparison_html
+from clinometer.pipeline.model_cards import card_input
+from clinometer.report.comparison import pair_names
+from clinometer.report.gallery import foremost_pictures
+from clinometer.report.page import Verdicts, View
+from clinometer.report.rows import Row, Scores
+from clinometer.runs import Run
+from clinometer.runs.together import Comparison
+from clinometer.runs.verification import REPORT
+from clinometer.sweeps.sweep import Sweep
+from clinometer.tracking.clients import Step, TrackedRun
+
+MOST_GRIDS: Final = 12
+"""Concepts whose pictures are sent: those that lean most, to either side."""
+
+COLUMNS: Final = 4
+SIDE: Final = 96
+"""Pictures in a row of a grid, and their width and height in pixels."""
+
+
+def tracked(found: Run | Sweep | Sequence[Comparison]) -> list[TrackedRun]:
+    """Return the tracker's runs for an audit's run, a sweep or comparisons.
+
+    A sweep over checkpoints is a run of the tracker for each setting and seed, with a step for each checkpoint; of any
+    other sweep every cell is a run.
+
+    Raises
+    ------
+    RunError
+        A run is not scored, or is damaged.
+    """
+    if isinstance(found, Run):
+        step = _step_of(found, _images(found))
+        return [TrackedRun(_id_of(found), found.suite.name, _name_of(found), _config_of(found), [step])]
+    if isinstance(found, Sweep):
+        return list(_of_sweep(found))
+    return [_of_comparison(each, names) for each, names in zip(found, pair_names(found), strict=True)]
+
+
+def _id_of(*runs: Run) -> str:
+    """Return a digest of when and of what the runs were made, which stays when they are moved or scored again."""
+    made = [[run.record[name] for name in ("created", "seed", "suite_fingerprint")] for run in runs]
+    models = [run.model_card["fingerprint"] for run in runs]
+    return hashlib.sha256(json.dumps([made, models]).encode()).hexdigest()[:32]
+
+
+def _name_of(run: Run) -> str:
+    return f"{run.model_card['name']} {run.suite.name} seed {run.record['seed']}"
+
+
+def _images(run: Run) -> int:
+    return int((run.samples["status"] == "ok").sum()) if len(run.samples) else 0
+
+
+def _config_of(run: Run) -> dict[str, str | int | float]:
+    """Return the settings that a tracker shows and filters by, all of which run.json holds."""
+    card, record = run.model_card, run.record
+    settings = {f"setting/{name}": value for name, value in card.get("settings", {}).items()}
+    config = {
+        "model": card["name"], "family": card["family"], "model_fingerprint": card["fingerprint"],
+        "suite": run.suite.name, "suite_fingerprint": record["suite_fingerprint"], "seed": record["seed"],
+        "encoders": ", ".join(run.encoder_cards), "clinometer": record["versions"].get("clinometer", ""),
+    }  # fmt: skip
+    return {
+        name: value if isinstance(value, int | float) else str(value)
+        for name, value in (config | settings).items()
+        if value is not None
+    }
+
+
+def _step_of(run: Run, number: int) -> Step:
+    page = card_input(run)
+    view = page.page.view.of(page.report)
+    verdicts = page.page.told(view).verdicts
+    report = run.directory.read_bytes(REPORT) if run.directory.exists(REPORT) else None
+    files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
+    return Step(
+        number,
+        {"images": float(_images(run))} | _metrics_of([(each, row) for each in verdicts for row in each.rows]),
+        dict(_grids_of(view, verdicts)),
+        files | ({} if report is None else {"report.html": report}),
+    )
+
+
+def _metrics_of(rows: Iterable[tuple[Verdicts, Row]]) -> dict[str, float]:
+    """Return value and interval of all that was judged, and how many have each verdict."""
+    counts, metrics = Counter[str](), dict[str, float]()
+    for verdicts, row in rows:
+        counts[row.verdict or "not measured"] += 1
+        place = f"{row.component}/{_plain(verdicts.name(row))}"
+        metrics |= _interval(place, row.value, *row.ends(verdicts.over))
+    return {f"verdicts/{_plain(name)}": float(n) for name, n in sorted(counts.items())} | metrics
+
+
+def _interval(place: str, value: float, low: float, high: float) -> dict[str, float]:
+    numbers = {place: value, f"{place}/low": low, f"{place}/high": high}
+    return {name: float(number) for name, number in numbers.items() if isfinite(number)}
+
+
+def _plain(name: str) -> str:
+    """Return a name of the characters that all trackers take in names of metrics."""
+    return re.sub(r"[^\w. -]+", "-", name, flags=re.ASCII).strip() or hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def _grids_of(view: View, verdicts: Sequence[Verdicts]) -> Iterator[tuple[str, bytes]]:
+    """Yield the pictures that a report opens with, a grid as PNG for each concept."""
+    for strip in foremost_pictures(view, verdicts, MOST_GRIDS):
+        pictures = [_square(tile.picture.url) for tile in strip["tiles"]]
+        rows = -(-len(pictures) // COLUMNS)
+        grid = montage(np.stack(pictures), grid_shape=(rows, COLUMNS), channel_axis=-1, fill=(255, 255, 255))
+        png = io.BytesIO()
+        Image.fromarray(grid.astype(np.uint8)).save(png, "PNG")
+        yield _plain(strip["label"]), png.getvalue()
+
+
+def _square(url: str) -> np.ndarray:
+    """Decode a thumbnail's data URL and centre it on a white square."""
+    with Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) as image:
+        return np.asarray(ImageOps.pad(image.convert("RGB"), (SIDE, SIDE), color="white"))
+
+
+def _of_sweep(sweep: Sweep) -> Iterator[TrackedRun]:
+    runs, cells = sweep.runs, defaultdict[tuple[tuple[str, Any], ...], list[tuple[str, Run]]](list)
+    for cell in sweep.cells:
+        if cell.name in runs:
+            others = tuple((axis, value) for axis, value in cell.values if axis != "checkpoint")
+            cells[others].append((str(cell["checkpoint"] or ""), runs[cell.name]))
+    for others, found in cells.items():
+        varied = {axis: value for axis, value in others if axis in sweep.record.grid.varied}
+        first = found[0][1]
+        name = ", ".join(f"{axis} {value}" for axis, value in varied.items()) or _name_of(first)
+        numbers = _step_numbers([checkpoint for checkpoint, _ in found], first)
+        steps = sorted(zip(numbers, (run for _, run in found), strict=True), key=lambda pair: pair[0])
+        config = _config_of(first) | {f"axis/{axis}": str(value) for axis, value in varied.items()}
+        yield TrackedRun(
+            _id_of(first), first.suite.name, name, config, [_step_of(run, number) for number, run in steps]
+        )
+
+
+def _step_numbers(checkpoints: Sequence[str], first: Run) -> list[int]:
+    """Return the number at the end of each checkpoint's name, or its place where one has none or two have the same."""
+    if checkpoints == [""]:
+        return [_images(first)]
+    found = [re.search(r"\d+(?=\D*$)", checkpoint) for checkpoint in checkpoints]
+    numbers = [int(each[0]) for each in found if each]
+    return numbers if len(set(numbers)) == len(checkpoints) else list(range(len(checkpoints)))
+
+
+def _of_comparison(comparison: Comparison, names: tuple[str, str]) -> TrackedRun:
+    metrics = dict[str, float]()
+    counts = Counter[str]()
+    for row in Scores.from_frame(comparison.scores):
+        if row.verdict:
+            counts[row.verdict] += 1
+        where = "/".join(_plain(part) for part in (row.component, row.concept, row.group, row.setting) if part)
+        metrics |= _interval(f"{where}/{_plain(row.encoder)}" if row.encoder else where, row.value, row.low, row.high)
+    first, second = comparison.first, comparison.second
+    config = {"first": names[0], "second": names[1]} | {
+        f"{which}/{name}": value
+        for which, run in (("first", first), ("second", second))
+        for name, value in _config_of(run).items()
+    }
+    counted = {f"verdicts/{_plain(name)}": float(n) for name, n in sorted(counts.items())}
+    files = {"comparison.csv": csv_text(comparison.scores).encode("utf-8", "backslashreplace")}
+    files["comparison.html"] = comparison_html([comparison]).encode("utf-8", "replace")
+    step = Step(_images(second), counted | metrics, files=files)
+    return TrackedRun(_id_of(first, second), first.suite.name, f"{names[1]} against {names[0]}", config, [step])
