@@ -49,8 +49,8 @@ COLUMNS: Final[tuple[tuple[Sort, str], ...]] = (
 )
 
 REPORT_POLICY: Final = (
-    "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; font-src data:; "
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """A report is a file that somebody may have made by hand, so it is shown in a sandbox: a page of its own that has no
 cookies, reaches no server, and may run the script that filters its table."""
