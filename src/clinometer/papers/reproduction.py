@@ -123,6 +123,7 @@ def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
             for name in (name for kind in KINDS for name in directory.names(folder, kind)):
                 directory.remove(name)
             directory.remove_empty(folder)
+        directory.remove("figures.tex")
         directory.remove("paper.html")
     record = record.model_copy(
         update={
