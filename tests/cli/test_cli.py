@@ -171,17 +171,16 @@ def test_a_mistake_names_the_option_as_it_is_typed(tmp_path_factory, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["audit", "--images", "0"], "'--images': expected at least 1, found '0'"),
-        (["plan", "--images", "many"], "'--images': expected a whole number, found 'many'"),
-        (["audit", "--lora-scale", "x"], "'--lora-scale': expected a number, found 'x'"),
-        (["serve", "--port", "70000"], "'--port': expected at most 65535, found '70000'"),
+        (["audit", "--images", "0"], "--images: expected at least 1, found '0'"),
+        (["plan", "--images", "many"], "--images: expected a whole number, found 'many'"),
+        (["audit", "--lora-scale", "x"], "--lora-scale: expected a number, found 'x'"),
+        (["serve", "--port", "70000"], "--port: expected at most 65535, found '70000'"),
     ],
 )
 def test_a_number_that_an_option_does_not_take_is_told_in_our_words(arguments, said):
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-    assert result.exit_code == 2
-    assert f"Invalid value for {said}" in result.output
-    assert "Input should be" not in result.output
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, ClinometerError)
+    assert str(result.exception).startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_paper_becomes_ordinary_runs_and_a_page(whole):
     assert "--quick" in page
     assert "images (target)" in page  # a departure
     assert "a slip of the paper" in page
-    assert {path.name for path in (folder / "figures").iterdir()} >= {"figure-3-0-category2.svg"}
+    assert {path.name for path in (folder / "figures").iterdir()} >= {"figure-3-mcas-objects.svg"}
 
 
 def test_the_page_says_how_many_printed_numbers_lie_inside(whole):

@@ -70,7 +70,7 @@ def view_with(**changed: Any) -> LeaningView:
 def text_parts(seed: int) -> np.ndarray:
     """Text parts and their intervals, (concepts × 3), with the pictures of the groups drawn again by a seed."""
     fixed, again = (embeddings(seed=of, noise=0.9) for of in (3, seed))
-    rows = verdict_rows(replace(fixed, group_images=again.group_images), design(), ("text_part",))
+    rows = verdict_rows(replace(fixed, group_images=again.group_images), design(), "text_part")
     return np.array([(row.value, row.low, row.high) for row in rows])
 
 

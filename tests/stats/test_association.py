@@ -179,7 +179,7 @@ def test_nested_lists_and_data_frames_are_read_as_arrays():
     expected = association_scores(w, a, b)
     np.testing.assert_array_equal(association_scores(w.tolist(), a.tolist(), b), expected)
     pandas = pytest.importorskip("pandas")
-    np.testing.assert_array_equal(association_scores(*map(pandas.DataFrame, (w, a, b))), expected)
+    np.testing.assert_allclose(association_scores(*map(pandas.DataFrame, (w, a, b))), expected, rtol=1e-14)
     with pytest.raises(InvalidInputError, match="targets: expected real numbers, found dtype object"):
         association_scores(pandas.DataFrame({"word": ["cook"], "x": [1.0]}), a, b)
 
