@@ -30,8 +30,9 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --
 test: .venv/installed-dev browser
 	$(PYTEST) -m "not thorough"
 
+test-rest: export REQUIRE_LATEX := 1
 test-rest: .venv/installed-dev browser latex
-	REQUIRE_LATEX=1 $(PYTEST) -m "thorough"
+	$(PYTEST) -m "thorough"
 
 test-all: test
 	$(MAKE) test-rest

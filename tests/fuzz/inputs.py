@@ -86,7 +86,7 @@ def outcome(target: Target, content: bytes, folder: Path) -> str:
     except ClinometerError as error:
         message = str(error)
         found = (
-            "refused" if len(message) < LONGEST and message.count("\n") < 2 else f"a long message: {message[:200]!r}"
+            "refused" if len(message) < LONGEST and message.count("\n") < 13 else f"a long message: {message[:200]!r}"
         )
     except Exception:
         found = f"an exception: {traceback.format_exc()}"

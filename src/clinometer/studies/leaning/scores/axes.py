@@ -97,8 +97,19 @@ class Effect:
 
     @property
     def basis(self) -> np.ndarray:
-        """Orthonormal rows that span the contrasts: (rank × groups)."""
-        return np.linalg.svd(self.weights)[2][: self.rank]
+        """Orthonormal rows that span the contrasts: (rank × groups).
+
+        Where singular values are equal LAPACK returns any basis, another one on another processor, and the moderated
+        variance of a joint test depends on it. The projector onto the space is unique, so its columns are taken, one by
+        one, as the basis.
+        """
+        right = np.linalg.svd(self.weights)[2][: self.rank]
+        rows = np.empty((0, self.weights.shape[1]))
+        for column in right.T @ right:
+            residual = column - rows.T @ (rows @ column)
+            if (length := np.linalg.norm(residual)) > 1e-6:
+                rows = np.vstack([rows, residual / length])
+        return rows
 
     @property
     def of_halves(self) -> bool:
