@@ -311,7 +311,7 @@ def share_p_values(
     the interval at that ``confidence`` leaves ``null`` out. It takes tables that ``corrected_shares`` finds identified.
 
     >>> share_p_values([70, 30, 0], [[80, 20, 0], [20, 80, 0]], 0.5).round(4).tolist()
-    [0.0005, 0.0005]
+    [0.0006, 0.0006]
     """
     y, tables = _tables(answers, labelled, kinds)
     if same_pictures:
