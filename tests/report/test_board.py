@@ -71,6 +71,7 @@ FAMILIES = ("DejaVu Sans", "DejaVu Serif", "Latin Modern Mono")
 """A wide, a serif and a monospaced family in place of every family that a page asks the system for."""
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_looks_the_same_whatever_fonts_the_machine_has(browser, tmp_path):
     boards = [(tmp_path / f"{kind}.html", html_of(INPUTS[kind]())) for kind in ("large", "long")]

@@ -34,9 +34,7 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
     """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary, send_to
-    from clinometer.tracking.clients import require_trackers
 
-    require_trackers(log_to)
     lora, out = model_options.pop("lora", None) or (), asked.pop("out")
     asked["encoder"] = asked["encoder"] or None
     axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in lora]}
@@ -113,14 +111,12 @@ def sweep(
     """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, send_to
-    from clinometer.tracking.clients import require_trackers
 
-    require_trackers(log_to or ())
     _refuse_what_a_sweep_may_not(file, has_out=out is not None)
     with LiveProgress() as progress:
         swept = api.sweep(file, out, engine=engine, workers=workers, retry_failed=retry_failed, progress=progress)
     print_sweep(swept)
-    send_to(log_to or (), swept)
+    send_to(log_to, swept)
     end_sweep(swept)
 
 

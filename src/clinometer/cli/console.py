@@ -199,7 +199,7 @@ def print_summary(run: Run) -> None:
     print_report_place(run)
 
 
-def send_to(targets: Sequence[str], found: Run | Sweep | Sequence[Comparison]) -> None:
+def send_to(targets: Sequence[str] | None, found: Run | Sweep | Sequence[Comparison]) -> None:
     """Send what was found to trackers, and print what went wrong, which changes no exit status: all is on the disk."""
     if not targets:
         return

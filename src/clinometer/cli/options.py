@@ -174,10 +174,20 @@ def request_parameters() -> dict[str, inspect.Parameter]:
     }
 
 
+def _known_trackers(targets: list[str] | None) -> list[str]:
+    """Refuse an unknown tracker, and one whose client is not installed, before a command begins."""
+    if targets:
+        from clinometer.tracking.clients import require_trackers
+
+        require_trackers(targets)
+    return targets or []
+
+
 LogToOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TRACKER[:TARGET]",
+        callback=_known_trackers,
         help="Also send numbers, pictures and report to mlflow, wandb, trackio or tensorboard. Repeatable.",
     ),
 ]
@@ -207,7 +217,7 @@ def with_options_of_an_audit(
     def with_options(**values: Any) -> None:
         of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
         log_to, dry_run = values.pop("log_to"), values.pop("dry_run")
-        command(values, of_model, dry_run, log_to or ())
+        command(values, of_model, dry_run, log_to)
 
     with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}

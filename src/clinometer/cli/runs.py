@@ -71,9 +71,7 @@ def score(
     """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary, send_to
-    from clinometer.tracking.clients import require_trackers
 
-    require_trackers(log_to or ())
     with LiveProgress() as progress:
         api.score_run(
             run,
@@ -89,7 +87,7 @@ def score(
         )
     print_summary(scored := api.open_run(run))
     tell(scored)
-    send_to(log_to or (), scored)
+    send_to(log_to, scored)
 
 
 def trace(
@@ -234,14 +232,12 @@ def compare(
     from clinometer import api
     from clinometer.cli.console import send_to
     from clinometer.cli.results import print_comparisons, print_place
-    from clinometer.tracking.clients import require_trackers
 
-    require_trackers(log_to or ())
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
     print_place(out)
     tell(compared, report=None if out is None else f"{out.rstrip('/')}/comparison.html")
-    send_to(log_to or (), compared)
+    send_to(log_to, compared)
 
 
 def gate(

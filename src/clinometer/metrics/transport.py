@@ -45,7 +45,7 @@ PER_CLASS: Final = 5
 """Classes into which a measure is cut, at most, and asked pictures that each is to have."""
 
 PERMUTATIONS: Final = 1_999
-"""Of classes of vectors among the known pictures of a group."""
+"""Permutations of the classes among the known pictures of a group."""
 
 UNREAD, SURE, SIZE, VECTORS = "unread", "confidence", "size", "vectors"
 
@@ -134,7 +134,7 @@ class Likeness:
 
     @property
     def p_unlike(self) -> float:
-        """What has to be small for known and asked pictures to be unlike by this measure."""
+        """The p-value that known and asked pictures are alike by this measure."""
         return self.p if self.measure != VECTORS else max(self.p, self.p_errors)
 
 
@@ -195,9 +195,10 @@ def transport(asked: ReadPictures, known: ReadPictures, truths: ArrayLike, *, gr
         tables = tables[:, tables.sum(axis=(0, 2)) > 0]
         deviance, worth = mixture_deviance(y, tables, kinds)
         p = float(scipy.stats.chi2.sf(deviance, size - 1)) if size > 1 else 1.0
-        of_errors = _errors_p_value(true[has], theirs[has], np.asarray(known.answers, int)[has]) if (
-            measure == VECTORS and p < UNLIKE_LEVEL
-        ) else 1.0 if measure == VECTORS else nan  # fmt: skip
+        of_errors = nan
+        if measure == VECTORS:  # where pictures look alike, how they are misread says nothing
+            answers = np.asarray(known.answers, int)[has]
+            of_errors = _errors_p_value(true[has], theirs[has], answers) if p < UNLIKE_LEVEL else 1.0
         tests.append(Likeness(measure, *means, p, int(y.sum()), int(worth), of_errors))
     return _conclude(tests)
 

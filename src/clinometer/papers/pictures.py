@@ -148,7 +148,7 @@ def _cell(
 ) -> dict[str, Any]:  # fmt: skip
     model, _, concept = row.concept.partition(BETWEEN)
     text = (in_print or {}).get((model, concept), "")
-    number = float(text) if text.replace(".", "", 1).isdigit() else nan
+    number = float(pd.to_numeric(text, errors="coerce"))
     return {
         "table": SHARES, "model": model, "column": column, "concept": concept, "category": "", "group": "",
         "setting": setting, "printed": text, "paper": number, "encoder": "", "run": value, "low": low, "high": high,

@@ -41,7 +41,7 @@ from clinometer.sweeps import Cell
 RUNS: Final = "runs"
 COUNTS: Final = "counts"
 GIVEN: Final = "given pictures"
-"""What stands for the model where pictures are given."""
+"""Model name of a run whose pictures are given, and not drawn."""
 
 REFERENCE: Final = "reference"
 PATIENCE: Final = 10.0
@@ -106,12 +106,12 @@ class PlannedCounts:
 
     @property
     def key(self) -> str:
-        """Its folder among the runs."""
+        """Name of the run's folder."""
         return f"{self.paper}-{self.name}"
 
     @property
     def spec(self) -> CountedRun:
-        """What its paper says of it."""
+        """The run as the paper's file describes it."""
         return load_paper(self.paper).counted[self.name]
 
 

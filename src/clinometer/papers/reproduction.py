@@ -193,7 +193,7 @@ ImportCounts = Callable[[str, str, str], object]
 
 @dataclass(frozen=True)
 class _Do:
-    """What every run of a reproduction is done with."""
+    """Resources that all runs of a reproduction share."""
 
     directory: Directory
     models: Models

@@ -32,7 +32,7 @@ ESCAPES: Final = str.maketrans({
     "…": r"\ldots{}", "·": r"$\cdot$", "<": "$<$", ">": "$>$", "|": "$|$", "\N{NARROW NO-BREAK SPACE}": r"\,",
     "\N{NO-BREAK SPACE}": "~",
 })  # fmt: skip
-"""What LaTeX reads otherwise, or what its older engines have no letter for."""
+"""Characters that LaTeX takes for markup, or that its older engines cannot print."""
 
 TEXT_WIDTH: Final = 334.0
 """Points of the narrowest text: article's 345 at 10 pt, less what an estimate may miss; neurips has 397, acl 455."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import nan
 from typing import Final
 
 import numpy as np
@@ -62,18 +62,17 @@ def exact_independence(table: ArrayLike, *, rng: np.random.Generator | None = No
     if used.shape[1] < 2:
         return Independence(n, p_value=1.0, exact=True, n_tables=1, reason="all images are of one group")
     rows, columns = used.sum(axis=1), used.sum(axis=0)
-    chi = scipy.stats.chi2_contingency(used, correction=False)
-    own = float(_log_weight(used[None])[0])
     if exact := bool(len(rows) == 2 and np.prod(np.minimum(columns[:-1], rows[0]) + 1.0) <= MOST_LISTED):
         weights = _log_weight(_tables_of_two_rows(int(rows[0]), columns))
         chances = np.exp(weights - scipy.special.logsumexp(weights))
+        own = float(_log_weight(used[None])[0])
         p, listed = min(1.0, float(chances[weights <= own + _TIE].sum())), len(weights)
     else:
         listed = DRAWN
-        drawn = scipy.stats.random_table(rows, columns).rvs(listed, random_state=rng or np.random.default_rng(0))
-        p = float(1 + (_log_weight(drawn) <= own + _TIE).sum()) / (1 + listed)
-    v = sqrt(float(chi.statistic) / (n * (min(used.shape) - 1)))
-    return Independence(n, v, p, exact, listed, float(chi.pvalue))
+        drawn = scipy.stats.MonteCarloMethod(n_resamples=listed, rng=rng or np.random.default_rng(0))
+        p = float(scipy.stats.fisher_exact(used, method=drawn).pvalue)
+    v = float(scipy.stats.contingency.association(used, method="cramer"))
+    return Independence(n, v, p, exact, listed, float(scipy.stats.chi2_contingency(used, correction=False).pvalue))
 
 
 def _log_weight(tables: np.ndarray) -> np.ndarray:

@@ -51,11 +51,17 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Estimate:
 
 def wilson_at(share: float, effective: float, confidence: float) -> tuple[float, float]:
     """Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
-    z = float(scipy.special.ndtri((1 + confidence) / 2))
-    z2 = z * z / effective
+    low, high = wilson_ends(share, effective, confidence)
+    return float(low), float(high)
+
+
+def wilson_ends(share: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of Wilson's interval of many shares at once, each in [0, 1]."""
+    share, z = np.asarray(share, np.float64), float(scipy.special.ndtri((1 + confidence) / 2))
+    z2 = z * z / np.asarray(effective, np.float64)
     middle = (share + z2 / 2) / (1 + z2)
-    reach = sqrt(max(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
-    return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)
+    reach = np.sqrt(np.maximum(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
+    return np.maximum(np.minimum(middle - reach, share), 0.0), np.minimum(np.maximum(middle + reach, share), 1.0)
 
 
 def clopper_pearson(hits: ArrayLike, n: ArrayLike, tail: float) -> tuple[np.ndarray, np.ndarray]:
@@ -152,19 +158,11 @@ def share_differences(
 
     ``first``, ``second`` : (cells,) whole numbers of hits, and of the images that they are of, 1 or more.
     """
-    (low_1, high_1), (low_2, high_2) = (_wilson_ends(k, n, confidence) for k, n in (first, second))
+    (low_1, high_1), (low_2, high_2) = (wilson_ends(k / n, n, confidence) for k, n in (first, second))
     one, two = first[0] / first[1], second[0] / second[1]
     value = two - one
     below, above = np.hypot(two - low_2, high_1 - one), np.hypot(high_2 - two, one - low_1)
     return ShareDifferences(value, value - below, value + above, fisher_p_values(*first, *second))
-
-
-def _wilson_ends(count: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return :func:`wilson_at` of many shares."""
-    share, z2 = count / n, float(scipy.special.ndtri((1 + confidence) / 2)) ** 2 / n
-    middle = (share + z2 / 2) / (1 + z2)
-    reach = np.sqrt(share * (1 - share) * z2 + z2 * z2 / 4) / (1 + z2)
-    return np.maximum(np.minimum(middle - reach, share), 0.0), np.minimum(np.maximum(middle + reach, share), 1.0)
 
 
 MOST_OUTCOMES: Final = 2_000_000

@@ -18,14 +18,15 @@ from skimage.util import montage
 
 from clinometer._csv import csv_text
 from clinometer.pipeline.comparison_page import comparison_html
-from clinometer.pipeline.model_cards import card_input
 from clinometer.report.comparison import pair_names
 from clinometer.report.gallery import foremost_pictures
+from clinometer.report.inputs import report_input
 from clinometer.report.page import Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.together import Comparison
 from clinometer.runs.verification import REPORT
+from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep
 from clinometer.tracking.clients import Step, TrackedRun
 
@@ -88,9 +89,9 @@ def _config_of(run: Run) -> dict[str, str | int | float]:
 
 
 def _step_of(run: Run, number: int) -> Step:
-    page = card_input(run)
-    view = page.page.view.of(page.report)
-    verdicts = page.page.told(view).verdicts
+    page = study_of(run.suite).page(run.suite)
+    view = page.view.of(report_input(run))
+    verdicts = page.told(view).verdicts
     report = run.directory.read_bytes(REPORT) if run.directory.exists(REPORT) else None
     files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
     return Step(

@@ -185,10 +185,8 @@ def _cut_by(lines: Sequence[str]) -> Callable[[str], list[str]]:
         return lambda line: pattern.split(line.strip(end).replace(decimal, "."))
 
     if not any(_trailing(at(_BLANKS)(line)) for line in lines):
-        for cut in (
-            at(_BLANKS, ","),
-            at(_COMMAS, end=" \t\r\n]"),
-        ):  # a comma before the decimals, or between the numbers
+        decimal_comma, separated = at(_BLANKS, ","), at(_COMMAS, end=" \t\r\n]")
+        for cut in (decimal_comma, separated):
             if any(_trailing(cut(line)) for line in lines):
                 return cut
     if all(_COLONS.fullmatch(line.strip(" \t\r\n")) for line in lines):
