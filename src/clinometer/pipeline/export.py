@@ -420,7 +420,13 @@ def print_page(html: str) -> bytes | None:
         return None
     finally:  # it has the whole process take damaged images for whole ones
         ImageFile.LOAD_TRUNCATED_IMAGES = takes_truncated
-    return bytes(HTML(string=html).write_pdf())
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    os.environ["SOURCE_DATE_EPOCH"] = epoch or "0"  # fontTools writes it into a font in place of the time of printing
+    try:
+        return bytes(HTML(string=html).write_pdf())
+    finally:
+        if epoch is None:
+            del os.environ["SOURCE_DATE_EPOCH"]
 
 
 def _printed_alike(pdf: bytes, created: str) -> bytes:
