@@ -8,6 +8,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.papers import paper_names
+from clinometer.papers.paper import load_paper
 from clinometer.report.rows import Scores
 from tests.latex import CLASSES, complaints
 
@@ -21,7 +22,7 @@ def rehearsed(tmp_path_factory):
 
 def test_every_paper_has_its_page_and_nothing_fails(rehearsed):
     assert not rehearsed.failed
-    assert list(rehearsed.pages) == paper_names()
+    assert list(rehearsed.pages) == [name for name in paper_names() if load_paper(name).runs]  # others need pictures
     for page in rehearsed.pages.values():
         text = Path(page).read_text()
         assert "A rehearsal: other words, another model." in text
