@@ -111,7 +111,7 @@ def redrawn_groups(n: int, scatter: float, text_part: float) -> list[Found]:
         drawn = chosen.draw(np.random.default_rng([74, study]), np.full(28, 0.5), 2)
         # one list of words, alike, so that chance is that of prompts and their pictures
         words = {group: np.repeat(own[:1], 4, axis=0) for group, own in (drawn.group_words or {}).items()}
-        rows = verdict_rows(replace(drawn, group_words=words), design, ("text_part",))
+        rows = verdict_rows(replace(drawn, group_words=words), design, "text_part")
         held.append([(row.value, row.low, row.high, row.verdict in LEANING) for row in rows])
     value, low, high, leans = np.moveaxis(np.array(held, float), -1, 0)
     truth = value.mean(axis=0)
