@@ -36,7 +36,7 @@ from tests.studies.leaning.studies import GROUPS, design, embeddings
 
 STORED = Path(__file__).with_name("golden_scores.parquet")
 DRAWN = ("xmcas", "xmcas_group", "profile", "category", "category_by_sign", "internal_bias_summary", "internal_bias")
-"""Metrics of which some columns rest on float32 replicates, which another processor's BLAS sums in another order."""
+"""Metrics of which some columns rest on replicates that were summed in float32 when the tables were written."""
 OF_P = ("p", "q", "p_holm", "p_equivalence", "q_equivalence")
 """Gaffke's p is found by a root and a sum, and moves in the tenth digit where its argument moves in the last."""
 WORDED = ("test", "p_error")

@@ -213,10 +213,10 @@ def gender_readings(
         run.vectors.require_finished(encoder)
         texts = run.texts(encoder)
         vectors = run.vectors.rows(encoder, ids, next(map(len, texts.values()), 1))
-    for row in range(len(vectors)):
-        vectors[row] /= np.linalg.norm(vectors[row])
-    words = {text: vector / np.linalg.norm(vector) for text, vector in texts.items()}
-    directions = np.array([words[w.a].astype(np.float64) - words[w.b] for w in suite.wordings])
+    for row in range(len(vectors)):  # lengths in float64: the last digits of a float32 sum depend on the processor
+        vectors[row] /= np.linalg.norm(vectors[row].astype(np.float64))
+    words = {text: vector / np.linalg.norm(vector.astype(np.float64)) for text, vector in texts.items()}
+    directions = np.array([words[w.a] - words[w.b] for w in suite.wordings])
     before, after = vectors[:n].astype(np.float64), vectors[n:].reshape(*edits.shape, -1)
     margins, identity = np.empty((*edits.shape, len(directions))), np.empty(edits.shape)
     shown = [each.shows for each in suite.professions.values() if each.shows]  # of all, or of none

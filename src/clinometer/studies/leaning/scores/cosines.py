@@ -163,17 +163,25 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
         w = weights.targets[t]
         if len(gram) == 0:
             continue
-        to_images = matmul(w, gram.astype(kind))
-        sum_by_group(to_images, weights.images, image_slices, tensor[:, t, 0])
-        sum_by_group(matmul(w, words.astype(kind)), weights.words, word_slices, tensor[:, t, 2])
+        sum_by_group(weigh(w, gram), weights.images, image_slices, tensor[:, t, 0])
+        sum_by_group(weigh(w, words), weights.words, word_slices, tensor[:, t, 2])
     for m, texts, v, slices in (
         (1, cosines.text_image, weights.images, image_slices),
         (3, cosines.text_word, weights.words, word_slices),
     ):
         for g, columns in enumerate(slices):
             if columns.stop > columns.start:
-                tensor[:, :, m, g] = matmul(v[:, columns], texts[:, columns].T.astype(kind))
+                tensor[:, :, m, g] = weigh(v[:, columns], texts[:, columns].T)
     return tensor
+
+
+def weigh(weights: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+    """Return ``weights @ cosines`` in float64, whatever the two are.
+
+    The order in which BLAS sums depends on the processor. Of float32 it moves the seventh digit, and the ends of
+    intervals with it; of float64 the sixteenth, which float32 does not keep.
+    """
+    return matmul(weights.astype(np.float64, copy=False), cosines.astype(np.float64, copy=False))
 
 
 def group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:

@@ -33,6 +33,7 @@ from clinometer.studies.leaning.scores.cosines import (
     group_means,
     sum_by_group,
     uniform_weights,
+    weigh,
     word_cosine,
 )
 from clinometer.studies.leaning.scores.design import (
@@ -299,7 +300,7 @@ class _View:
     def add_replicates(self, first: int, weights: np.ndarray, draws: Draws) -> None:
         """Weigh the images in the replicates from ``first`` on."""
         rows, layout = slice(first, first + len(weights)), self._layout
-        by_image, by_word = matmul(weights, self._gram), matmul(weights, self._words)
+        by_image, by_word = weigh(weights, self._gram), weigh(weights, self._words)
         sum_by_group(by_image, draws.images[rows], layout.image_slices, self._images[rows, 0])
         self._stimulus[rows, 0] = self._images[rows, 0]
         sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])

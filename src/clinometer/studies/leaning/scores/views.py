@@ -15,7 +15,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.mcas import IMAGE_PART, component_of
 from clinometer.metrics.records import MEAN
-from clinometer.stats.association import matmul, nearest_group
+from clinometer.stats.association import nearest_group
 from clinometer.stats.batches import by_picture
 from clinometer.stats.blocks import ArrayStore, Kept
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
@@ -33,6 +33,7 @@ from clinometer.studies.leaning.scores.cosines import (
     text_cosine,
     text_word_cosine,
     uniform_weights,
+    weigh,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, LeaningStudy, pooled_encoders, unit_rows
 from clinometer.studies.leaning.scores.measuring import (
@@ -389,7 +390,7 @@ def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -
     """Average the texts' cosines to each group under R rows of weights, (T × R); None for a group without items."""
     for columns in slices:
         filled = columns.stop > columns.start
-        yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None
+        yield weigh(weights[:, columns], texts[:, columns].T).astype(weights.dtype).T if filled else None
 
 
 def count_nearest(cosines: np.ndarray, groups: Sequence[int]) -> np.ndarray:
