@@ -16,9 +16,11 @@ from scipy import stats
 from benchmarks.picture_simulations import drawn_pictures, leans, picture_rows
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, design_of, rate_over_studies
-from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.repeats import drawn_once, sketches
+from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
+from clinometer.studies.editing.scores import editing_study
 from clinometer.studies.leaning import EncoderEmbeddings, counted_once
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
@@ -138,6 +140,40 @@ def stimuli_in_batches(n: int, size: int, images: int) -> list[Found]:
     return _found(("any leans, by pictures", "any leans, batches known"), setting, held)
 
 
+def portraits_in_batches(n: int, size: int, portraits: int) -> list[Found]:
+    """Edits of two groups alike, whose portraits come in batches of one kind: any of twelve professions is called.
+
+    Kinds flip in two or in eight of ten edits, and their skin is made darker or lighter by five degrees.
+    """
+    groups = (PortraitGroup("men", "man"), PortraitGroup("women", "woman"))
+    professions = {f"profession {k}": "all" for k in range(12)}
+    design = EditingDesign(groups, "man", "woman", professions, (1.0,))
+    owners = np.repeat([0, 1], portraits)
+    batches = np.concatenate([np.arange(portraits) // size, -1 - np.arange(portraits) // size])
+    nothing = np.full((2 * portraits, 1, 1, 3), np.nan), np.full((2 * portraits, 12, 1, 1, 1, 3), np.nan)
+    held = []
+    for study in range(n):
+        rng = np.random.default_rng([67, portraits, size, study])
+        kind = rng.choice([-1.0, 1.0], len(batches))[np.unique(batches, return_inverse=True)[1]][:, None, None]
+        sign = np.where(owners == 0, 1.0, -1.0)
+        flipped = rng.random((2 * portraits, 12, 1)) < 0.5 + 0.3 * kind
+        after = np.where(flipped, -1.0, 1.0) * sign[:, None, None]
+        reading = GenderReadings("e", sign[:, None], after[..., None], np.ones(after.shape))
+        change = 5 * kind + rng.normal(size=after.shape)
+        there = np.ones(2 * portraits, bool), np.ones(after.shape, bool)
+        faces = Faces(np.zeros(2 * portraits), change, *there, *nothing)
+        called = []
+        for known in (None, batches):
+            rows = editing_study([reading], faces, owners, design, n_permutations=499, n_resamples=2, batches=known)
+            own = [row for row in rows if row.concept and row.verdict in LEANING]
+            called.append([any(row.component == name for row in own) for name in ("flip_asymmetry", "ita_change")])
+        held.append(np.transpose(called).ravel())
+    setting = f"batches of {size}, 12 professions, {portraits} portraits a group"
+    whats = ("any flip asymmetry, by pictures", "any flip asymmetry, batches known",
+             "any change of skin, by pictures", "any change of skin, batches known")  # fmt: skip
+    return _found(whats, setting, held)
+
+
 def alike(n: int, cosine: float, images: int, dim: int, kinds: int = 1) -> list[Found]:
     """Pictures of a model that draws alike ones, in one or two kinds: the share that is taken for another again."""
     held = []
@@ -180,6 +216,7 @@ def experiments() -> list[Experiment]:
         *((in_batches, 15, {"size": b, "images": n, "concepts": 12}) for n in (20, 60) for b in (2, 4)),
         *((in_batches, 60, {"size": b, "images": 20, "together": 0.7}) for b in (2, 4)),
         *((stimuli_in_batches, 600, {"size": b, "images": n}) for n in (20, 60) for b in (1, 2, 4)),
+        *((portraits_in_batches, 120, {"size": b, "portraits": n}) for n in (20, 60) for b in (1, 2, 4)),
         (independent, 30, {"images": 40, "share": 0.85, "listed": True}),
         (saved_again, 20, {"different": 4, "images": 20, "moved": 0.02, "concepts": 12}),
     ]  # fmt: skip

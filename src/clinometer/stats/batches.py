@@ -47,6 +47,24 @@ def by_batch(values: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
     return np.asarray(mean + sums * (len(counts) / len(values)))
 
 
+def within_groups(groups: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Number the batches of pictures, (n,), where a batch that spans several groups is one in each of them."""
+    own = np.stack([np.unique(each, return_inverse=True)[1].ravel() for each in (groups, labels)])
+    return np.asarray(np.unique(own, axis=1, return_inverse=True)[1].ravel())
+
+
+def batch_means(values: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Average what is known (n × …) over each batch: (m × …), in the order of the batches' labels; NaN of nothing."""
+    if labels is None:
+        return values
+    which = np.unique(labels, return_inverse=True)[1].ravel()
+    known = np.isfinite(values)
+    sums, counts = (np.zeros((which.max(initial=-1) + 1, *values.shape[1:])) for _ in range(2))
+    np.add.at(sums, which, np.where(known, values, 0.0))
+    np.add.at(counts, which, known)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, nan), where=counts > 0))
+
+
 def linked(labels: Sequence[np.ndarray]) -> np.ndarray:
     """Number the batches of pictures that are of one batch by any of several labels, or by a chain of them: (n,)."""
     n = len(labels[0])

@@ -1,8 +1,9 @@
 """Clustered measurements: means, shares and contrasts of them; and where the variance of crossed ones comes from.
 
 A cluster is what was sampled independently (a portrait); what was measured on it several times (its edits) is one
-draw, however many numbers it gives. Everything here is a function of the clusters' own means. Quantiles of Student's t
-are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
+draw, however many numbers it gives. Everything here is a function of the clusters' own means. Where clusters came in
+batches, the spread of means and shares is that of the batches (:func:`clinometer.stats.batches.by_batch`). Quantiles of
+Student's t are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
 
 A crossed design is of units × treatments, each with blocks that all treatments share. A concept is a unit, a wording of
 its prompt a treatment, and a noise a block: one image is drawn from each wording with each noise. The model of a
@@ -26,27 +27,32 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.batches import by_batch
 from clinometer.stats.proportion import Estimate, clopper_pearson
 
 
-def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> Estimate:
+def cluster_mean(means: ArrayLike, confidence: float = 0.95, *, batches: np.ndarray | None = None) -> Estimate:
     """Mean of the clusters' means with Student's interval: ``x̄ ± t_{n−1} s / √n``; NaN clusters are left out.
+
+    ``batches`` : the batch of each cluster, of which s and n then are; ``Estimate.n`` counts clusters.
 
     >>> mean = cluster_mean([1.0, 2.0, 3.0])
     >>> mean.value, round(mean.low, 3), round(mean.high, 3)
     (2.0, -0.484, 4.484)
     """
-    values = _finite(means)
-    n = len(values)
+    values, units = _finite(means, batches)
+    n = len(units)
     if n < 2:
-        value = float(values[0]) if n else nan
-        return Estimate(value, nan, nan, n, "nothing was measured" if n == 0 else "one cluster has no spread")
-    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2)) * float(values.std(ddof=1)) / sqrt(n)
+        value = float(values.mean()) if n else nan
+        return Estimate(value, nan, nan, len(values), "nothing was measured" if n == 0 else _one(values))
+    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2)) * float(units.std(ddof=1)) / sqrt(n)
     value = float(values.mean())
-    return Estimate(value, value - half, value + half, n)
+    return Estimate(value, value - half, value + half, len(values))
 
 
-def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0.95) -> Estimate:
+def cluster_share(
+    shares: ArrayLike, per_cluster: int = 1, confidence: float = 0.95, *, batches: np.ndarray | None = None
+) -> Estimate:
     """Share over clusters that hold ``per_cluster`` yes-or-no answers each, given each cluster's share.
 
     ::
@@ -56,28 +62,29 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
 
     The answers of one cluster depend on each other; the clusters' spread s² shows how much, and n_eff is the number of
     independent answers that would have that spread, fewer as s² itself is known from few clusters. At p = 0 or 1, and
-    of one cluster, no spread is seen and the clusters alone count.
+    of one cluster, no spread is seen and the clusters alone count. ``batches`` : the batch of each cluster, of which s²
+    and n then are; ``Estimate.n`` counts clusters.
 
     Raises
     ------
     InvalidInputError
         A share outside of [0, 1].
     """
-    values = _finite(shares)
+    values, units = _finite(shares, batches)
     if ((values < 0) | (values > 1)).any():
         raise InvalidInputError("shares: expected numbers in [0, 1]")
-    n = len(values)
+    n = len(units)
     if n == 0:
         return Estimate(nan, nan, nan, 0, "nothing was measured")
     p = float(values.mean())
-    tail, effective, answers = (1 - confidence) / 2, float(n), n * per_cluster
+    tail, effective, answers = (1 - confidence) / 2, float(n), len(values) * per_cluster
     if 0 < p < 1 and n > 1:
-        spread = float(values.var(ddof=1)) / n
+        spread = float(units.var(ddof=1)) / n
         independent = min(p * (1 - p) / spread, answers) if spread > 0 else answers
         wider = float(scipy.special.stdtrit(answers - 1, tail) / scipy.special.stdtrit(n - 1, tail))
         effective = max(n, independent * wider**2)
     low, high = map(float, clopper_pearson(p * effective, effective, tail))
-    return Estimate(p, low, high, n)
+    return Estimate(p, low, high, len(values))
 
 
 def contrast(parts: Sequence[Estimate], coefficients: Sequence[float], correlation: float = 0.0) -> Estimate:
@@ -155,9 +162,15 @@ def share_difference(
     return replace(difference, n=len(one)) if paired else difference
 
 
-def _finite(values: ArrayLike) -> np.ndarray:
+def _finite(values: ArrayLike, batches: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the finite values, and what is sampled: these, or what their batches make of them."""
     array = np.asarray(values, np.float64).ravel()
-    return array[np.isfinite(array)]
+    known = np.isfinite(array)
+    return array[known], by_batch(array[known], None if batches is None else batches[known])
+
+
+def _one(values: np.ndarray) -> str:
+    return "one cluster has no spread" if len(values) == 1 else "one batch has no spread"
 
 
 SOURCES = ("unit", "treatment", "unit_treatment", "block", "residual")

@@ -19,6 +19,7 @@ from clinometer.metrics.differences import (
     portrait_magnitude,
 )
 from clinometer.metrics.records import Score
+from clinometer.stats.batches import batch_means, linked, within_groups
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
     DARKER,
@@ -42,12 +43,14 @@ class EditedPortraits:
     readings : of every encoder, the same in both runs.
     tone_change : (n, P, S) change of the individual typology angle, degrees; NaN where a tone is unknown.
     missing : (n, P, S) edits that were asked for and are not there; none where it is not given.
+    batches : (n,) the batch that each portrait came in; None where each is one by itself.
     """
 
     groups: np.ndarray
     readings: Sequence[GenderReadings]
     tone_change: np.ndarray
     missing: np.ndarray | None = None
+    batches: np.ndarray | None = None
 
     def lost(self, chosen: np.ndarray, positions: Sequence[int], s: int) -> int:
         """Count what is missing of some portraits, of these professions at one strength."""
@@ -83,27 +86,51 @@ def compare_edits(
     Soft erasure is there where both runs' suites say what an edit shows. Contrasts name their tone among several.
 
     Flips are those of every encoder, and with encoder ``mean`` each portrait's mean over encoders; verdicts are on
-    those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`).
+    those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.differences`). Portraits
+    that came in batches are compared by these: a batch counts once, by the mean of its portraits, and ``n_target``
+    counts batches. Pairs are of one batch where either of their portraits are.
     """
-    study = _EditComparison(first, second, design, paired, n_permutations, seed, confidence)
+    runs, units = (first, second), _units(first, second, paired)
+    one, two = (_by_unit(run, own) for run, own in zip(runs, units, strict=True))
+    study = _EditComparison(one, two, design, paired, n_permutations, seed, confidence)
     flipped = [
-        {reading.encoder: flips(read_gender(reading.before), read_gender(reading.after))[0] for reading in run.readings}
-        for run in (first, second)
+        {
+            reading.encoder: batch_means(flips(read_gender(reading.before), read_gender(reading.after))[0], own)
+            for reading in run.readings
+        }
+        for run, own in zip(runs, units, strict=True)
     ]
     rows: list[Score] = []
     for encoder in flipped[0]:
         rows += study.flip_rows(flipped[0][encoder], flipped[1][encoder], encoder)
     means = [np.mean(list(run.values()), axis=0) for run in flipped]
     rows += study.flip_rows(means[0], means[1], "mean")
-    followed = [
-        [reading.followed for reading in run.readings if reading.followed is not None] for run in (first, second)
-    ]
+    followed = [[reading.followed for reading in run.readings if reading.followed is not None] for run in runs]
     if all(len(run) == len(flipped[0]) for run in followed):
-        erased = [[np.where(np.isnan(each), np.nan, each <= 0) for each in run] for run in followed]
+        erased = [
+            [batch_means(np.where(np.isnan(each), np.nan, each <= 0), own) for each in run]
+            for run, own in zip(followed, units, strict=True)
+        ]
         for encoder, one, two in zip(flipped[0], *erased, strict=True):
             rows += study.erasure_rows(one, two, encoder)
         rows += study.erasure_rows(np.mean(erased[0], axis=0), np.mean(erased[1], axis=0), "mean")
     return [*rows, *study.tone_rows(), study.magnitude(means[0], means[1])]
+
+
+def _units(first: EditedPortraits, second: EditedPortraits, paired: bool) -> tuple[np.ndarray | None, ...]:
+    """Number the batches of both runs' portraits, within their groups; of pairs the same of both."""
+    known = [None if run.batches is None else within_groups(run.groups, run.batches) for run in (first, second)]
+    both = [own for own in known if own is not None]
+    return (linked(both),) * 2 if paired and both else tuple(known)
+
+
+def _by_unit(run: EditedPortraits, units: np.ndarray | None) -> EditedPortraits:
+    """Put batches in the place of their portraits; an edit is missing where that of any of its portraits is."""
+    if units is None:
+        return run
+    missing = None if run.missing is None else batch_means(run.missing.astype(float), units) > 0
+    groups = run.groups[np.unique(units, return_index=True)[1]]
+    return EditedPortraits(groups, (), batch_means(run.tone_change, units), missing)
 
 
 Named = Callable[[PortraitGroup], str]

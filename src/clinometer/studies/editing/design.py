@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from clinometer.stats.batches import by_picture
 from clinometer.stats.bootstrap import BESIDE, percentile_interval, rao_wu_weights
 from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import skin_tone
@@ -171,16 +172,18 @@ def average_face_changes(
     *,
     n_resamples: int,
     seed: int,
+    batches: np.ndarray | None = None,
 ) -> dict[tuple[int, int], Estimate]:
     """Return the change of the average face's angle, for every cell and group by their positions, portraits resampled.
 
-    ``groups`` (n,): each portrait's group by position; ``cells`` : positions of professions, and a strength's.
+    ``groups`` (n,): each portrait's group by position; ``cells`` : positions of professions, and a strength's;
+    ``batches`` (n,): of portraits, which are resampled whole.
     """
     changes = {}
     for g in range(n_groups):
         portraits = np.flatnonzero(groups == g)
         before = _stack(portrait_faces(faces.image_before, portraits), len(portraits))
-        average = _AverageFaces(before, n_resamples, seed)
+        average = _AverageFaces(before, n_resamples, seed, None if batches is None else batches[portraits])
         for order, (positions, s) in enumerate(cells):
             edits = edit_faces(faces.image_after, portraits, positions, s)
             changes[order, g] = average.change(_stack((mean_of_known(x, axis=1) for x in edits), len(portraits)))
@@ -200,8 +203,8 @@ def _stack(pieces: Iterable[np.ndarray], n: int) -> np.ndarray:
 class _AverageFaces:
     """The average face of a group's portraits (n, h, w, 3), held against those of their edits."""
 
-    def __init__(self, before: np.ndarray, n_resamples: int, seed: int) -> None:
-        self._before, self._has_face = before, _are_whole(before)
+    def __init__(self, before: np.ndarray, n_resamples: int, seed: int, batches: np.ndarray | None = None) -> None:
+        self._before, self._has_face, self._batches = before, _are_whole(before), batches
         self._n_resamples, self._seed = n_resamples, seed
         self._of_before: dict[bytes, tuple[float, np.ndarray]] = {}
 
@@ -211,29 +214,36 @@ class _AverageFaces:
         n = int(whole.sum())
         if n == 0:
             return Estimate(nan, nan, nan, 0, "no portrait with a face before and after")
+        labels = None if self._batches is None else self._batches[whole]
         # of the portraits themselves, once for all edits that have the same ones
         key = whole.tobytes()
         if key not in self._of_before:
-            self._of_before[key] = self._angles(self._before if whole.all() else self._before[whole])
+            self._of_before[key] = self._angles(self._before if whole.all() else self._before[whole], labels)
         angle, draws = self._of_before[key]
-        angle_after, draws_after = self._angles(after if whole.all() else after[whole])
+        angle_after, draws_after = self._angles(after if whole.all() else after[whole], labels)
         value = angle_after - angle
         if np.isnan(value):
             return Estimate(nan, nan, nan, n, "too little skin in the average face")
-        if n < FEWEST_FACES:
-            few = f"no interval: an average face of fewer than {FEWEST_FACES} portraits"
+        units = n if labels is None else len(np.unique(labels))
+        if units < FEWEST_FACES:
+            of = "portraits" if labels is None else "batches"
+            few = f"no interval: an average face of fewer than {FEWEST_FACES} {of}"
             return Estimate(value, nan, nan, n, "one cluster has no spread" if n == 1 else few)
         changes = draws_after - draws
-        ends = percentile_interval(changes, freedom=n - 1, value=value)
+        ends = percentile_interval(changes, freedom=units - 1, value=value)
         lost = "too little skin in the average face of a resample" if np.isnan(changes).any() else BESIDE
         return Estimate(value, float(ends.low), float(ends.high), n, "" if np.isfinite(ends.low) else lost)
 
-    def _angles(self, faces: np.ndarray) -> tuple[float, np.ndarray]:
+    def _angles(self, faces: np.ndarray, labels: np.ndarray | None) -> tuple[float, np.ndarray]:
         """Return the angle of the average of whole faces, and its replicates where there are two or more."""
         angle, n = average_face_angle(faces), len(faces)
-        if n == 1 or np.isnan(angle):
+        if np.isnan(angle):
             return angle, np.zeros(0)
-        weights = rao_wu_weights([n], self._n_resamples, np.random.default_rng([self._seed, 3]))
+        units = n if labels is None else len(np.unique(labels))
+        if units == 1:
+            return angle, np.zeros(0)
+        drawn = rao_wu_weights([units], self._n_resamples, np.random.default_rng([self._seed, 3]))
+        weights = by_picture(drawn, labels)
         # angle of the average of whole faces under weights that add up to 1: no face is copied
         return angle, np.array([skin_tone(np.clip(np.tensordot(row, faces, axes=1), 0, 1)).angle for row in weights])
 

@@ -18,9 +18,10 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import with_reasons
-from clinometer.metrics.records import Score, corrected, permuted
+from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
 from clinometer.stats.agreement import LIMITS
+from clinometer.stats.batches import batch_correlation, batch_means, within_groups
 from clinometer.stats.bootstrap import percentile_interval, why_no_interval
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
@@ -50,6 +51,9 @@ ANGLES = ("ita", "ita_change", "ita_contrast", "average_face_ita_change")
 """Components in degrees."""
 
 AVERAGE_FACE_RESAMPLES = 200
+
+Estimator = Callable[..., Estimate]
+"""Of the means of portraits, (n,), each over so many edits, with the ``batches`` of the portraits, or None."""
 
 UNBOUNDED = "no bounds for the edits that are missing: a change of skin tone has no furthest value"
 
@@ -95,13 +99,14 @@ def editing_study(
     n_resamples: int = AVERAGE_FACE_RESAMPLES,
     seed: int = 0,
     missing: np.ndarray | None = None,
+    batches: np.ndarray | None = None,
 ) -> list[Score]:
     """Return every number of an editing audit. ``groups`` (n,): each portrait's position in ``design.groups``.
 
     ``concept`` is the profession, or empty over a class; ``category`` the class; ``setting`` the strength. ``missing``
     (n, P, S): edits that were asked for and are not there. Rates of flips and their asymmetry then have bounds, with
     all of them flipped and none, or only those of the one gender; a change of skin tone has no furthest value, and says
-    so.
+    so. ``batches`` (n,): the batch that each portrait came in, which is then the unit of chance; no value changes.
 
     ============================ ================================================================================
     component                    what
@@ -147,7 +152,8 @@ def editing_study(
             if own_shape != shape:
                 raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
     lost = np.zeros((len(groups), len(design.professions), len(design.strengths)), bool) if missing is None else missing
-    study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost)
+    labels = None if batches is None else within_groups(groups, batches)
+    study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost, labels)
     rows: list[Score] = []
     for reading in readings:
         rows += _reading_rows(study, reading)
@@ -155,13 +161,17 @@ def editing_study(
     classes = [cell for cell in design.cells() if "concept" not in cell[2]]
     changes = average_face_changes(
         faces, groups, len(design.groups), [(positions, s) for positions, s, _ in classes],
-        n_resamples=n_resamples, seed=seed,
+        n_resamples=n_resamples, seed=seed, batches=labels,
     )  # fmt: skip
-    return rows + [
-        _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
-        for order, (_, _, names) in enumerate(classes)
-        for g, group in enumerate(design.groups)
-    ]
+    return (
+        rows
+        + _batch_rows(study, readings)
+        + [
+            _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
+            for order, (_, _, names) in enumerate(classes)
+            for g, group in enumerate(design.groups)
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,11 @@ class _EditingStudy:
     n_resamples: int
     seed: int
     missing: np.ndarray
+    batches: np.ndarray | None
+
+    def batches_of(self, chosen: np.ndarray) -> np.ndarray | None:
+        """Return the batch of each of some portraits; None where each is one by itself."""
+        return None if self.batches is None else self.batches[chosen]
 
     def filled(self, values: np.ndarray, flipped: np.ndarray | bool) -> np.ndarray:
         """Flips (n, P, S) with what is missing of each portrait taken to be flipped or not, (n,) or of all."""
@@ -191,17 +206,39 @@ class _EditingStudy:
         ]
         return np.asarray(np.asarray(chosen)[self.groups])
 
-    def group_rows(
-        self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], Estimate], **fields: str
-    ) -> list[Score]:
+    def group_rows(self, values: np.ndarray, component: str, estimate: Estimator, **fields: str) -> list[Score]:
         """Return a row for each group and cell of ``values`` (n, P, S)."""
-        return [
-            _row(estimate(portrait_means(values[self.groups == g], positions, s), len(positions)), component,
-                 group=group.name, n_missing=int(self.missing[self.groups == g][:, positions, s].sum()), **names,
-                 **fields)
-            for positions, s, names in self.design.cells()
-            for g, group in enumerate(self.design.groups)
-        ]  # fmt: skip
+        rows = []
+        for positions, s, names in self.design.cells():
+            for g, group in enumerate(self.design.groups):
+                own = self.groups == g
+                means, labels = portrait_means(values[own], positions, s), self.batches_of(own)
+                lost = int(self.missing[own][:, positions, s].sum())
+                row = _row(estimate(means, len(positions), batches=labels), component, group=group.name,
+                           n_missing=lost, **names, **fields)  # fmt: skip
+                rows.append(row if labels is None else replace(row, n_batches=_known_batches(means, labels)))
+        return rows
+
+
+def _known_batches(means: np.ndarray, labels: np.ndarray) -> int:
+    return len(np.unique(labels[np.isfinite(means)]))
+
+
+def _batch_rows(study: _EditingStudy, readings: Sequence[GenderReadings]) -> list[Score]:
+    """Report how alike portraits of one batch are, by what the encoders read; no row where each is one by itself."""
+    if study.batches is None or not readings:
+        return []
+    margins = np.mean([reading.before[:, 0] for reading in readings], axis=0)
+    chosen = [(study.groups == g) & np.isfinite(margins) for g in range(len(study.design.groups))]
+    labels = [study.batches[own] for own in chosen]
+    value = batch_correlation([margins[own, None] for own in chosen], labels)
+    return [
+        Score(
+            metric=PICTURES, component="batches", category="all", encoder="", value=value, flag=BATCHES_KNOWN,
+            n_target=sum(map(len, labels)), n_batches=sum(len(set(own.tolist())) for own in labels),
+            reason="batches are known: nothing is tested",
+        )
+    ]  # fmt: skip
 
 
 def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
@@ -244,7 +281,7 @@ def _erasure_rows(study: _EditingStudy, followed: np.ndarray, encoder: str) -> l
 
 
 def _tone_rows(
-    study: _EditingStudy, estimate: Callable[[np.ndarray, int], Estimate], component: str, encoder: str,
+    study: _EditingStudy, estimate: Estimator, component: str, encoder: str,
     sides: tuple[str, str], values: np.ndarray,
 ) -> list[Score]:  # fmt: skip
     """Rows of each tone against the first, mean over genders, judged together; ``group`` is the tone among several."""
@@ -266,7 +303,8 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
     for i, (positions, s, g) in enumerate(cells):
         # before and after change places within portraits: the signs of the changes are as good as coins
-        known = portrait_means(change[study.groups == g], positions, s)
+        own = study.groups == g
+        known = batch_means(portrait_means(change[own], positions, s), study.batches_of(own))
         known = known[np.isfinite(known)]
         rng = np.random.default_rng([study.seed, 2])
         test = sign_flip_test(known, n_permutations=study.n_permutations, rng=rng) if len(known) else None
@@ -274,8 +312,16 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     changes = _judge(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
     rows = [without_bounds(row) for row in changes]
     rows += [
-        _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
-        for g, group in enumerate(study.design.groups)
+        _row(
+            cluster_mean(faces.before[own], batches=study.batches_of(own)),
+            "ita",
+            encoder=PIXELS,
+            group=group.name,
+            setting="before",
+        )
+        for group, own in zip(
+            study.design.groups, (study.groups == g for g in range(len(study.design.groups))), strict=True
+        )
     ]
     rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
     unknown = np.where(faces.drawn_after, np.isnan(change).astype(float), nan)
@@ -304,7 +350,7 @@ def _contrast_rows(
     study: _EditingStudy,
     values: np.ndarray,
     sides: Sequence[tuple[np.ndarray, np.ndarray]],
-    estimate: Callable[[np.ndarray, int], Estimate],
+    estimate: Estimator,
     component: str,
     *,
     encoder: str,
@@ -322,13 +368,19 @@ def _contrast_rows(
     rows = []
     for positions, s, names in study.design.cells():
         means = portrait_means(values, positions, s)
-        parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
+        parts = [
+            estimate(means[side], len(positions), batches=study.batches_of(side)) for pair in sides for side in pair
+        ]
         lost = study.missing[stratum >= 0][:, positions, s].sum()
         coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
         row = _row(contrast(parts, coefficients), component, encoder=encoder, n_missing=int(lost), **names, **named)
         mask = (stratum >= 0) & np.isfinite(means)
+        units = batch_means(means[mask], study.batches_of(mask))  # what may change sides
+        labels = np.arange(mask.sum()) if study.batches is None else study.batches[mask]
+        first_of_each = np.unique(labels, return_index=True)[1]
+        of_side, strata = label[mask][first_of_each], stratum[mask][first_of_each]
         permuted_sides = permute_labels(
-            means[mask][None], label[mask], strata=stratum[mask], blocks=stratum[mask],
+            units[None], of_side, strata=strata, blocks=strata,
             n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
         ) if all((mask & side).any() for pair in sides for side in pair) else None  # fmt: skip
         rows.append(_add_test(row, permuted_sides, f"{test}, two-sided"))
@@ -340,8 +392,8 @@ def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.n
     return mean_of_known(values[:, positions, s], axis=1)
 
 
-def _mean_of(means: np.ndarray, _: int) -> Estimate:
-    return cluster_mean(means)
+def _mean_of(means: np.ndarray, _: int, *, batches: np.ndarray | None) -> Estimate:
+    return cluster_mean(means, batches=batches)
 
 
 def _row(estimate: Estimate, component: str, **fields: Any) -> Score:
@@ -381,6 +433,7 @@ def planted_order(
     *,
     n_resamples: int = 2_000,
     seed: int = 0,
+    batches: np.ndarray | None = None,
 ) -> list[Score]:
     """Rank correlation of flip rates with the planted probability of what they flip to, a row a strength and encoder.
 
@@ -391,7 +444,7 @@ def planted_order(
 
     in [−1, 1]; 1: the more a profession was planted for the other gender, the oftener a portrait edited into it flips.
     The interval resamples portraits within groups, professions fixed. Draws are noisier than the rates themselves, so
-    that it lies a little towards 0. ``n_target`` counts portraits.
+    that it lies a little towards 0. ``n_target`` counts portraits. ``batches`` (n,) of portraits are resampled whole.
 
     Parameters
     ----------
@@ -418,23 +471,27 @@ def planted_order(
         flipped, _ = flips(read_gender(reading.before), read_gender(reading.after))
         for s, strength in enumerate(design.strengths):
             by_group = [flipped[groups == g][:, places, s] for g in range(len(design.groups))]
-            rows.append(_order_row(by_group, truth, reading.encoder, setting_name(strength), n_resamples, seed))
+            units = [
+                batch_means(own, None if batches is None else batches[groups == g]) for g, own in enumerate(by_group)
+            ]
+            rows.append(_order_row(by_group, units, truth, reading.encoder, setting_name(strength), n_resamples, seed))
     return rows
 
 
 def _order_row(
-    by_group: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str, n_resamples: int, seed: int
-) -> Score:
+    by_group: Sequence[np.ndarray], units: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str,
+    n_resamples: int, seed: int,
+) -> Score:  # fmt: skip
     value = float(_spearman(np.array([mean_of_known(of_one, axis=0) for of_one in by_group])[None], truth)[0])
     low, high, reason = nan, nan, ""
     if not np.isfinite(value):
         reason = "a group has no flip rate, or all are alike: nothing to order"
-    elif min(map(len, by_group)) < 2:
-        reason = "a group has one portrait: no interval"
+    elif min(map(len, units)) < 2:
+        reason = f"a group has one {'portrait' if min(map(len, by_group)) < 2 else 'batch'}: no interval"
     else:
         # portraits resampled within groups; where nothing can be ordered, any order is possible
         rng = np.random.default_rng([seed, 4])
-        drawn = [mean_of_known(one[rng.integers(len(one), size=(n_resamples, len(one)))], axis=1) for one in by_group]
+        drawn = [mean_of_known(one[rng.integers(len(one), size=(n_resamples, len(one)))], axis=1) for one in units]
         draws = _spearman(np.stack(drawn, axis=1), truth)
         ends = percentile_interval(draws, value=value, limits=LIMITS)
         low, high = float(ends.low), float(ends.high)

@@ -112,17 +112,17 @@ def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     suite = suite_of(run, EditingSuite)
     design = study_design(suite)
     portraits, groups, edits = _read_edited(run, suite, design)
-    alignment = align(run, pool)
+    alignment, batches = align(run, pool), batches_of(run, portraits)
     faces = read_faces(run, portraits, edits, alignment, pool)
     named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
     readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
     rows = editing_study(
         readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
-        n_permutations=2 * resamples - 1, missing=missing,
+        n_permutations=2 * resamples - 1, missing=missing, batches=batches,
     )  # fmt: skip
     planted = reference.planted_in(run.model_card)
     if planted is not None:
-        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
+        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"], batches=batches)
     return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
 
 
@@ -139,7 +139,7 @@ def compare_editing(
         portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
         change = faces.after - faces.before[:, None, None]
-        edited_portraits.append(EditedPortraits(groups, readings, change, missing))
+        edited_portraits.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
     return compare_edits(
         edited_portraits[0],
         edited_portraits[1],
@@ -156,6 +156,13 @@ def _read_edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[
     names = [group.name for group in design.groups]
     groups = np.array([names.index(portrait.group) for portrait in portraits], int)
     return portraits, groups, edits_of(run, suite, portraits)
+
+
+def batches_of(run: Run, portraits: Sequence[Sample]) -> np.ndarray | None:
+    """Return the batch that each portrait came in, (n,); None where no two of them came in one."""
+    known = {key: batch for key, batch in run.drawn.each(["id", "batch"]) if batch}
+    labels = [known.get(portrait.id) or f"\0{place}" for place, portrait in enumerate(portraits)]
+    return np.array(labels) if len(set(labels)) < len(labels) else None
 
 
 def _counted_once(
