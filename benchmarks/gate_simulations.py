@@ -74,8 +74,8 @@ def away_from_limits(n: int, share: float, at_limit: float, images: int, populat
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((experiment, 80, {"population": p, "images": images})
+        *((experiment, 120, {"population": p, "images": images})
           for experiment in (at_their_limits, one_at_its_limit) for p in (0, 3) for images in (10, 20)),
-        *((away_from_limits, 40, {"share": share, "at_limit": at_limit, "images": 20})
+        *((away_from_limits, 60, {"share": share, "at_limit": at_limit, "images": 20})
           for share, at_limit in ((0.5, 0.95), (0.75, 0.95), (0.85, 0.75), (0.95, 0.75))),
     ]  # fmt: skip

@@ -26,9 +26,10 @@ def test_the_verdicts_of_an_experiment_are_those_of_a_study():
 
 def test_the_numbers_of_an_experiment_are_those_of_a_plan():
     made = drawn(20)
-    planned = images_needed([made], design_of(len(sim.SHARES))).to_detect
-    found = sim.images_to_detect(made)
-    np.testing.assert_array_equal(found[:-1], planned[:-1])
+    planned = images_needed([made], design_of(len(sim.SHARES), sim.margin()))
+    named = sim.images_named(made)
+    np.testing.assert_array_equal(named["leans"], planned.to_detect)
+    np.testing.assert_array_equal(named["balanced"], planned.to_show_balance)
 
 
 def test_the_page_says_where_the_promise_holds():

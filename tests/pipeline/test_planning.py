@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isnan
+from math import ceil, inf, isnan
 
 import pytest
 from typer.testing import CliRunner
@@ -34,11 +34,11 @@ def test_a_pilot_gives_every_concept_its_numbers(pilot):
     assert plan.images == len(pilot.plan)
 
 
-def test_a_smaller_effect_needs_more_images_until_the_groups_own_hide_it(pilot):
-    needed = [cm.plan(pilot=pilot.url, effect=effect).table.to_detect.fillna(inf) for effect in (1.2, 0.9, 0.6)]
-    assert (needed[0] <= needed[1]).all()
-    assert (needed[1] < needed[2]).all()
-    assert cm.plan(pilot=pilot.url, effect=0.05).table.to_detect.isna().all()
+def test_a_smaller_effect_needs_more_images_and_the_groups_own_hide_it_unless_they_grow(pilot):
+    needed = [cm.plan(pilot=pilot.url, effect=effect).table for effect in (1.2, 0.9, 0.3)]
+    assert (needed[0].to_detect <= needed[1].to_detect).all()
+    assert (needed[1].to_detect < needed[2].to_detect).all()
+    assert cm.plan(pilot=pilot.url, effect=0.05).table.groups_kept.isna().all()
 
 
 def test_plan_and_scores_name_the_same_numbers():
@@ -58,10 +58,10 @@ def test_plan_and_scores_name_the_same_numbers():
 def test_where_the_groups_own_images_limit_a_verdict_the_plan_says_so(pilot):
     limited = cm.plan(pilot=pilot.url, effect=0.3).limited
     assert len(limited)
-    assert (limited.all_grown < limited.to_decide.fillna(inf)).all()
+    assert (limited.to_decide < limited.groups_kept.fillna(inf)).all()
     asked = ["plan", "--pilot", pilot.url, "--effect", "0.3"]
     shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
-    assert f"The groups' own images are too few for {len(limited)} concept" in shown
+    assert f"With --images alone the groups' images stay as many as they are, too few for {len(limited)} con" in shown
     assert len(cm.plan(pilot=pilot.url, effect=1.2).limited) < len(limited)
 
 
@@ -103,11 +103,14 @@ def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
     plan = cm.plan(pilot=pilot.url)
     each = plan.images_each
     assert each.iloc[-1] == plan.table.to_decide.max()
-    assert plan.images_needed == toy_suite(target=int(each.iloc[-1])).image_count
+    grown = int(each.iloc[-1]), int(plan.attribute_images)
+    assert grown[1] == ceil(5 * grown[0] / 6)  # the toy suite has 6 images a concept and 5 an attribute prompt
+    assert plan.images_needed == toy_suite(target=grown[0], attribute=grown[1]).image_count
     assert (each <= plan.images_for(0.5)).mean() >= 0.5
     assert plan.images_for(0.5) in set(each)
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
     assert f"{each.index[-1]} needs {each.iloc[-1]:,.0f}." in shown.output
+    assert f"asks for images: {{target: {grown[0]}, attribute: {grown[1]}}}." in shown.output
 
 
 def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_path):

@@ -246,6 +246,7 @@ class PlanDocument(Document):
     kind: Literal["plan"] = "plan"
     images: int = Field(description="In the suite as it stands.")
     images_needed: Number = Field(description="To decide every concept that can be decided; null without a pilot.")
+    attribute_images: Number = Field(description="Of an attribute prompt, in proportion; null without a pilot.")
     hours: Number
     gigabytes: Number
     cost: Number

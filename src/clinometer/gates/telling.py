@@ -21,6 +21,8 @@ from clinometer.report.html import notebook_html
 from clinometer.report.model_card.content import escaped
 from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
+from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.suites import LeaningSuite
 
 MOST_ROWS: Final = 30
 """Numbers of a rule that a summary lists; the JUnit file has all."""
@@ -158,10 +160,19 @@ def way_on(judged: Gate) -> str:
             "More images will not mend it: a number is farther out than the policy allows. Of models that keep all "
             "limits, at most 5 in 100 are called broken."
         )
-    known = judged.table.n_decide[judged.table.n_decide.fillna(0) > 0]
-    most = wording.about(int(known.max())) if len(known) else ""
-    draw = f"Draw {most.replace('about', 'up to about')} images a concept" if most else "Mend what the reasons name"
+    known = judged.table[judged.table.n_decide.fillna(0) > 0]
+    draw = "Mend what the reasons name"
+    if len(known):
+        row = known.sort_values("n_decide", kind="stable").iloc[-1]
+        most = wording.about(int(row.n_decide)).replace("about", "up to about")
+        draw = f"Draw {most} images a concept{_beside(judged, row.metric)}"
     return f"{draw} and gate again; --allow-undecided lets such a run pass, which then says less."
+
+
+def _beside(judged: Gate, metric: str) -> str:
+    """Say after a comma what else has to grow where more images decide a number; empty where nothing does."""
+    has_groups = isinstance(judged.runs[0].suite, LeaningSuite) and metric != REFUSAL
+    return f", {wording.IN_PROPORTION}," if has_groups else ""
 
 
 def rule_in_words(rule: RuleOutcome) -> str:
@@ -228,10 +239,10 @@ def explanations(judged: Gate) -> Iterator[str]:
     for rule in judged.rules:
         digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])
         for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
-            yield f"{name}: {_why(row, digits, len(judged.table))}"
+            yield f"{name}: {_why(row, digits, len(judged.table), _beside(judged, row['metric']))}"
 
 
-def _why(row: dict[Any, Any], digits: int, family: int) -> str:
+def _why(row: dict[Any, Any], digits: int, family: int, beside: str) -> str:
     limits = limits_in_words(row["at_least"], row["at_most"])
     ends = wording.interval(row["low"], row["high"], digits)
     number = f"{wording.signed(row['value'], digits)} {ends}".strip() if isfinite(row["value"]) else "no number"
@@ -258,9 +269,7 @@ def _why(row: dict[Any, Any], digits: int, family: int) -> str:
     more = ""
     if not pd.isna(decide) and decide > 0:
         many = wording.capitalised(wording.about(int(decide)))
-        more = (
-            f" {many} images would decide in one of two runs, if the value stood; there are {int(row['n_target']):,}."
-        )
+        more = f" {many} images{beside} would decide in four of five runs; there are {int(row['n_target']):,}."
     return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
 
 

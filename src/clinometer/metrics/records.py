@@ -108,8 +108,8 @@ class Score(_Fields):
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one,
         and the larger of it and of the same of |value − middle| and ``middle_margin``, where there is a middle; q
         corrects within the same rows.
-    n_decide : where undecided, the images (as ``n_target``) that would decide, with q over the family, if its estimates
-        stood and all sets grew alike; 0 where none would, or it is not asked.
+    n_decide : where undecided, the images (as ``n_target``) with which four of five runs would decide, with q over the
+        family and all other sets in proportion; 0 where none would, or it is not asked.
     verdict : one of :class:`clinometer.metrics.verdict.Verdict`, in the rows that decide; else empty.
     side : the side that the verdict names: a group, or of two runs ``"first"`` or ``"second"``; empty for none.
     reason_code : one of :class:`clinometer.metrics.verdict.ReasonCode`: why the verdict names no side.

@@ -372,7 +372,8 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
         )
     if undecided:
         reach = wording.about(*(row.n_decide for row in undecided))
-        each = f"{reach} {judged[0].drawn} each, by today\u2019s estimates"
+        beside = f", {judged[0].beside}" if judged[0].beside else ""
+        each = f"{reach} {judged[0].drawn} each{beside}, by today\u2019s estimates"
         more = each if reach else "clinometer plan says how many"
         steps.append(
             f"Draw more where the images do not tell ({len(undecided):,}): {more}. Until then conclude nothing."

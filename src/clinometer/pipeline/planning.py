@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite, nan
+from math import ceil, isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,14 @@ from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import MANY, SPREAD, images_for_share
 from clinometer.studies import study_of
+from clinometer.studies.study import suite_of
 from clinometer.suites import LeaningSuite, Suite
 
 SHARES = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 """Without a pilot: shares of images on one side that an audit may want to find."""
 
 LIMITED = 1.5
-"""Times the images that a concept takes while the groups' own stay as many as they are, from which on this is said."""
+"""Times the images that a concept takes where the groups' own stay as many as they are, from which on this is said."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,20 @@ class Plan:
     Attributes
     ----------
     table : a row a concept with a pilot (estimate, standard error, images now, images to detect, to show balance, to
-        decide either, and to decide if the groups' own images grew alike, as
+        decide either, and to decide if the groups' own images stayed as many as they are, as
         :class:`clinometer.studies.leaning.scores.needed.Needed` has them; ratings, the pictures that people would have
         to rate, where a reader read the pilot; reason where the pilot has no standard error), else a row a share of
-        images (share, images to detect). 10,001 stands for more than 10,000, NaN for no number.
+        images (share, images to detect). The groups' images grow in proportion. 10,001 stands for more than 10,000, NaN
+        for no number.
     effect : what is to be detected: one size for all concepts, or NaN for what each concept's pictures tell.
     margin : within which balance is to be shown, or NaN.
     power, alpha : with which chance a verdict is reached, and the level of q over the concepts; without a pilot, that
         of p of a concept by itself.
     images : in the suite as it stands.
-    images_needed : in the suite with every concept drawn as often as the neediest that 10,000 images decide, and the
-        groups' own images as many as they are; NaN without a pilot.
+    attribute_images : of an attribute prompt, in proportion to the concept that needs the most of those that 10,000
+        images decide; NaN without a pilot.
+    images_needed : in the suite with every concept drawn as often as this one, and the groups' own images in
+        proportion; NaN without a pilot.
     seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
     price : what an image costs, of a model that has a price.
     answers : those of one reader to the suite's questions, of every image as it stands.
@@ -64,6 +68,7 @@ class Plan:
     alpha: float
     images: int
     images_needed: float
+    attribute_images: float = nan
     seconds_per_image: float = nan
     bytes_per_image: float = nan
     price: float = 0.0
@@ -91,9 +96,9 @@ class Plan:
 
     @property
     def limited(self) -> pd.DataFrame:
-        """Return the concepts that the groups' own images limit: with these grown alike, far fewer images decide."""
-        as_it_is = self.table.to_decide.fillna(np.inf)
-        return self.table[(self.table.all_grown <= MANY) & (as_it_is > LIMITED * self.table.all_grown)]
+        """Return the concepts that take far more images, or no number, where the groups' own do not grow."""
+        kept = self.table.groups_kept.fillna(np.inf)
+        return self.table[(self.table.to_decide <= MANY) & (kept > LIMITED * self.table.to_decide)]
 
     @property
     def cost(self) -> float:
@@ -137,7 +142,7 @@ def plan_audit(
     Parameters
     ----------
     pilot : a scored run of the same suite. Larger runs are drawn from its pictures' scores and judged, with all that it
-        does not know of a concept; the groups' own images stay as many as they are.
+        does not know of a concept; the groups' own images grow in proportion.
     effect : the size of the image part that is to be detected; by default what each concept's pictures in the pilot
         tell.
     margin : within which balance is to be shown; by default the suite's.
@@ -169,7 +174,7 @@ def plan_audit(
     )  # fmt: skip
     if pilot is None:
         to_detect = [
-            images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images(suite))
+            images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images_each(suite))
             for share in SHARES
         ]
         return replace(plan, table=pd.DataFrame({"share": SHARES, "to_detect": to_detect}))
@@ -184,13 +189,21 @@ def plan_audit(
             "contributes; give a pilot without --until"
         )
     table = _concepts(pilot, effect, margin, power, alpha)
-    needed = table.to_decide[table.to_decide <= MANY]
+    counted = table[table.to_decide <= MANY]
+    attribute_images = images_needed = nan
+    if len(counted):
+        neediest = counted.sort_values("to_decide", kind="stable").iloc[-1]
+        times = neediest.to_decide / neediest.images
+        attribute_images = ceil(suite_of(pilot, LeaningSuite).images.attribute * times - 1e-6)
+        counts = {"target": int(neediest.to_decide), "attribute": attribute_images}
+        images_needed = suite.with_options(image_counts=counts).image_count
     drawn = pilot.samples
     stored = sum(pilot.directory.size(samples_name(part)) for part in pilot.parts if pilot.drawn.has(part))
     return replace(
         plan,
         table=table,
-        images_needed=float(suite.with_options(images=int(needed.max())).image_count) if len(needed) else nan,
+        images_needed=float(images_needed),
+        attribute_images=float(attribute_images),
         seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
         bytes_per_image=stored / len(drawn),
         by_server="price_per_image" in pilot.record["model"].get("notes", {}),
@@ -198,9 +211,10 @@ def plan_audit(
     )
 
 
-def _attribute_images(suite: LeaningSuite) -> tuple[int, int]:
-    """Count the images of both groups that are compared."""
-    a, b = (suite.images.attribute * len(suite.groups[name].prompts) for name in (suite.compared.a, suite.compared.b))
+def _attribute_images_each(suite: LeaningSuite) -> tuple[float, float]:
+    """Count the images of both groups that are compared for each image of a concept."""
+    prompts = (len(suite.groups[name].prompts) for name in (suite.compared.a, suite.compared.b))
+    a, b = (suite.images.attribute * n / suite.images.target for n in prompts)
     return a, b
 
 
@@ -262,12 +276,13 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
     if not plan.pilot:
         shares = [(f"{row['share']:g}", _number(row["to_detect"])) for row in plan.table.to_dict("records")]
         lines.append(
-            f"These take pictures to be of two kinds that scatter by {SPREAD:g} of half the distance between them, and "
-            "the groups' own pictures to be as many as the suite has; a verdict is corrected over the concepts and may "
-            "take more. A pilot knows better. Draw a small run, then: clinometer plan --pilot RUN"
+            f"These take pictures to be of two kinds that scatter by {SPREAD:g} of half the distance between them; a "
+            "verdict is corrected over the concepts and may take more. A pilot knows better. Draw a small run, then: "
+            "clinometer plan --pilot RUN"
         )
         tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
-        return (f"Any concept; {tests}", ("share of images on one side", "images to find it"), shares), lines
+        title = f"Images of any concept, {wording.IN_PROPORTION}; {tests}"
+        return (title, ("share of images on one side", "images to find it"), shares), lines
     reasons = plan.table.reason[plan.table.reason != ""]
     if len(reasons):
         why = wording.commonest(reasons, "concept")
@@ -281,6 +296,11 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
             f"Half of the concepts need at most {_number(plan.images_for(0.5))} images each, nine in ten at most "
             f"{_number(plan.images_for(0.9))}; {neediest} needs {_number(most)}."
         )
+        target = plan.table.to_decide[plan.table.to_decide <= MANY].max()
+        lines.append(
+            f"With the groups' images in proportion the suite asks for images: {{target: {target:.0f}, attribute: "
+            f"{plan.attribute_images:.0f}}}."
+        )
         hours = f"{plan.hours:.1f} hours" if plan.hours >= 1 else f"{60 * plan.hours:.0f} minutes"
         lines.append(
             f"For a verdict on every concept that {MANY:,} images decide, each with a chance of {plan.power:.0%}: "
@@ -293,15 +313,15 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
 
 
 def _limit_in_words(plan: Plan) -> list[str]:
-    """Say where the groups' own images, and not a concept's, keep a verdict from being reached."""
+    """Say where more of a concept's images alone, as ``--images`` draws them, do not reach a verdict."""
     limited = plan.limited
     if not len(limited):
         return []
-    row = limited.sort_values("all_grown", kind="stable").iloc[-1]
+    row = limited.sort_values("to_decide", kind="stable").iloc[-1]
     return [
-        f"The groups' own images are too few for {wording.count(len(limited), 'concept')}: with more of them as well, "
-        f"of {row.concept} {_number(row.all_grown)} images would do in place of {_number(row.to_decide)} (in the "
-        "suite, images: attribute)."
+        f"With --images alone the groups' images stay as many as they are, too few for "
+        f"{wording.count(len(limited), 'concept')}: {row.concept} would then take {_number(row.groups_kept)} in place "
+        f"of {_number(row.to_decide)}."
     ]
 
 
@@ -324,7 +344,7 @@ def _concepts_in_words(plan: Plan) -> WrittenTable:
             cells.append(_number(row["ratings"]))
         rows.append(cells)
     tests = f"power {plan.power:g} of its verdict, q ≤ {plan.alpha:g} over {wording.count(len(rows), 'concept')}"
-    return f"Images a concept; {tests}", columns, rows
+    return f"Images a concept, {wording.IN_PROPORTION}; {tests}", columns, rows
 
 
 def _number(value: float) -> str:

@@ -150,6 +150,7 @@ class Verdicts:
     label : the label of a side.
     over : what the judged interval is over, images or ``"stimuli"``.
     drawn : what more of would decide.
+    beside : what would have to grow in proportion, such as ``wording.IN_PROPORTION``.
     digits, scale, suffix : how numbers are written.
     name, short_name : what a row is about, on the page and in a terminal.
     said : a row's verdict in words.
@@ -166,6 +167,7 @@ class Verdicts:
     label: Label = str
     over: str = "images"
     drawn: str = "images"
+    beside: str = ""
     digits: int = 2
     scale: float = 1.0
     suffix: str = ""

@@ -88,8 +88,10 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
     undecided = [row for row in rows if wording.verdict_group_of(row) in ("undecided", "few")]
     if undecided:
         many = [row.n_decide for row in undecided if row.n_decide > 0]
+        beside = f", {judged[0].beside}," if judged[0].beside else ""
         more = (
-            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each would decide in four of five runs."
+            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each{beside} would decide in four of "
+            "five runs."
             if many
             else ""
         )

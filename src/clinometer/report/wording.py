@@ -404,10 +404,10 @@ def reason_words(row: Row) -> str:
     return row.reason or _REASONS.get(row.reason_code, "")
 
 
-def note(row: Row, images: str = "images a concept") -> str:
-    """Say below a verdict that names no side why there is none, or how many images would decide."""
+def note(row: Row, *, beside: str = "") -> str:
+    """Say below a verdict that names no side why there is none, or how many images would decide (:func:`needed`)."""
     without = not_measured(row) or not row.has_interval or row.reason_code in _CONTRADICTIONS
-    return reason_words(row) if without else needed(row, images)
+    return reason_words(row) if without else needed(row, beside=beside)
 
 
 def withheld(rows: Iterable[Row]) -> str:
@@ -416,17 +416,21 @@ def withheld(rows: Iterable[Row]) -> str:
     return _REASONS[codes.most_common(1)[0][0]] if codes else ""
 
 
-def needed(row: Row, images: str = "images a concept") -> str:
+IN_PROPORTION: Final = "with the groups\u2019 images in proportion"
+"""What else grows where more images of a concept would decide."""
+
+
+def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> str:
     """Say how many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
 
-    ``images`` : what ``n_decide`` counts.
+    ``images`` : what ``n_decide`` counts; ``beside`` : what else grows, such as :data:`IN_PROPORTION`.
     """
     if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
         return f"with so few no p can fall below {row.least_exchange_p:.2g}"
     if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
-    return f"{many} {images} would decide in four of five runs" if many else ""
+    return f"{many} {images}{beside and f', {beside},'} would decide in four of five runs" if many else ""
 
 
 def source_words(mcas: Row, image_part: Row) -> str:

@@ -15,7 +15,7 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.multiplicity import holm
-from clinometer.stats.power import BEYOND
+from clinometer.stats.power import BEYOND, POWER, PowerCurve
 
 
 def standard_error_of(low: float, high: float, confidence: float = 0.95) -> float:
@@ -81,12 +81,6 @@ def images_to_decide(n: int, factor: float) -> int:
     return max(n + 1, min(ceil(n * factor - 1e-6), BEYOND))
 
 
-def squared_ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """``(part / whole)²``, infinite where the whole is 0, negative or too small to divide by."""
-    large = whole > 1e-100 * np.maximum(part, 1.0)
-    return np.where(large, part / np.where(large, whole, 1.0), inf) ** 2
-
-
 CONFIDENCE = 0.95
 """Of the intervals that are given."""
 
@@ -102,7 +96,8 @@ class HeldToLimits:
     p : that an estimate that keeps its limits comes out so far beyond them; twice the one-sided p, so that it is 0.05
         where the interval ends at the limit. 1 for an estimate within its limits, NaN without an interval.
     p_holm : the same after Holm's correction for the family.
-    n_decide : units that would decide an estimate, if it stood; 0 where it is decided, or where no number would.
+    n_decide : units with which an estimate is decided with a chance of ``POWER``, whatever else it rests on growing in
+        proportion; 0 where it is decided, or where no number would do.
     """
 
     within: np.ndarray
@@ -174,9 +169,10 @@ def hold_to_limits(
     with np.errstate(invalid="ignore"):
         beyond = adjusted <= alpha
     stretch = _reach(freedom, alpha / max(1, np.isfinite(p).sum())) / _reach(freedom, alpha)
+    factors = _factors_to_decide(value, low, high, lower, upper, stretch)
     needed = [
-        0 if decided else _units_to_decide(*estimate)
-        for decided, *estimate in zip(within | beyond, value, low, high, n, lower, upper, stretch, strict=True)
+        0 if decided or units < 1 else images_to_decide(int(units), float(factor))
+        for decided, units, factor in zip(within | beyond, n, factors, strict=True)
     ]
     return HeldToLimits(within, beyond, p, adjusted, np.array(needed, np.int64))
 
@@ -202,25 +198,32 @@ def _reach(freedom: np.ndarray, alpha: float) -> np.ndarray:
     return np.asarray(scipy.stats.t.isf(alpha / 2, freedom))
 
 
-def _units_to_decide(
-    value: float, low: float, high: float, units: float, lower: float, upper: float, stretch: float
-) -> int:
-    """Return with how many units the interval would end at the limit that it reaches over: it shrinks by 1/√n.
+def _factors_to_decide(
+    value: np.ndarray, low: np.ndarray, high: np.ndarray, lower: np.ndarray, upper: np.ndarray, stretch: np.ndarray
+) -> np.ndarray:
+    """Return how many times the data decide each estimate with a chance of ``POWER``: (m,); infinite where none do.
+
+    ::
+
+        θ ~ Normal(θ̂, se²),     θ̂' ~ Normal(θ, se²/f)      so     θ̂' ~ Normal(θ̂, se² (1 + 1/f))
+        decided:   lower + h₋/√f ≤ θ̂' ≤ upper − h₊/√f,     or  θ̂' beyond a limit by s h/√f
+                   h: the half of the interval that faces the limit,  s: ``stretch``
 
     ``stretch`` : how much wider the interval is that takes the correction of the whole family.
     """
-    if not all(map(isfinite, (value, low, high))) or units < 1:
-        return 0
-    if lower <= value <= upper:
-        factors = [
-            _square_ratio(half, distance)
-            for half, distance in ((high - value, upper - value), (value - low, value - lower))
-            if isfinite(distance)
-        ]
-        return images_to_decide(int(units), max(factors, default=0.0))
-    half, distance = (value - low, value - upper) if value > upper else (high - value, lower - value)
-    return images_to_decide(int(units), _square_ratio(stretch * half, distance))
+    root = np.sqrt(_FACTORS)[:, None]
+    error = (high - low) / (2 * scipy.special.ndtri((1 + CONFIDENCE) / 2)) * np.sqrt(1 + 1 / root**2)
+    below, above = (value - low) / root, (high - value) / root
+
+    def chance_below(end: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(scipy.special.ndtr((end - value) / error))
+
+    kept = np.maximum(chance_below(upper - above) - chance_below(lower + below), 0.0)
+    broken = 1 - chance_below(upper + stretch * below) + chance_below(lower - stretch * above)
+    shares = np.nan_to_num(kept + broken)
+    return PowerCurve(_FACTORS, shares, shares, shares).sizes_for(POWER, shares)
 
 
-def _square_ratio(half: float, distance: float) -> float:
-    return float(squared_ratio(np.array(half), np.array(distance)))
+_FACTORS = np.geomspace(1, 1e6, 121)
+"""Times the data that are tried."""

@@ -341,19 +341,21 @@ def images_for_share(
     power: float = POWER,
     alpha: float = 0.05,
     spread: float = SPREAD,
-    attribute_images: tuple[int, int] | None = None,
+    attribute_images: tuple[float, float] | None = None,
 ) -> float:
     """Return the images that find a share of two kinds to lean, without a pilot: a test by itself, against both zeros.
 
     ::
 
         y = ±1 + spread · Normal(0, 1),  + where the picture is of the first kind
-        other error:  spread² (1/n_a + 1/n_b),  of so many images of either group; by default of none
+        other error:  spread² (1/r_a + 1/r_b) / n,  of r_a and r_b images of the groups for each of the concept's n
 
     Parameters
     ----------
     share : of the pictures that are of the first kind.
     spread : standard deviation of a kind, of half the distance between the two.
+    attribute_images : of either group, for each image of the concept, so that they grow in proportion; by default so
+        many that they add no error.
 
     Returns
     -------
@@ -378,13 +380,13 @@ def images_for_share(
     points, counts = np.r_[-1 + of_kind, 1 + of_kind], np.repeat([1 - share, share], 6)
     order = np.argsort(points)
     items = ScoredItems(points[order][None], counts[order][None], certain=True)
-    n_a, n_b = attribute_images or (inf, inf)
-    other = spread**2 * (1 / n_a + 1 / n_b)
-    freedom = max(n_a + n_b - 2, 1)
     # the sign and the size of the estimate are the population's own
     sample = np.array([-1.0, 1.0]) + (2 * share - 1)
+    r_a, r_b = attribute_images or (inf, inf)
+    other = spread**2 * (1 / r_a + 1 / r_b) / len(sample)
+    freedom = max(SIZES[0] * (r_a + r_b) - 2, 1)
     zero = BoundedMeans([sample], np.array([[-1.0, 1.0]]), np.zeros(1), np.array([other]), np.array([float(freedom)]))
-    pilot = ScoredPilot([zero], items=items, runs=2_000)
+    pilot = ScoredPilot([zero], items=items, grown=True, runs=2_000)
     curve = power_curve(pilot, SIZES, alpha=alpha, power=power)
     (found,) = curve.sizes_for(power, curve.leans)
     return float(min(np.ceil(found), BEYOND)) if np.isfinite(found) else nan

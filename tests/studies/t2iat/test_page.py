@@ -115,7 +115,7 @@ def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
 
     needed = said((-0.1, 0.3), 213)
     assert "Where more of them would, it says how many." in needed
-    more = ", with as many more prompts," if tests else ""
+    more = ", with prompts in proportion," if tests else ""
     assert f" | about 220 neutral images{more} would decide in four of five runs | " in needed
     assert "would decide in four" not in said((-0.1, 0.3), 0)  # planted at parity, no number of images would
     assert ("prompts permuted by chance do as well" in said((0.05, 0.15), 0)) == tests

@@ -279,7 +279,7 @@ def _along(view: CellsView, axis: str) -> Verdicts:
         "concept", f"image part, {view.axis_label(axis)}",
         f"image part along {axis_sign(view, axis)}; {wording.PART_SCALE}", rows, view.label, digits=view.digits,
         name=lambda row: row.concept if is_pair or not row.group else f"{row.concept}, {view.label(row.group)}",
-        notes=lambda row: (note(row),),
+        notes=lambda row: (note(row, beside=wording.IN_PROPORTION),), beside=wording.IN_PROPORTION,
     )  # fmt: skip
 
 
@@ -299,6 +299,7 @@ def _together(view: CellsView, component: str) -> Verdicts:
         "concept", interaction_name(view, component), "the share of images in a cell beyond what its levels alone give",
         rows, view.label, digits=1, scale=100, suffix="\N{NARROW NO-BREAK SPACE}%",
         said=lambda row: interaction_words(view, component, row.concept), notes=lambda row: (view.label(row.group),),
+        beside=wording.IN_PROPORTION,
     )  # fmt: skip
 
 
@@ -409,7 +410,7 @@ CELLS: Final = Page(
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
 
-TO_DECIDE: Final = "images, of the concept, with as many more of the groups"
+TO_DECIDE: Final = f"images of the concept, {wording.IN_PROPORTION}"
 
 
 def side_by_side(views: Mapping[str, CellsView], encoder: str) -> dict[str, Any]:

@@ -43,14 +43,21 @@ def verdicts(view: LeaningView) -> tuple[Verdicts]:
     suite = view.suite
     signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
     rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
+    # a run that is drawn until decided draws more of its concepts alone
+    beside = "" if view.report.stopped_early else wording.IN_PROPORTION
 
     def notes(row: Row) -> Sequence[str]:
-        return images_in_words(view, row), *reservations(view, row), qualification(row), wording.note(row)
+        return (
+            images_in_words(view, row),
+            *reservations(view, row),
+            qualification(row),
+            wording.note(row, beside=beside),
+        )
 
     return (
         Verdicts(
             "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
-            suite.label_of, digits=view.digits, notes=notes, is_ranked=True,
+            suite.label_of, beside=beside, digits=view.digits, notes=notes, is_ranked=True,
         ),
     )  # fmt: skip
 

@@ -79,13 +79,13 @@ def verdicts(view: T2IATView) -> tuple[Verdicts]:
 
 
 def note(view: T2IATView, row: Row) -> str:
-    """Say why there is no verdict, or how many images would decide, with as many more prompts where these are permuted.
+    """Say why there is no verdict, or how many images would decide, with prompts in proportion where they are permuted.
 
     Where prompts permuted by chance do as well, no number of images would.
     """
     if not_measured(row) or row.reason:
         return reason_words(row)
-    words = needed(row, f"neutral images{', with as many more prompts,' if view.suite.tests else ''}")
+    words = needed(row, "neutral images", beside="with prompts in proportion" if view.suite.tests else "")
     if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
         return "prompts permuted by chance do as well: more images alone would not decide"
     return words

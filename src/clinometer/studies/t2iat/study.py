@@ -203,7 +203,7 @@ TEST: Final = Quantity(
     symbol="S",
     unit="test",
     column="ΔS",
-    to_decide="images, neutral ones, with as many more prompts",
+    to_decide="neutral images, with prompts in proportion",
     counted="test",
     positive="the first concept, against the other, more to {a} than in {first}",
     over="prompts",
@@ -214,7 +214,7 @@ PROMPT: Final = Quantity(
     symbol="Asc",
     unit="prompt",
     column="ΔAsc",
-    to_decide="images, neutral ones, with as many more of the attributes",
+    to_decide="neutral images, with those of the attributes in proportion",
     counted="prompt",
     positive="more to {a} than {first}",
 )

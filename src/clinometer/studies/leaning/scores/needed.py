@@ -2,9 +2,10 @@
 
 A verdict on pictures is by Gaffke's test against 0 and against the groups' middle, the larger p counts, and q is over
 the concepts (:mod:`clinometer.studies.leaning.scores.rows`). So is the verdict on every run that is drawn from the
-pilot's scores (:class:`clinometer.stats.power.ScoredPilot`). The groups' own images stay as many as they are, as
-``--images`` leaves them: what these may be off by is the same in a run of any size, and where it is much, no number of
-a concept's images decides. See decision 5.
+pilot's scores (:class:`clinometer.stats.power.ScoredPilot`). The groups' own images grow in proportion: with three
+times the images of a concept there are three times the images of each group. If these stayed as many as they are, what
+they may be off by would be the same in a run of any size, and where it is much, no number of a concept's images would
+decide. See decision 5.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def images_that_decide(
 class Needed:
     """How many images of a concept are needed for each answer of its image part, (targets,) each.
 
-    q is over the targets. NaN where no number would do; ``BEYOND`` for more than ``MANY``.
+    The groups' own images grow in proportion, and q is over the targets. NaN where no number would do; ``BEYOND`` for
+    more than ``MANY``.
 
     Attributes
     ----------
@@ -102,13 +104,13 @@ class Needed:
     to_show_balance : to show that it lies within the margin around both zeros, if it is what the pilot has; NaN without
         a margin, and where the pilot has it beyond.
     to_decide : for either: what ``n_decide`` counts.
-    all_grown : ``to_decide`` if the groups' own images grew as the concept's do.
+    groups_kept : ``to_decide`` if the groups' own images stayed as many as they are.
     """
 
     to_detect: np.ndarray
     to_show_balance: np.ndarray
     to_decide: np.ndarray
-    all_grown: np.ndarray
+    groups_kept: np.ndarray
 
 
 def image_part_zeros(
@@ -152,7 +154,7 @@ def images_needed(
     if not zeros:
         return Needed(unknown, unknown, unknown, unknown)
 
-    def images(share: str, *, grown: bool = False, effects: np.ndarray | None = None) -> np.ndarray:
+    def images(share: str, *, grown: bool = True, effects: np.ndarray | None = None) -> np.ndarray:
         curve = curves.get((grown, effects is None))
         if curve is None or effects is not None:
             pilot = ScoredPilot(zeros, margins, effects=effects, grown=grown)
@@ -167,10 +169,13 @@ def images_needed(
         known = np.abs(zeros[0].value)
         to_show_balance = np.where(known < design.margin, images("balanced", effects=known), nan)
     if named is None:
-        return Needed(to_detect, to_show_balance, images("decided"), images("decided", grown=True))
+        return Needed(to_detect, to_show_balance, images("decided"), images("decided", grown=False))
     to_decide = np.fmin(to_detect, to_show_balance)
-    all_grown = np.fmin(images("leans", grown=True, effects=named), to_show_balance)
-    return Needed(to_detect, to_show_balance, to_decide, all_grown)
+    groups_kept = images("leans", grown=False, effects=named)
+    if design.margin is not None:
+        kept = images("balanced", grown=False, effects=known)
+        groups_kept = np.fmin(groups_kept, np.where(known < design.margin, kept, nan))
+    return Needed(to_detect, to_show_balance, to_decide, groups_kept)
 
 
 def counted(n_target: Sequence[int], images: np.ndarray) -> list[int]:

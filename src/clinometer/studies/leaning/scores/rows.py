@@ -105,7 +105,8 @@ def contrast_family(
         return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest, decide=decide)
 
     def decide(is_open: np.ndarray) -> list[int]:
-        pilot = ScoredPilot(zeros or [], margins_of(view, [contrast.weights for contrast in contrasts], margin))
+        margins = margins_of(view, [contrast.weights for contrast in contrasts], margin)
+        pilot = ScoredPilot(zeros or [], margins, grown=True)
         sizes = list(study.layout.target_sizes) * len(contrasts)
         return counted(sizes, images_that_decide(study.layout, pilot, is_open))
 
