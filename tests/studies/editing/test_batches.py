@@ -10,7 +10,7 @@ import pytest
 from clinometer.metrics.records import BATCHES_KNOWN
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.scores import editing_study
-from tests.studies.editing.test_scores import DESIGN, Case
+from tests.studies.editing.cases import DESIGN, Case
 
 BY = ("component", "concept", "category", "group", "setting", "encoder")
 CASE = Case(n=8)
