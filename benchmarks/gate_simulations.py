@@ -6,10 +6,13 @@ most, as its numbers neither keep their limits by anything nor break them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies, verdict_rows
+from clinometer.metrics.verdict import from_middle_of
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
 
 CONCEPTS = 28
@@ -20,14 +23,20 @@ AT_LIMIT = 0.75
 def gates(
     population: Population, shares: np.ndarray, limit: np.ndarray, images: int, n: int, *seed: int, both: bool = False
 ) -> list[HeldToLimits]:
-    """Draw so many studies and hold each to the limits of its concepts; ``both``: to lower limits as well."""
+    """Draw so many studies and hold each to the limits of its concepts, counted from 0 and from the groups' middle.
+
+    ``both``: to lower limits as well.
+    """
     design, held = design_of(len(shares)), []
     lower = -limit if both else np.full(len(shares), -np.inf)
     for study in range(n):
         rows = verdict_rows(population.draw(np.random.default_rng([*seed, images, study]), shares, images), design)
-        value, low, high = np.array([(row.value, row.low, row.high) for row in rows]).T
+        numbers = [[(row.value, row.low, row.high) for row in rows], [from_middle_of(row) for row in rows]]
         units = np.array([row.n_target for row in rows])
-        held.append(hold_to_limits(value, low, high, units, units - 1, at_least=lower, at_most=limit))
+        from_0, apart = (
+            hold_to_limits(*np.array(each).T, units, units - 1, at_least=lower, at_most=limit) for each in numbers
+        )
+        held.append(replace(from_0, within=from_0.within & apart.within, beyond=from_0.beyond & apart.beyond))
     return held
 
 
@@ -74,8 +83,8 @@ def away_from_limits(n: int, share: float, at_limit: float, images: int, populat
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((experiment, 120, {"population": p, "images": images})
+        *((experiment, 240, {"population": p, "images": images})
           for experiment in (at_their_limits, one_at_its_limit) for p in (0, 3) for images in (10, 20)),
-        *((away_from_limits, 60, {"share": share, "at_limit": at_limit, "images": 20})
+        *((away_from_limits, 120, {"share": share, "at_limit": at_limit, "images": 20})
           for share, at_limit in ((0.5, 0.95), (0.75, 0.95), (0.85, 0.75), (0.95, 0.75))),
     ]  # fmt: skip

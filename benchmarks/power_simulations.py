@@ -63,7 +63,7 @@ class Judged:
     images: int = 0
 
     def gated(self) -> HeldToLimits:
-        """Hold all concepts to the limit, as one family."""
+        """Hold all concepts to the limit, as one family, counted from 0."""
         n = np.full(len(self.value), self.images)
         none, at = np.full(len(n), -inf), np.full(len(n), limit())
         return hold_to_limits(self.value, self.low, self.high, n, n - 1, at_least=none, at_most=at)

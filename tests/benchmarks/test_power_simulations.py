@@ -36,8 +36,6 @@ def test_the_page_says_where_the_promise_holds():
     rows = told("power")
     assert len(rows) == 40
     for what, data, nominal, rate, error in rows:
-        limited = "pilot" in data and "64 of each group, 6" in data
-        if not limited:
-            assert abs(rate - nominal) <= 0.05 + 2 * error, (what, data)
-    with_many = [rate for _, data, _, rate, _ in rows if data.startswith("pilot") and "256 of each" in data]
-    assert abs(np.mean(with_many) - 0.8) < 0.02
+        few = data.startswith("pilot of 10 images")
+        assert abs(rate - nominal) <= (0.08 if few else 0.05) + error, (what, data)
+    assert abs(np.mean([rate for *_, rate, _ in rows]) - 0.8) < 0.02
