@@ -18,6 +18,7 @@ from clinometer.pipeline.audits import Workers, audit
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import ask
 from clinometer.runs import NoProgress
+from clinometer.runs.encoding import MEASURED
 from tests.papers.toy_papers import SD2, Artist, reproduced
 from tests.quick import options
 from tests.toys import Eye, Painter, toy_suite
@@ -236,8 +237,8 @@ def test_a_model_that_cannot_be_had_leaves_the_others(tmp_path):
 # --- shared pictures
 
 
-def by_hand(suite, out, artist, pictures=()):
-    request = ask(model=artist, suite=suite, out=out, **options(encoder=Eye()))
+def by_hand(suite, out, artist, pictures=(), eye=None):
+    request = ask(model=artist, suite=suite, out=out, **options(encoder=eye or Eye()))
     audit(request, Models(), Workers(), NoProgress(), pictures=pictures)
     return cm.open_run(out)
 
@@ -248,10 +249,24 @@ def test_pictures_of_another_run_are_those_that_would_be_drawn(tmp_path):
     earlier = by_hand(first, tmp_path / "first", Artist())
     alone, artist = by_hand(second, tmp_path / "alone", Artist()), Artist()
     shared = by_hand(second, tmp_path / "shared", artist, [earlier.url])
+    assert shared.record["pictures_of"] == {"first": len(earlier.samples)}
     assert artist.drawn == len(alone.samples) - len(earlier.samples)
     own = [run.samples.drop(columns="seconds") for run in (alone, shared)]
     pd.testing.assert_frame_equal(*own)
     pd.testing.assert_frame_equal(alone.scores, shared.scores)
+
+
+def test_pictures_that_another_run_has_embedded_are_not_embedded_again(tmp_path):
+    suite, artist, eye = toy_suite(target=4, concepts=2), Artist(), Eye()
+    earlier = by_hand(suite, tmp_path / "first", artist, eye=eye)
+    before = eye.seen
+    same = by_hand(suite, tmp_path / "same", artist, [earlier.url], eye)
+    assert eye.seen - before == MEASURED * 4  # those that are saved again in three ways, each beside itself
+    pd.testing.assert_frame_equal(same.scores, earlier.scores)
+    other = Eye()
+    other.card.settings["offset"] = 1
+    by_hand(suite, tmp_path / "other", artist, [earlier.url], other)
+    assert other.seen > len(earlier.samples)
 
 
 def test_pictures_of_another_model_or_seed_are_not_taken(tmp_path):

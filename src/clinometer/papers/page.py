@@ -56,26 +56,50 @@ class FinishedRun:
 
     planned: AnyRun
     run: Run
-    drawn: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    drawn: dict[str, tuple[dict[str, Figure], dict[str, Any]]] = field(default_factory=dict)
 
     @cached_property
     def view(self) -> View:
         """The run as its report shows it."""
         return study_of(self.run.suite).page(self.run.suite).view.of(report_input(self.run))
 
-    def figures(self, section: str, names: Sequence[str]) -> Iterator[Figure]:
-        """Return figures of a section of the run's report, those that it has."""
-        if section not in self.drawn:
+    def figures(self, part: Drawing) -> Iterator[tuple[Figure, Sequence[Mapping[str, str]]]]:
+        """Yield the figures of a section of the run's report, those that it has, each with the key of its lines."""
+        if part.section not in self.drawn:
             page = study_of(self.run.suite).page(self.run.suite)
-            built = [each.build(self.view) for each in page.sections if each.id == section]
-            self.drawn[section] = {figure.name: figure for figure in figures_in(built)}
-        drawn = self.drawn[section]
-        return (drawn[name] for name in names if name in drawn)
+            built = [each.build(self.view) for each in page.sections if each.id == part.section]
+            keys = next((each for each in built if isinstance(each, dict)), {})
+            self.drawn[part.section] = {figure.name: figure for figure in figures_in(built)}, keys
+        drawn, keys = self.drawn[part.section]
+        return ((drawn[name], keys.get(part.keys.get(name, ""), ())) for name in part.figures if name in drawn)
+
+    @property
+    def told(self) -> str:
+        """How many pictures it has, of what, and which encoders saw them."""
+        suite, encoders = self.run.suite, list(self.run.encoder_cards)
+        seen = f"; {'encoder' if len(encoders) == 1 else 'encoders'}: {wording.listed(encoders)}" if encoders else ""
+        return f"{len(self.run.samples):,} pictures, {suite.images_in_words()}{seen}."
 
     @property
     def departures(self) -> list[Departure]:
         """Where it is not what the paper prescribes, whether or not it was put under its protocol."""
         return departures(self.run.record, list(self.run.encoder_cards))
+
+
+@dataclass(frozen=True)
+class ToldFigure:
+    """A figure on the page, with its legend and the key of its lines; ``whose``, where the page has several models."""
+
+    whose: str
+    figure: Figure
+    legend: str
+    key: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def in_words(self) -> str:
+        """Its legend for a file that has no colours of the page: the key as words."""
+        styles = (f"{each['glyph']} {'dashed' if each['dashes'] else 'solid'}, {each['label']}" for each in self.key)
+        return " ".join(filter(None, ("; ".join(styles) and f"Lines: {'; '.join(styles)}.", self.legend)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +109,7 @@ class ToldPart:
     part: AnyPart
     table: LaidTable | None = None
     words: pd.DataFrame | None = None
-    figures: Sequence[tuple[str, Figure]] = ()
+    figures: Sequence[ToldFigure] = ()
     said: Sequence[str] = ()
     faces: Sequence[Mapping[str, Any]] = ()
 
@@ -199,13 +223,14 @@ class PaperPage:
                 return None if laid is None else replace(laid, said=tuple(said_of(cells)))
         return None
 
-    def figures(self, part: Drawing) -> list[tuple[str, Figure]]:
-        """Draw the figures that have the form of a printed one: whose they are, and the drawing."""
+    def figures(self, part: Drawing) -> list[ToldFigure]:
+        """Draw the figures that have the form of a printed one."""
         drawn = []
         for order, each in enumerate(run for run in self.finished if run.planned.name == part.run):
-            for figure in each.figures(part.section, part.figures):
+            for figure, key in each.figures(part):
                 own = renamed(figure, f"{part.place}-{order}-{figure.name}")
-                drawn.append((each.planned.model if len(self.models) > 1 else "", own))
+                whose = each.planned.model if len(self.models) > 1 else ""
+                drawn.append(ToldFigure(whose, own, f"{part.legend} {each.told}", key))
         return drawn
 
     def faces(self, part: Faces) -> list[dict[str, Any]]:
@@ -219,20 +244,21 @@ class PaperPage:
                 told.append({"model": each.planned.model, "heads": heads, "rows": built["faces"]})
         return told
 
-    def rows(self, part: RowsDrawing) -> list[tuple[str, Figure]]:
+    def rows(self, part: RowsDrawing) -> list[ToldFigure]:
         """Draw single numbers, a row each, of all models beside each other."""
+        runs = [each for each in self.finished if each.planned.name == part.run]
         by_model = {
             each.planned.model: {
                 row.concept.removeprefix(part.without): row
                 for row in each.view.scores.select(part.metric, part.component)
                 if row.concept and part.group in (None, row.group)
             }
-            for each in self.finished
-            if each.planned.name == part.run
+            for each in runs
         }
         names = list(dict.fromkeys(name for rows in by_model.values() for name in rows))
         figure = rows_figure(by_model, names, part.symbol, part.ends, name=part.place, title=part.title)
-        return [] if figure is None else [("", figure)]
+        told = [f"{each.planned.model}: {each.told}" if len(runs) > 1 else each.told for each in runs]
+        return [] if figure is None else [ToldFigure("", figure, " ".join([part.legend, *told]))]
 
     @cached_property
     def models(self) -> list[str]:
@@ -308,6 +334,7 @@ class PaperPage:
                 "link": f"{ups}runs/{each.planned.key}/report.html" if each.run.directory.exists("report.html") else "",
                 "suite": each.run.suite.name,
                 "images": f"{len(each.run.samples) or each.run.model_card['settings'].get('images', 0):,}",
+                "shared": "; ".join(f"{n:,} of {name}" for name, n in each.run.record.get("pictures_of", {}).items()),
                 "encoders": wording.listed(list(each.run.encoder_cards)) or "none",
                 "seed": str(each.run.record["seed"]),
             }
@@ -362,11 +389,13 @@ def write_page(reproduction: Reproduction, paper: Paper) -> None:
     page, folder = PaperPage(reproduction, paper), reproduction.folder_of(paper)
     directory, inks, drawn = reproduction.directory, light_inks(), list[tuple[str, Figure, str]]()
     for told in page.parts:
-        for whose, figure in told.figures:
+        for each in told.figures:
+            figure, whose = each.figure, each.whose
             name = plain_name("-".join(filter(None, (told.part.place, figure.title.lower(), whose))))
             directory.write_bytes(f"{folder}figures/{name}.svg", svg_file(figure, inks))
             directory.write_bytes(f"{folder}figures/{name}.pdf", pdf_file(figure, inks))
-            drawn.append((name, figure, f"{told.part.heading} of {paper.cited}: {told.part.title}. {whose}"))
+            opening = f"{told.part.heading} of {paper.cited}: {told.part.title}. {whose}"
+            drawn.append((name, figure, " ".join([*opening.split(), each.in_words])))
         if (cells := told.cells()) is not None:
             place = f"{folder}tables/{told.part.place}"
             _write(directory, f"{place}.csv", csv_text(cells))

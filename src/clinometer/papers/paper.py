@@ -125,18 +125,23 @@ class ComponentTable(Part):
 
 
 class Drawing(Part):
-    """Figures of a run's own report, which have the form of the paper's figure."""
+    """Figures of a run's own report, which have the form of the paper's figure.
+
+    ``legend`` says what marks, lines and bars are; ``keys`` names, by figure, the section's own key of its lines.
+    """
 
     run: Name
     section: Name
     figures: tuple[Name, ...] = Field(min_length=1)
+    legend: Text
+    keys: dict[Name, Name] = Field(default_factory=dict)
 
 
 class RowsDrawing(Part):
     """A figure of single numbers: those of a component of a metric that have a concept, of one group if one is named.
 
     ``symbol`` is what they are called, and ``ends`` are the sides that a negative and a positive number lean to;
-    ``without`` is what names begin with and the figure leaves out.
+    ``without`` is what names begin with and the figure leaves out; ``legend`` says what marks and bars are.
     """
 
     run: Name
@@ -146,6 +151,7 @@ class RowsDrawing(Part):
     symbol: Text
     ends: tuple[str, str] = ("", "")
     without: str = ""
+    legend: Text
 
 
 class Faces(Part):

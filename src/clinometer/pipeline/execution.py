@@ -22,7 +22,7 @@ from clinometer.models.readers import Reader
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
-from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn
+from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
@@ -241,7 +241,7 @@ class Job:
     readers, questions : who reads the images, and what each is asked.
     watches : what is looked at on the way to the images, as of :class:`~clinometer.runs.tracing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
-    pictures : runs of which pictures are taken that are those this one would draw.
+    pictures : runs of which pictures, and their vectors, are taken that are those this one would draw.
     """
 
     suite: Suite
@@ -276,7 +276,7 @@ def execute(
 ) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
     executor = executor or Serial()
-    run = _begun(job, out, encoders, progress)
+    run, others = _begun(job, out, encoders, progress), [Run(place) for place in job.pictures]
     names = [encoder.card.name for encoder in encoders]
     while True:
         executor.generate(run, job.generator, progress)
@@ -285,6 +285,8 @@ def execute(
             executor.stage(stage, run, job.generator, progress)
             run.end_stage()
         for encoder in encoders:
+            if taken := take_vectors(run, others, encoder.card):
+                progress.note(f"{taken} of these pictures are embedded by {encoder.card.name} already")
             executor.encode(run, encoder, progress)
         if job.rounds is None or not job.rounds.extend(run, job.generator, names, progress):
             break

@@ -251,7 +251,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 
 
 def take_pictures(run: Run, other: Run) -> int:
-    """Copy the pictures of another run that this one would draw, and return how many.
+    """Copy the pictures of another run that this one would draw, and return how many. run.json names the other run.
 
     An id says the prompt, how often it came before, the seed and the model's card, so a picture of the same id is the
     same (decision 28). A picture that failed is left to be drawn, and edits are made anew.
@@ -274,6 +274,10 @@ def take_pictures(run: Run, other: Run) -> int:
                     kept.append(row | asked)
         run.drawn.keep(part, kept)
         taken += len(kept)
+    if taken:
+        name = other.url.rstrip("/").rpartition("/")[2]
+        before = run.record.get("pictures_of", {})
+        run.ledger.update(lambda _: {"pictures_of": before | {name: before.get(name, 0) + taken}})
     return taken
 
 

@@ -34,6 +34,9 @@ from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run
 from clinometer.suites.question import QuestionSpec
 
+SHOWN: Final = ["id", "status", "sha256"]
+"""Columns of a run's samples that say which picture each has."""
+
 AT_ONCE = 8
 """Images that a thread decodes in one go, at most."""
 
@@ -78,6 +81,31 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         hands.measure_saving()
     run.encoders.finish(encoder.card)
     progress.finish()
+
+
+def take_vectors(run: Run, others: Sequence[Run], card: Card) -> int:
+    """Copy the vectors of the parts whose every picture other runs have embedded, and return how many pictures that is.
+
+    A picture is the same where its id and the hash of its file are, an encoder where the fingerprint of its card is.
+    """
+    others = [each for each in others if each.encoder_cards.get(card.name, {}).get("fingerprint") == card.fingerprint]
+    missing = [part for part in run.parts if not run.vectors.has(card.name, part)] if others else []
+    taken = 0
+    for part in missing:
+        rows = run.drawn.part(part, SHOWN).to_pylist()
+        wanted = {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"}
+        vectors = dict[str, np.ndarray]()
+        for other in others:
+            there = set(other.plan.column("id").to_pylist())
+            for number in sorted(set(other.plan.parts_of([key for key in wanted if key in there]))):
+                hashes = {row["id"]: row["sha256"] for row in other.drawn.part(number, SHOWN).to_pylist()}
+                same = other.vectors.of_part(card.name, number).items()
+                vectors |= {key: vector for key, vector in same if key in wanted and hashes[key] == wanted[key]}
+        if wanted and vectors.keys() == wanted.keys():
+            run.encoders.begin(card)
+            run.vectors.write(card.name, part, list(wanted), np.stack([vectors[key] for key in wanted]))
+            taken += len(wanted)
+    return taken
 
 
 def remaining_images(run: Run) -> int:

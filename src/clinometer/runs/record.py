@@ -200,6 +200,7 @@ class _Record(BaseModel):
     readers: dict[str, _Reader] = {}
     begun_readers: dict[str, _Reader] = {}
     suite_options: list[_Option] = []
+    pictures_of: dict[str, int] = {}
     files: dict[_FileName, str] = {}
     made_of: dict[_FileName, _MadeOf] = {}
     checksum: str | None = None

@@ -181,8 +181,11 @@ def _draw_faint(axes: Any, x: float, y: float, mark: Mark, **size: float) -> Non
 
 
 def _name_beside(axes: Any, name: str, at: tuple[float, float], to_left: bool, **text: Any) -> None:
-    side = "right" if to_left else "left"
-    axes.annotate(name, at, (-11 if to_left else 11, 0), textcoords="offset points", ha=side, va="center", **text)
+    """Name a group above its mark, or below where it lies in the lower half: beside it other marks lie."""
+    side, below = "right" if to_left else "left", at[1] < 0
+    shift = (9 if to_left else -9, -11 if below else 11)
+    vertical = "top" if below else "bottom"
+    axes.annotate(name, at, shift, textcoords="offset points", ha=side, va=vertical, bbox=_HALO, zorder=6, **text)
 
 
 def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
