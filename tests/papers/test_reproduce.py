@@ -29,8 +29,14 @@ RUN = "stabilityai-stable-diffusion-2-mcas"
 
 
 @pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """Every concept: tables of the paper are held against no less."""
+    return reproduced("mcas", tmp_path_factory.mktemp("full") / "out")
+
+
+@pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    return reproduced("mcas", tmp_path_factory.mktemp("whole") / "out")
+    return reproduced("mcas", tmp_path_factory.mktemp("whole") / "out", **FEW)
 
 
 def contents(folder):
@@ -41,10 +47,10 @@ def contents(folder):
     }
 
 
-def test_a_paper_becomes_ordinary_runs_and_a_page(whole):
-    folder = Path(whole.url)
-    assert not whole.failed
-    ((key, run),) = whole.runs.items()
+def test_a_paper_becomes_ordinary_runs_and_a_page(full):
+    folder = Path(full.url)
+    assert not full.failed
+    ((key, run),) = full.runs.items()
     assert key.startswith(RUN)
     assert run.suite.images.model_dump() == {"target": 6, "attribute": 6}
     opened = cm.open_run(folder / "runs" / key)
@@ -60,11 +66,11 @@ def test_a_paper_becomes_ordinary_runs_and_a_page(whole):
     assert {path.name for path in (folder / "figures").iterdir()} >= {"figure-3-mcas-objects.svg"}
 
 
-def test_the_page_says_how_many_printed_numbers_lie_inside(whole):
-    (run,) = whole.runs.values()
+def test_the_page_says_how_many_printed_numbers_lie_inside(full):
+    (run,) = full.runs.values()
     cells = cm.paper_table(run, "mcas")
     held = cells[cells.paper_inside.notna()]
-    page = (Path(whole.url) / "paper.html").read_text()
+    page = (Path(full.url) / "paper.html").read_text()
     assert f"{int(held.paper_inside.astype(bool).sum())} of {len(held)} printed numbers lie in the 95" in page
     assert page.count('class="inside"') == int(held.paper_inside.astype(bool).sum())
     assert page.count('class="outside"') == int((~held.paper_inside.astype(bool)).sum())
@@ -85,21 +91,20 @@ def test_what_is_finished_is_not_done_again(whole, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(whole.url, out)
     before, artist = contents(out), Artist()
-    again = reproduced("mcas", out, artist)
+    again = reproduced("mcas", out, artist, **FEW)
     assert artist.drawn == 0
     assert not again.failed
     assert contents(out) == before
 
 
-def test_one_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path):
-    reproduced("mcas", tmp_path / "whole", **FEW)
+def test_one_that_is_stopped_goes_on_as_if_it_had_not_been(whole, tmp_path):
     artist = Artist(stop_after=40)
     with pytest.raises(KeyboardInterrupt):
         reproduced("mcas", tmp_path / "out", artist, **FEW)
     drawn, artist.stop_after = artist.drawn, None
     reproduced("mcas", tmp_path / "out", artist, **FEW)
     assert drawn < artist.drawn < drawn + 72
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "out") == contents(whole.url)
 
 
 class Broken(Artist):
@@ -140,10 +145,9 @@ def test_an_encoder_that_cannot_be_had_fails_before_anything_is_drawn(tmp_path):
 
 
 @pytest.mark.slow
-def test_workers_change_no_number(tmp_path):
-    for name, more in (("alone", {}), ("shared", {"workers": 2})):
-        reproduced("mcas", tmp_path / name, **FEW, **more)
-    assert contents(tmp_path / "alone") == contents(tmp_path / "shared")
+def test_workers_change_no_number(whole, tmp_path):
+    reproduced("mcas", tmp_path / "shared", **FEW, workers=2)
+    assert contents(tmp_path / "shared") == contents(whole.url)
 
 
 def test_a_damaged_run_costs_its_own_part_alone(whole, tmp_path):
@@ -278,17 +282,16 @@ def test_pictures_of_another_model_or_seed_are_not_taken(tmp_path):
 
 
 @pytest.mark.slow
-def test_papers_share_their_pictures_and_each_has_a_folder(tmp_path):
+def test_papers_share_their_pictures_and_each_has_a_folder(full, tmp_path):
     """The three papers of one design ask a painter for what MCAS asked, for one other prompt, and a third group."""
     artist, asked = Artist(), {"models": SD2, "quick": True, "encoder": Eye()}
-    reproduced("mcas", tmp_path / "out", artist)
-    assert (tmp_path / "out/paper.html").exists()
+    shutil.copytree(full.url, tmp_path / "out")
     names = ["mcas", "internal-bias", "xmcas"]
     needs = plan_reproduction(names, tmp_path / "out", objects={SD2: artist}, **asked)
     assert [(run.missing, run.shared, run.there) for run in needs.runs] == [(0, 0, 216), (6, 210, 0), (24, 216, 0)]
-    before = artist.drawn
     done = reproduced(names, tmp_path / "out", artist)
-    assert artist.drawn == before + 30
+    assert artist.drawn == 30
+    done = reproduced(names, tmp_path / "out", artist)
     assert done.pages == {name: str(tmp_path / "out" / name / "paper.html") for name in names}
     there = {path.name for path in (tmp_path / "out").iterdir() if path.name[0] != "."}
     assert there == {*names, "reproduction.json", "runs"}
@@ -296,6 +299,7 @@ def test_papers_share_their_pictures_and_each_has_a_folder(tmp_path):
         printed = set(cm.paper_table(run, name).printed)
         page = (tmp_path / "out" / name / "paper.html").read_text()
         assert all(f'"printed">{value.replace("-", chr(0x2212))}</span>' in page for value in printed)
+        assert ("Drawn by another run" in page) == (name != "mcas")
         assert 'href="../runs/' not in page  # these toys have no pages of their own
     assert "fits a centroid with its axes swapped" in page
 

@@ -24,6 +24,7 @@ from clinometer.papers.paper import (
     PrintedTable,
     RowsDrawing,
     rehearsed_words,
+    suite_of,
 )
 from clinometer.papers.people import correlations
 from clinometer.papers.pictures import counted_cells, printed_p, said_of
@@ -43,7 +44,6 @@ from clinometer.report.rows import Scores
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import Departure, departures
 from clinometer.studies import study_of
-from clinometer.suites import load_suite
 
 REHEARSAL = "A rehearsal: other words, another model. It shows the whole way, and says nothing of the paper’s numbers."
 REHEARSAL_IN_SHORT = "Rehearsal: other words, another model."
@@ -179,7 +179,7 @@ class PaperPage:
             return models_of(self.paper.name).get(value, value)
         if key == "category":
             for spec in self.paper.runs.values():
-                categories = getattr(load_suite(spec.suite), "categories", {})
+                categories = getattr(suite_of(spec.suite), "categories", {})
                 if value in categories:
                     return str(categories[value].label or value)
         return value
@@ -345,7 +345,7 @@ class PaperPage:
         """List what the paper leaves open and what is taken, and what is done otherwise on purpose."""
         lines: dict[tuple[str, str], None] = {}
         for spec in self.paper.runs.values():
-            protocol = load_suite(spec.suite).protocol
+            protocol = suite_of(spec.suite).protocol
             if protocol is not None:
                 lines |= dict.fromkeys((each.option.replace("_", " "), each.taken) for each in protocol.unsaid)
                 lines |= dict.fromkeys(("on purpose", decision) for decision in protocol.decisions)
