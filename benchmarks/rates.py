@@ -13,8 +13,9 @@
 
 ``claims.yaml`` says for every file how it is made and which claims the page makes of it: which rows, by regular
 expressions of ``kind``, ``what`` and ``setting`` (and a ``nominal`` rate), and whether the highest or the lowest of
-them is the worst. The page shows each claim with the average over its rows and the worst of them. ``python -m
-benchmarks.simulations --page`` puts the tables into the page; a test holds that the page has what the files say.
+them is the worst. The page shows each claim with the average over its rows and the worst of them. ``costs.yaml`` names
+rates of the same studies without a safeguard and with it. ``python -m benchmarks.simulations --page`` puts the tables
+into the page; a test holds that the page has what the files say.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import isnan, nan, sqrt
 from pathlib import Path
 
@@ -189,14 +190,31 @@ def table(name: str, folder: Path = RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def costs_table(folder: Path = RESULTS) -> str:
+    """The table of what safeguards cost: the same studies without each and with it, from the files of results."""
+    lines = ["| safeguard | studies | found without | found with | cost |\n|" + 5 * "---|"]
+    for cost in yaml.safe_load((folder / "costs.yaml").read_text(encoding="utf-8")):
+        for setting in cost["settings"]:
+            without, own = (
+                next(each for each in all_results(folder)
+                     if (each.kind, each.what, each.setting) == (cost["kind"], cost[which], setting))
+                for which in ("without", "with")
+            )  # fmt: skip
+            rates = [f"{100 * each.rate:.1f} ± {100 * each.error:.1f} %" for each in (without, own)]
+            points = 100 * (without.rate - own.rate)
+            lines.append(f"| {cost['safeguard']} | {setting}; {own.n:,} | {rates[0]} | {rates[1]} | {points:.1f} |")
+    return "\n".join(lines) + "\n\n`python -m benchmarks.simulations --page`, of the files that `costs.yaml` names\n"
+
+
 def with_tables(text: str, folder: Path = RESULTS) -> str:
     """Put the table of every file between its marks in the text of the page."""
-    for name in claims_of(folder):
+    tables = {name: partial(table, name) for name in claims_of(folder)} | {"costs": costs_table}
+    for name, made in tables.items():
         marks = (f"<!-- {name} -->\n", f"<!-- end of {name} -->")
         pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
         if not pattern.search(text):
             raise SystemExit(f"{PAGE}: no place for the table {name!r}; expected the marks {marks}")
-        written = f"{marks[0]}\n{table(name, folder)}\n{marks[1]}"
+        written = f"{marks[0]}\n{made(folder)}\n{marks[1]}"
         text = pattern.sub(lambda _, written=written: written, text)
     return text
 

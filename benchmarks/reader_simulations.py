@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+from math import nan
 from typing import Final
+from unittest import mock
 
 import numpy as np
 from scipy import stats
 
+import clinometer.stats.confusion
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.readers import rated_group_shares
 from clinometer.stats.confusion import ReadingCounts, corrected_share, corrected_shares, share_p_values
@@ -115,6 +118,27 @@ def corrected_groups(n: int, population: str, size: int, known: int) -> list[Fou
         Found("reader-groups", f"{which}, {of} of {WORDS_OF[len(shares)]} groups", setting, 0.95, float(rate), n)
         for which, each in rates.items()
         for of, rate in (("least", each.min()), ("mean", each.mean()))
+    ]
+
+
+def few_labelled(n: int, known: int, share: float = 0.75, size: int = 60, right: float = 0.9) -> list[Found]:
+    """What raising the quantile costs: intervals of a leaning share that leave out one half, without it and with it."""
+    called = []
+    for study in range(n):
+        rng = np.random.default_rng([64, known, study])
+        of_a = rng.binomial(size, share)
+        read_a = rng.binomial(of_a, right) + rng.binomial(size - of_a, 1 - right)
+        labelled = [rng.multinomial(known, row) for row in ([right, 1 - right, 0], [1 - right, right, 0])]
+        answers = [read_a, size - read_a, 0]
+        with mock.patch.object(clinometer.stats.confusion, "_raised", return_value=1.0):
+            plain = corrected_shares(answers, labelled)
+        both = plain, corrected_shares(answers, labelled)
+        called.append([each.low[0] > 0.5 or each.high[0] < 0.5 for each in both])
+    setting = f"{share:.0%} of a, {size} images, {right:.0%} read right of {known} labelled each"
+    whats = ("a leaning share is found, not raised", "a leaning share is found, as raised")
+    return [
+        Found("reader-power", what, setting, nan, float(np.mean(own)), n, float(np.std(own)))
+        for what, own in zip(whats, np.transpose(called), strict=True)
     ]
 
 
@@ -286,6 +310,7 @@ DESIGNS: Final = ((4, 2), (4, 4), (4, 16), (2, 8), (1, 16))
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
+        *((few_labelled, 300, {"known": known}) for known in (8, 16, 32, 64)),
         *((corrected_intervals, 1, {"size": size, "known": known, "reads": reads})
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),

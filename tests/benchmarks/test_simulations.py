@@ -150,11 +150,17 @@ def test_the_page_is_written_between_its_marks(tmp_path):
     rates.write_results("some", [rates.Found("level", "a", "b", 0.05, 0.04, 100)], tmp_path)
     claims = "some:\n  command: make it\n  claims:\n  - {claim: it errs, kind: level, worst: highest}\n"
     (tmp_path / "claims.yaml").write_text(claims, encoding="utf-8")
+    pair = [rates.Found("power", what, "n", 0.8, rate, 100) for what, rate in (("a", 0.9), ("b", 0.7))]
+    rates.write_results("more", pair, tmp_path)
+    costs = "- {safeguard: care, kind: power, without: a, with: b, settings: [n]}\n"
+    (tmp_path / "costs.yaml").write_text(costs, encoding="utf-8")
     page = tmp_path / "simulations.md"
-    page.write_text("before\n<!-- some -->\nold\n<!-- end of some -->\nkept\n", encoding="utf-8")
+    places = "<!-- some -->\nold\n<!-- end of some -->\n<!-- costs -->\n<!-- end of costs -->"
+    page.write_text(f"before\n{places}\nkept\n", encoding="utf-8")
     rates.write_page(page, tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "| it errs | ≤ 5 % | 4.0 % | 4.0 ± 2.2 % | 100 | b |" in text
+    assert "| care | n; 100 | 90.0 ± 4.0 % | 70.0 ± 4.0 % | 20.0 |" in text
     assert "old" not in text
     assert text.startswith("before")
     assert text.endswith("kept\n")

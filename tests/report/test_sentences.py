@@ -32,7 +32,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.counts import scores as counts
 from clinometer.studies.counts.study import compared_in_words
 from clinometer.studies.editing.design import _AverageFaces
-from clinometer.studies.leaning.page import reservations, strongest
+from clinometer.studies.leaning.page import reservations, strongest, verdicts
 from clinometer.studies.leaning.pictures import onsets_in_words
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import with_only
@@ -139,8 +139,12 @@ def judged(rows: list[Row]) -> Verdicts:
 
 
 def said_of_certainty(rows: list[Row]) -> str:
-    view = SimpleNamespace(unit="images", scores=Scores(tuple(rows)), encoders=["e"], reads_images=True)
-    return " ".join(sentence for _, sentence in how_sure(view, [judged(rows)]))  # type: ignore[arg-type]
+    return said_of_certainty_in(judged(rows))
+
+
+def said_of_certainty_in(verdicts: Verdicts) -> str:
+    view = SimpleNamespace(unit="images", scores=Scores(tuple(verdicts.rows)), encoders=["e"], reads_images=True)
+    return " ".join(sentence for _, sentence in how_sure(view, [verdicts]))  # type: ignore[arg-type]
 
 
 def test_at_parity_all_that_is_named_is_chance() -> None:
@@ -202,6 +206,25 @@ def test_no_sentence_tells_half_a_million_images() -> None:
     assert "more than 10,000" in " ".join(told[:2])
     assert any("more than 10,000" in sentence for sentence in told[2:])
     assert not re.search(r"4\d\d,\d{3}|about more", " ".join(told))
+
+
+def test_where_the_groups_images_have_to_grow_the_number_says_so() -> None:
+    """False: "about 220 images a concept would decide" where the groups' own images hide the leaning at any number."""
+    view = view_with()
+    name = next(iter(view.pictures))
+
+    def undecided(row: dict[str, Any]) -> dict[str, Any]:
+        open_row = {"verdict": "undecided", "side": "", "reason_code": "", "reason": "", "n_decide": 213}
+        return row | open_row if row["concept"] == name else row
+
+    grown = "about 220 images a concept, with the groups\u2019 images in proportion, would decide in four of five runs"
+    asked = view_with(image_part=undecided)
+    (judged_here,) = verdicts(asked)
+    assert grown in judged_here.notes_of(asked.pictures[name])
+    assert "each, with the groups\u2019 images in proportion, would decide" in said_of_certainty_in(judged_here)
+    # drawn until decided, the images to come are of concepts alone
+    stopped = replace(asked, report=replace(asked.report, stopped_early=True))
+    assert "in proportion" not in " ".join(verdicts(stopped)[0].notes_of(asked.pictures[name]))
 
 
 def test_concepts_that_are_not_shown_to_lean_are_not_said_to_be_level() -> None:

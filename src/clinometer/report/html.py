@@ -182,7 +182,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "said": wording.said_of,
     "note": wording.note,
     "bounds": wording.bounds_words,
-    "needed": lambda row: wording.needed(row) if row else "",
+    "needed": lambda row: wording.needed(row, beside=wording.IN_PROPORTION) if row else "",
     "amount": wording.count,
     "listed": wording.listed,
     "reason": lambda row: wording.reason_words(row) if row else "",

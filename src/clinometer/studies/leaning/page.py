@@ -143,6 +143,7 @@ def verdict_lists(view: LeaningView) -> dict[str, Any]:
     reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
     return {
         "lists": verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
+        "beside": verdicts(view)[0].beside,
         "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
         "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
         "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
