@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -19,12 +22,12 @@ from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import ask
 from clinometer.runs import NoProgress
 from clinometer.runs.encoding import MEASURED
+from tests.papers.killed import FEW
 from tests.papers.toy_papers import SD2, Artist, reproduced
 from tests.quick import options
 from tests.toys import Eye, Painter, toy_suite
 
-FEW = {"concepts": 1}
-"""One concept of each category: the way is the same."""
+ROOT = Path(__file__).parents[2]
 RUN = "stabilityai-stable-diffusion-2-mcas"
 
 
@@ -105,6 +108,22 @@ def test_one_that_is_stopped_goes_on_as_if_it_had_not_been(whole, tmp_path):
     reproduced("mcas", tmp_path / "out", artist, **FEW)
     assert drawn < artist.drawn < drawn + 72
     assert contents(tmp_path / "out") == contents(whole.url)
+
+
+@pytest.mark.thorough
+def test_one_that_is_killed_in_the_middle_of_drawing_and_of_scoring_has_the_same_tables(whole, tmp_path):
+    out = tmp_path / "out"
+    for when in ("drawing", "scoring"):
+        process = subprocess.run([sys.executable, "-m", "tests.papers.killed", when, out], cwd=ROOT, check=False)
+        assert process.returncode == -signal.SIGKILL
+        (run,) = (out / "runs").iterdir()
+        assert list((run / "samples").glob("part-*.parquet"))
+        assert (run / "embeddings").exists() == (when == "scoring")
+        assert not (run / "scores.parquet").exists()
+    artist = Artist()
+    done = reproduced("mcas", out, artist, **FEW)
+    assert (artist.drawn, done.failed) == (0, {})
+    assert contents(out) == contents(whole.url)
 
 
 class Broken(Artist):
