@@ -88,4 +88,4 @@ def test_raters_see_what_the_papers_did_and_their_answers_come_back(whole, cli, 
     assert page.count('"ours">1.00') >= 4
     assert "nobody has rated" not in page
     told = "Kendall’s τ of people’s fractions and the machine’s scores of these pictures, over 8 concepts: "
-    assert re.search(told + r"[\d.\u2212]+ \[[\d.\u2212]+, [\d.\u2212]+\]", page)
+    assert re.search(told + r"[+\u2212][\d.]+ \[\u2212?[\d.]+, [\d.]+\]", page)
