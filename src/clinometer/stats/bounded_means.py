@@ -53,6 +53,9 @@ _AT_ONCE = 1 << 20
 _CLOSE = 1e-10
 """How near to its quantile, in standard normal units, an end of an interval must be."""
 
+_NEAR_MEAN = 1e-5
+"""|w| below which r* is expanded around the mean, where its quotient is 0 / 0."""
+
 
 @dataclass(frozen=True)
 class BoundedMeans:
@@ -194,28 +197,68 @@ def normal_score(
 ) -> np.ndarray:
     """Return r*, whose Φ is the probability that the weighted mean of each row is at most ``theta``; see the module.
 
-    ``times`` : how often each item is there. ``close`` : how near to ŝ, of its size, is near enough.
+    ``times`` : how often each item is there. ``close`` : how near to ŝ, of its distance from 0 and from the pole, is near enough.
     """
+    return _saddlepoint(items, times, noise, theta, np.zeros(len(items)), close).score
+
+
+@dataclass(frozen=True)
+class _Saddlepoint:
+    """r* and ŝ of each row (rows,), and of which terms they are made (rows × items)."""
+
+    score: np.ndarray
+    root: np.ndarray
+    w: np.ndarray
+    times: np.ndarray
+    tilts: np.ndarray
+    terms: np.ndarray
+    second: np.ndarray
+
+    def rises(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return dr*/dθ and dŝ/dθ, (rows,) each.
+
+        With a = 1 / (1 − ŝ c), ::
+
+            dŝ/dθ = Σ a² / K″,    dw/dθ = ŝ Σ a / w,    d log u/dθ = dŝ/dθ / ŝ + (K‴ dŝ/dθ / 2 − Σ c a³) / K″
+        """
+        third = 2 * (self.times * self.terms**3).sum(axis=1)
+        tilts = (self.times * self.tilts).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = (self.times * np.square(self.tilts)).sum(axis=1) / self.second
+            w = self.root * tilts / self.w
+            bent = (self.times * self.terms * np.square(self.tilts)).sum(axis=1)
+            u = root / self.root + (third * root / 2 - bent) / self.second
+            log_ratio = np.log(self.root * np.sqrt(self.second) / self.w)
+            score = w + (u - w / self.w) / self.w - log_ratio * w / self.w**2
+        return np.where(np.abs(self.w) < _NEAR_MEAN, tilts / np.sqrt(self.second), score), root
+
+
+def _saddlepoint(
+    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray, start: np.ndarray, close: float
+) -> _Saddlepoint:
+    """Evaluate r* at ``theta``, looking for ŝ from ``start``, or from anywhere where that is 0."""
     times = np.asarray(times, np.float64)
     c = np.where(times > 0, items - theta[:, None], 0.0)
     scale = np.abs(c).max(axis=1)
     scale = np.where(scale > 0, scale, 1.0)
     c = c / scale[:, None]
     spread = times.sum(axis=1) ** 2 * noise / scale**2
-    s = _saddlepoint(c, times, spread, close)
-    terms = c / (1 - s[:, None] * c)
-    w = np.sign(s) * np.sqrt(np.maximum(2 * (times * np.log1p(-s[:, None] * c)).sum(axis=1) - s**2 * spread, 0.0))
+    s = _root(c, times, spread, start * scale, close)
+    tilts = 1 / (1 - s[:, None] * c)
+    terms = c * tilts
     second = (times * np.square(terms)).sum(axis=1) + spread
+    w = np.sign(s) * np.sqrt(np.maximum(2 * (times * np.log1p(-s[:, None] * c)).sum(axis=1) - s**2 * spread, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         score = w + np.log(s * np.sqrt(second) / w) / w
-    near_mean = np.abs(w) < 1e-5
+    near_mean = np.abs(w) < _NEAR_MEAN
     score = np.where(near_mean, w + (times * terms**3).sum(axis=1) / np.maximum(second, 1e-300) ** 1.5 / 3, score)
     # Without noise, a θ beyond all items is certain.
     beyond = np.where((c <= 0).all(axis=1), np.inf, np.where((c >= 0).all(axis=1), -np.inf, 0.0))
-    return np.asarray(np.where((spread == 0) & (beyond != 0), beyond, score))
+    score = np.where((spread == 0) & (beyond != 0), beyond, score)
+    return _Saddlepoint(score, s / scale, w, times, tilts, terms * scale[:, None], second * scale**2)
 
 
-def _saddlepoint(c: np.ndarray, times: np.ndarray, spread: np.ndarray, close: float) -> np.ndarray:
+def _root(c: np.ndarray, times: np.ndarray, spread: np.ndarray, start: np.ndarray, close: float) -> np.ndarray:
     """Return the root ŝ of K'(s) = Σ c/(1 − s c) + s·spread of each row, by Newton's steps held within a bracket.
 
     K' rises between 1/min c and 1/max c, and by at least ``spread`` a unit of s: the root lies between 0 and −K'(0) /
@@ -229,26 +272,28 @@ def _saddlepoint(c: np.ndarray, times: np.ndarray, spread: np.ndarray, close: fl
     sign = np.where(slope < 0, 1.0, -1.0)
     usable = np.isfinite(far) & (slope != 0)
     near, far = np.zeros(len(c)), np.where(usable, far, 0.0)
-    s = far / 2
+    s = np.where((sign * start > 0) & (sign * start < far), sign * start, far / 2)
+    done = np.zeros(len(c), bool)
     for _ in range(200):
         terms = c / (1 - (sign * s)[:, None] * c)
-        value = sign * ((times * terms).sum(axis=1) + sign * s * spread)  # rises with s, from −|slope|
+        weighted = times * terms
+        value = sign * (weighted.sum(axis=1) + sign * s * spread)  # rises with s, from −|slope|
         near, far = np.where(value < 0, s, near), np.where(value < 0, far, s)
-        step = s - value / ((times * np.square(terms)).sum(axis=1) + spread)
+        step = s - value / ((weighted * terms).sum(axis=1) + spread)
         following = np.where((step > near) & (step < far), step, (near + far) / 2)
-        # Where a step is within the rounding, halving the bracket would go on some forty times.
-        done = (np.abs(step - s) <= close * s) | (np.abs(following - s) <= 4e-16 * s)
-        s = np.where(done, s, following)
+        room = np.minimum(s, end - s)
+        # What is left after a step of Newton's is of the order of its square; where the step is within the rounding,
+        # halving the bracket would go on some forty times.
+        last = (np.abs(step - s) <= np.sqrt(close) * room) | (np.abs(following - s) <= 4e-16 * s)
+        s = np.where(done | (last & (step != following)), s, following)
+        done |= last
         if done.all():
             break
     return sign * s
 
 
 def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """Find the θ of each row at which r* is its ``score``.
-
-    By secants within a bracket: r* is nearly linear in θ.
-    """
+    """Find the θ of each row at which r* is its ``score``, by Newton's steps held within a bracket."""
     sd = np.sqrt(noise)
     low = np.where(there, items, np.inf).min(axis=1) - (np.abs(score) + 3) * sd
     high = np.where(there, items, -np.inf).max(axis=1) + (np.abs(score) + 3) * sd
@@ -257,16 +302,19 @@ def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: np
     deviation = np.where(there, items - mean[:, None], 0.0)
     theta = mean + score * np.sqrt(np.square(deviation).sum(axis=1) / n**2 + noise)
     theta = np.where((theta > low) & (theta < high), theta, (low + high) / 2)
-    previous = previous_off = np.full(len(items), np.nan)
+    start = np.zeros(len(items))
     for _ in range(100):
-        off = normal_score(items, there, noise, theta) - score
+        at = _saddlepoint(items, there, noise, theta, start, 1e-14)
+        off = at.score - score
         low, high = np.where(off < 0, theta, low), np.where(off < 0, high, theta)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            secant = theta - off * (theta - previous) / (off - previous_off)
-        inside = np.isfinite(secant) & (secant > low) & (secant < high)
         done = (np.abs(off) <= _CLOSE) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))
         if done.all():
             break
-        previous, previous_off = theta, off
-        theta = np.where(done, theta, np.where(inside, secant, (low + high) / 2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise, root_rise = at.rises()
+            step = theta - off / rise
+        inside = np.isfinite(step) & (step > low) & (step < high)
+        following = np.where(done, theta, np.where(inside, step, (low + high) / 2))
+        start = at.root + root_rise * (following - theta)
+        theta = following
     return np.asarray(theta)
