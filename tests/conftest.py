@@ -47,6 +47,16 @@ def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> It
         yield
 
 
+@pytest.fixture
+def few_planned_runs() -> Iterator[None]:
+    """Find ``n_decide`` from few drawn runs: it is most of the time of a study whose numbers are drawn again and again."""
+    from clinometer.stats import power
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(power, "runs_of", lambda tests: 24)
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def toys_are_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let what is scored, and finished runs that nobody changes, be made once; see :mod:`tests.quick`."""

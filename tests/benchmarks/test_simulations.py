@@ -56,11 +56,12 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
     assert wide.rate == pytest.approx(0.95, abs=4 * wide.error)
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("simulate", "n", "options"),
     [
-        (sim.mcas_intervals, 150, {"images": 10, "attribute_images": 8, "lean": 0.7}),
+        (sim.mcas_intervals, 60, {"images": 10, "attribute_images": 8, "lean": 0.7}),
         (sim.t2iat_intervals, 100, {"prompts": 3, "lean": 0.0}),
         (sim.t2iat_intervals, 100, {"prompts": 5, "lean": 0.0}),
         (sim.weat_intervals, 200, {"targets": 5, "attributes": 25, "lean": 0.3}),
@@ -91,10 +92,11 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.parametrize("module", sim.MODULES)
 def test_every_kind_that_is_measured_is_kept(module):
-    kinds = {found.kind for simulate, _, options in firsts(module) for found in simulate(4, **options)}
+    kinds = {found.kind for simulate, _, options in firsts(module) for found in simulate(2, **options)}
     assert kinds <= {found.kind for found in rates.read_results(sim.name_of(module.__name__))}
 
 

@@ -15,18 +15,20 @@ def test_what_is_planted():
     assert half_planted("step") == 5
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
     counts = outcomes("never", 20, 2, 7)
     assert counts["onset, told"] <= 2  # of 60 concepts
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if not isnan(planted(shape))])
 def test_an_interval_holds_the_onset_that_was_planted(shape):
-    images, studies = (60, 5) if shape == "step, to little" else (20, 10)  # of little, few are told of by 20 images
+    images, studies = (60, 3) if shape == "step, to little" else (20, 4)  # of little, few are told of by 20 images
     counts = outcomes(shape, images, studies, 7)
     told = counts["onset, told"]
-    assert told > 20
+    assert told > 10
     assert counts["onset, holds"] / told >= 0.93 - 2.5 * sqrt(0.05 * 0.95 / told)
 
 

@@ -320,7 +320,6 @@ finally:
     ("concepts", "settings", "groups", "discarded", "most"),
     [
         pytest.param(25_000, 1, 3, True, 1e6, id="as many rows as are read"),
-        (10_000, 1, 2, False, 5e5),
         (5_000, 2, 2, False, 5e5),
         (50, 1, 400, False, 5e5),
         (2, 1, 10_000, False, 5e5),

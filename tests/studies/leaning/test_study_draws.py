@@ -268,6 +268,7 @@ ONE_TARGET = design(
 )
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
@@ -298,6 +299,7 @@ def test_intervals_cover():
         assert count / 160 >= 0.93, name
 
 
+@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_p_holds_its_level_when_the_groups_are_alike():
