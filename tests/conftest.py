@@ -49,7 +49,7 @@ def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def few_planned_runs() -> Iterator[None]:
-    """Find ``n_decide`` from few drawn runs: it is most of the time of a study whose numbers are drawn again and again."""
+    """Find ``n_decide`` from few drawn runs, as it takes most of the time where a study is repeated."""
     from clinometer.stats import power
 
     with pytest.MonkeyPatch.context() as patch:

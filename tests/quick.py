@@ -25,7 +25,7 @@ from clinometer.stats import power
 
 RESAMPLES = 999
 RUNS = 400
-"""Runs from which a family's numbers of images are found, instead of ten times as many: a third of what scoring takes."""
+"""Runs that ``n_decide`` of a family is found from, a tenth of what users get: a fifth of what scoring takes."""
 SMALL = 2_000_000
 """Bytes of what a study is given, over which its rows are not kept."""
 _drawn = [False]
