@@ -230,7 +230,8 @@ def alike(found: object, expected: object, tolerance: float) -> bool:
     """Tell whether two cells hold the same."""
     if not isinstance(found, float) or not isinstance(expected, float):
         return found == expected
-    return (isnan(found) and isnan(expected)) or found == expected or abs(found - expected) <= tolerance * max(1, abs(expected))
+    near = abs(found - expected) <= tolerance * max(1, abs(expected))
+    return (isnan(found) and isnan(expected)) or found == expected or near
 
 
 def against_0_alone(row: dict[str, object], before: dict[str, object]) -> dict[str, object]:
