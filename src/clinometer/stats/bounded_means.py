@@ -197,7 +197,8 @@ def normal_score(
 ) -> np.ndarray:
     """Return r*, whose Φ is the probability that the weighted mean of each row is at most ``theta``; see the module.
 
-    ``times`` : how often each item is there. ``close`` : how near to ŝ is near enough, of its distance from 0 and the pole.
+    ``times`` : how often each item is there. ``close`` : how near to ŝ is near enough, of how far it is from 0 and from
+    the pole.
     """
     return _saddlepoint(items, times, noise, theta, np.zeros(len(items)), close).score
 
