@@ -235,7 +235,8 @@ def gender_readings(
         margins[some] = in_double @ directions.T
         identity[some] = np.einsum("nd,npsd->nps", before[some], in_double)
         if shown:
-            gain = in_double @ signs.T - (before[some] @ signs.T)[:, None, None]  # (n, P, S, P)
+            # (n, P, S, P): the difference first, so that a portrait given back has gained exactly nothing
+            gain = (in_double - before[some][:, None, None]) @ signs.T
             own = np.diagonal(gain, axis1=1, axis2=3).transpose(0, 2, 1)
             followed[some] = (own * len(shown) - gain.sum(axis=-1)) / (len(shown) - 1)
     return GenderReadings(encoder, before @ directions.T, margins, identity, followed if shown else None)
