@@ -1,4 +1,4 @@
-"""Audits as most tests want them: of 999 resamples, few runs to plan by, and no page, which takes most of the time.
+"""Audits as most tests want them: intervals of 999 resamples, and no page, which is most of a toy audit's time.
 
 A test or a module that reads pages is marked ``pages``; in it they are drawn.
 """
@@ -21,11 +21,8 @@ import pytest
 from pydantic import BaseModel
 
 import clinometer as cm
-from clinometer.stats import power
 
 RESAMPLES = 999
-RUNS = 400
-"""Runs that ``n_decide`` of a family is found from, a tenth of what users get: a fifth of what scoring takes."""
 SMALL = 2_000_000
 """Bytes of what a study is given, over which its rows are not kept."""
 _drawn = [False]
@@ -144,9 +141,7 @@ def _remembered(study: Callable[..., list[Any]], folder: Path) -> Callable[..., 
             return study(*given, **settings)
         key = hashlib.sha256(content).hexdigest()
         if key not in kept:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(power, "_RUNS", RUNS)
-                kept[key] = _of_another_process(folder / key) or study(*given, **settings)
+            kept[key] = _of_another_process(folder / key) or study(*given, **settings)
             _leave(folder / key, kept[key])
         return copy.copy(kept[key])
 

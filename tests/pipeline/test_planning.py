@@ -41,9 +41,8 @@ def test_a_smaller_effect_needs_more_images_and_the_groups_own_hide_it_unless_th
     assert cm.plan(pilot=pilot.url, effect=0.05).table.groups_kept.isna().all()
 
 
-def test_plan_and_scores_name_the_same_numbers(monkeypatch):
+def test_plan_and_scores_name_the_same_numbers():
     """The pilot's own ``n_decide`` is what the plan says, of whatever is not decided yet."""
-    monkeypatch.setattr("clinometer.stats.power._RUNS", quick.RUNS)  # as in the audits of the tests
     for suite in (toy_suite(), toy_suite(target=14, attribute=8)):
         run = quick.finished(Painter(), suite, encoder=Eye())
         rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "image_part")]
