@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import clinometer as cm
+from clinometer.models import load_generator
 from clinometer.papers import paper_names
 from clinometer.papers.paper import load_paper
 from clinometer.report.rows import Scores
@@ -17,7 +18,9 @@ pytestmark = [pytest.mark.thorough, pytest.mark.pages]
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
-    return cm.reproduce("all", tmp_path_factory.mktemp("rehearsal") / "out", quick=True)
+    """With half the steps and a tenth of the resamples of what a user gets."""
+    model = {"reference": load_generator("reference", steps=8)}
+    return cm.reproduce("all", tmp_path_factory.mktemp("rehearsal") / "out", quick=True, objects=model, resamples=999)
 
 
 def test_every_paper_has_its_page_and_nothing_fails(rehearsed):

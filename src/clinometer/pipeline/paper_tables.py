@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite, nan
 from typing import Any, Final
 
@@ -209,7 +209,7 @@ def models_of(paper: str) -> dict[str, str]:
 def _require_answered(suite: Suite, publication: Published, paper: str) -> Sequence[str]:
     """Return the suites of the paper all of whose questions the run's suite asks."""
     questions = _concepts_and_groups(suite)
-    answered = [name for name in publication.suites if _concepts_and_groups(load_suite(name)) <= questions]
+    answered = [name for name in publication.suites if _asked_by(name) <= questions]
     if not answered:
         more = (
             f" --suite {publication.suites[0]}"
@@ -221,6 +221,11 @@ def _require_answered(suite: Suite, publication: Published, paper: str) -> Seque
             f"audit --protocol paper{more}"
         )
     return answered
+
+
+@cache
+def _asked_by(name: str) -> set[tuple[str, str]]:
+    return _concepts_and_groups(load_suite(name))
 
 
 def _concepts_and_groups(suite: Suite) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ are errors that name the file and the field.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import resources
 from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
@@ -92,8 +93,7 @@ def load_suite(suite: str | Path | Suite) -> Suite:
     if isinstance(suite, Suite):
         return suite
     if str(suite) in suite_names():
-        text = _data().joinpath(f"{suite}.yaml").read_text(encoding="utf-8")
-        return suite_from_text(text, source=f"suite {suite}")
+        return _built_in(str(suite))
     path = Path(suite)
     try:
         if path.suffix.lower() == ".csv":
@@ -108,6 +108,12 @@ def load_suite(suite: str | Path | Suite) -> Suite:
         raise SuiteError(f"no suite named {name!r}: it is neither a file nor built in; {hint}") from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error
+
+
+@cache
+def _built_in(name: str) -> Suite:
+    """Return a suite of the package, parsed once: a suite does not change."""
+    return suite_from_text(_data().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), source=f"suite {name}")
 
 
 def _groups_of_mcas() -> dict[str, Any]:
