@@ -272,7 +272,7 @@ ONE_TARGET = design(
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
-    """10 target images, 2 × 8 attribute images a group, 160 runs drawn from one population; 95 % or more."""
+    """10 target images, 2 × 8 attribute images a group, 70 runs drawn from one population; 95 % or more, less two errors."""
     many = population(np.random.default_rng(1), 200_000, 50_000, 0.7)
     assert many.group_words is not None
     truth = mcas(
@@ -284,7 +284,7 @@ def test_intervals_cover():
         texts_b=many.group_words["woman"],
     )
     covered = dict.fromkeys(("ii", "itp", "ita", "mcas"), 0)
-    for run in range(160):
+    for run in range(70):
         rows = study(
             population(np.random.default_rng([2, run]), 10, 8, 0.7),
             of=ONE_TARGET,
@@ -296,7 +296,7 @@ def test_intervals_cover():
             row = one(rows, "mcas", name, concept="t")
             covered[name] += row.low <= getattr(truth, name) <= row.high
     for name, count in covered.items():
-        assert count / 160 >= 0.93, name
+        assert count / 70 >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 70), name
 
 
 @pytest.mark.usefixtures("few_planned_runs")
@@ -304,14 +304,14 @@ def test_intervals_cover():
 @pytest.mark.slow
 def test_p_holds_its_level_when_the_groups_are_alike():
     p = {"ii": [], "itp": []}
-    for run in range(200):
+    for run in range(100):
         encoder = population(np.random.default_rng([3, run]), 6, 6, 0.0)
         rows = study(encoder, of=ONE_TARGET, n_resamples=2, n_permutations=1, seed=run)
         for name, values in p.items():
             values.append(one(rows, "mcas", name, concept="t").p)
     assert stats.kstest(p["itp"], "uniform").pvalue > 0.001
-    assert np.mean(np.array(p["itp"]) <= 0.05) == pytest.approx(0.05, abs=0.04)
-    assert np.mean(np.array(p["ii"]) <= 0.05) <= 0.07  # one target alone is judged cautiously
+    assert np.mean(np.array(p["itp"]) <= 0.05) == pytest.approx(0.05, abs=0.06)
+    assert np.mean(np.array(p["ii"]) <= 0.05) <= 0.1  # one target alone is judged cautiously
 
 
 def test_more_resamples_and_images_narrow_or_settle():
