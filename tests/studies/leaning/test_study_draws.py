@@ -272,7 +272,7 @@ ONE_TARGET = design(
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
-    """10 target images, 2 × 8 attribute images a group, 70 runs drawn from one population; 95 % or more, less two errors."""
+    """10 target images, 2 × 8 attribute images a group, 70 runs of one population; 95 % or more, less two errors."""
     many = population(np.random.default_rng(1), 200_000, 50_000, 0.7)
     assert many.group_words is not None
     truth = mcas(
