@@ -58,6 +58,7 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
 
 @pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulate", "n", "options"),
     [

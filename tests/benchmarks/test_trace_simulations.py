@@ -23,6 +23,7 @@ def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
 
 @pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if not isnan(planted(shape))])
 def test_an_interval_holds_the_onset_that_was_planted(shape):
     images, studies = (60, 3) if shape == "step, to little" else (20, 4)  # of little, few are told of by 20 images

@@ -13,7 +13,7 @@ from clinometer.papers.paper import load_paper
 from clinometer.report.rows import Scores
 from tests.latex import CLASSES, complaints
 
-pytestmark = [pytest.mark.thorough, pytest.mark.pages]
+pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.pages]
 
 
 @pytest.fixture(scope="module")
