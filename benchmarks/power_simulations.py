@@ -59,26 +59,19 @@ class Judged:
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-
-    images: int = 0
+    images: int
 
     def gated(self) -> HeldToLimits:
         """Hold all concepts to the limit, as one family, counted from 0."""
         n = np.full(len(self.value), self.images)
-        none, at = np.full(len(n), -inf), np.full(len(n), limit())
+        none, at = np.full(len(n), -inf), np.full(len(n), image_part_at(LIMIT_AT))
         return hold_to_limits(self.value, self.low, self.high, n, n - 1, at_least=none, at_most=at)
 
 
 @cache
-def margin() -> float:
-    """The image part of a concept at ``MARGIN_AT``."""
-    return float(population(16).truth(np.array([MARGIN_AT]))[0])
-
-
-@cache
-def limit() -> float:
-    """The image part of a concept at ``LIMIT_AT``."""
-    return float(population(16).truth(np.array([LIMIT_AT]))[0])
+def image_part_at(share: float) -> float:
+    """The image part of a concept at a share."""
+    return float(population(16).truth(np.array([share]))[0])
 
 
 def judged_in(
@@ -108,11 +101,6 @@ def judged_in(
     )
 
 
-def found_in(embeddings: EncoderEmbeddings, concepts: int, *, alone: bool = False) -> np.ndarray:
-    """Whether the verdict on each concept names the first group: with q over all, or each ``alone``."""
-    return judged_in(embeddings, concepts, alone=alone).leans
-
-
 def population(groups: int) -> Population:
     """The population of two kinds with so many pictures an attribute prompt, four prompts a group."""
     first = POPULATIONS[0]
@@ -130,7 +118,7 @@ def power_at(size: int, groups: int, pilot: int) -> dict[str, np.ndarray]:
     for study in range(STUDIES_OF_A_SIZE):
         rng = np.random.default_rng([61, size, groups, pilot, study])
         suite = population(of_a_prompt).draw(rng, np.array(SHARES), size)
-        judged = judged_in(suite, len(SHARES), within=margin())
+        judged = judged_in(suite, len(SHARES), within=image_part_at(MARGIN_AT))
         found["leans"].append(judged.leans)
         found["balanced"].append(judged.balanced)
         held = judged.gated()
@@ -140,7 +128,7 @@ def power_at(size: int, groups: int, pilot: int) -> dict[str, np.ndarray]:
 
 def images_named(embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
     """What a pilot names for each concept by promise: what ``images_needed`` and a gate say, and nothing else of it."""
-    design = design_of(len(SHARES), margin())
+    design = design_of(len(SHARES), image_part_at(MARGIN_AT))
     layout = layout_of([embeddings], design)
     zeros, margins = image_part_zeros([embeddings], design, layout)
     known = np.abs(zeros[0].value)
@@ -150,7 +138,7 @@ def images_named(embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
     for promise, pilot in open_to.items():
         curve = power_curve(pilot, PLANNED)
         named[promise] = images_of(layout, curve.sizes_for(POWER, getattr(curve, promise)))
-    named["balanced"] = np.where(known < margin(), named["balanced"], nan)
+    named["balanced"] = np.where(known < image_part_at(MARGIN_AT), named["balanced"], nan)
     held = judged_in(embeddings, len(SHARES)).gated()
     decided = held.within | held.beyond
     images = len(embeddings.target_images[0])
@@ -195,19 +183,10 @@ def _promised(promise: str, own: np.ndarray, concept: int, images: int, groups: 
     none = np.isnan(own)
     middle = f"{np.median(drawn):,.0f}" if np.median(drawn) < SIZES[-1] else f"{SIZES[-1]:,} or more"
     what = f"{TOLD[promise]}, by a pilot; {middle} images in the middle"
+    kind, unnamed = "power" if promise == "leans" else f"power-{promise}", f"no number is named; {TOLD[promise]}"
     found = [
-        Found(
-            "power" if promise == "leans" else f"power-{promise}",
-            what,
-            setting,
-            POWER,
-            float(reached.mean()),
-            n,
-            spread,
-        ),
-        Found(
-            "power-none", f"no number is named; {TOLD[promise]}", setting, nan, float(none.mean()), n, float(none.std())
-        ),
+        Found(kind, what, setting, POWER, float(reached.mean()), n, spread),
+        Found("power-none", unnamed, setting, nan, float(none.mean()), n, float(none.std())),
     ]
     if 0 < none.sum() < n - 1:
         rest = reached[~none]
@@ -227,7 +206,7 @@ def by_share(n: int, share: float, groups: int) -> list[Found]:
         rng = np.random.default_rng([63, int(100 * share), groups, study])
         of_a_prompt = max(round(groups * images / TARGET), 2)
         embeddings = population(of_a_prompt).draw(rng, np.full(6, share), int(images))
-        found.append(found_in(embeddings, 6, alone=True).mean())
+        found.append(judged_in(embeddings, 6, alone=True).leans.mean())
     what = f"a leaning is found, without a pilot; {images:,.0f} images"
     return [Found("power", what, setting, POWER, float(np.mean(found)), n, float(np.std(found, ddof=1)))]
 

@@ -21,12 +21,12 @@ def test_the_verdicts_of_an_experiment_are_those_of_a_study():
     made = drawn(30)
     rows = mcas_study([made], design_of(len(sim.SHARES)), n_resamples=2, n_permutations=0)
     own = [row for row in rows if (row.metric, row.component, row.encoder) == ("mcas", IMAGE_PART, "mean")]
-    assert sim.found_in(made, len(sim.SHARES)).tolist() == [r.verdict in LEANING and r.side == "a" for r in own]
+    assert sim.judged_in(made, len(sim.SHARES)).leans.tolist() == [r.verdict in LEANING and r.side == "a" for r in own]
 
 
 def test_the_numbers_of_an_experiment_are_those_of_a_plan():
     made = drawn(20)
-    planned = images_needed([made], design_of(len(sim.SHARES), sim.margin()))
+    planned = images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))
     named = sim.images_named(made)
     np.testing.assert_array_equal(named["leans"], planned.to_detect)
     np.testing.assert_array_equal(named["balanced"], planned.to_show_balance)

@@ -172,7 +172,7 @@ def test_every_number_is_explained(cli, run, tmp_path):
     assert "and the limit is at most 0. The value is beyond by " in cli.printed
     assert f"Holm's correction over the policy's {len(table)} numbers p " in cli.printed
     assert "The value keeps the limit and the interval reaches over it" in cli.printed
-    assert "More images will not mend it" in cli.printed
+    assert "More images will not change that" in cli.printed
 
 
 # --- what the numbers rest on ----------------------------------------------------------------------------------------

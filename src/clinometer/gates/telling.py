@@ -157,11 +157,11 @@ def way_on(judged: Gate) -> str:
         return "Of models with a number at its limit or beyond, at most 2.5 in 100 pass such a gate by chance."
     if judged.outcome == Outcome.BROKEN:
         return (
-            "More images will not mend it: a number is farther out than the policy allows. Of models that keep all "
+            "More images will not change that: a number is farther out than the policy allows. Of models that keep all "
             "limits, at most 5 in 100 are called broken."
         )
     known = judged.table[judged.table.n_decide.fillna(0) > 0]
-    draw = "Mend what the reasons name"
+    draw = "Fix what the reasons name"
     if len(known):
         row = known.sort_values("n_decide", kind="stable").iloc[-1]
         most = wording.about(int(row.n_decide)).replace("about", "up to about")
@@ -172,7 +172,7 @@ def way_on(judged: Gate) -> str:
 def _beside(judged: Gate, metric: str) -> str:
     """Say after a comma what else has to grow where more images decide a number; empty where nothing does."""
     has_groups = isinstance(judged.runs[0].suite, LeaningSuite) and metric != REFUSAL
-    return f", {wording.IN_PROPORTION}," if has_groups else ""
+    return wording.aside(wording.IN_PROPORTION if has_groups else "")
 
 
 def rule_in_words(rule: RuleOutcome) -> str:

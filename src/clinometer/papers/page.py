@@ -24,7 +24,6 @@ from clinometer.papers.paper import (
     PrintedTable,
     RowsDrawing,
     rehearsed_words,
-    suite_of,
 )
 from clinometer.papers.people import correlations
 from clinometer.papers.pictures import counted_cells, printed_p, said_of
@@ -44,6 +43,7 @@ from clinometer.report.rows import Scores
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import Departure, departures
 from clinometer.studies import study_of
+from clinometer.suites import load_suite
 
 REHEARSAL = "A rehearsal: other words, another model. It shows the whole way, and says nothing of the paper’s numbers."
 REHEARSAL_IN_SHORT = "Rehearsal: other words, another model."
@@ -97,7 +97,7 @@ class ToldFigure:
 
     @property
     def in_words(self) -> str:
-        """Its legend for a file that has no colours of the page: the key as words."""
+        """The legend for a file outside the page, where the key of the lines has to be in words."""
         styles = (f"{each['glyph']} {'dashed' if each['dashes'] else 'solid'}, {each['label']}" for each in self.key)
         return " ".join(filter(None, ("; ".join(styles) and f"Lines: {'; '.join(styles)}.", self.legend)))
 
@@ -179,7 +179,7 @@ class PaperPage:
             return models_of(self.paper.name).get(value, value)
         if key == "category":
             for spec in self.paper.runs.values():
-                categories = getattr(suite_of(spec.suite), "categories", {})
+                categories = getattr(load_suite(spec.suite), "categories", {})
                 if value in categories:
                     return str(categories[value].label or value)
         return value
@@ -345,7 +345,7 @@ class PaperPage:
         """List what the paper leaves open and what is taken, and what is done otherwise on purpose."""
         lines: dict[tuple[str, str], None] = {}
         for spec in self.paper.runs.values():
-            protocol = suite_of(spec.suite).protocol
+            protocol = load_suite(spec.suite).protocol
             if protocol is not None:
                 lines |= dict.fromkeys((each.option.replace("_", " "), each.taken) for each in protocol.unsaid)
                 lines |= dict.fromkeys(("on purpose", decision) for decision in protocol.decisions)

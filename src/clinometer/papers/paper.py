@@ -14,7 +14,6 @@ from pydantic import Field
 from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
 from clinometer.published import Published, published
-from clinometer.suites import Suite, load_suite
 from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 _DATA: Final = resources.files("clinometer.papers") / "data"
@@ -183,12 +182,6 @@ class Paper(Strict):
     def published(self) -> Published:
         """Its printed numbers, the models they are of, and what is known to be wrong in print."""
         return published(self.name)
-
-
-@cache
-def suite_of(name: str) -> Suite:
-    """Return a built-in suite that a paper's run asks; several parts of its page look into it."""
-    return load_suite(name)
 
 
 @cache

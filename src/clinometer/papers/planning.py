@@ -16,7 +16,7 @@ from clinometer.errors import ClinometerError
 from clinometer.models import reference
 from clinometer.models.files.source import PortraitSource
 from clinometer.models.protocols import GenerationRequest, Generator
-from clinometer.papers.paper import CountedRun, Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words, suite_of
+from clinometer.papers.paper import CountedRun, Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
 from clinometer.papers.pictures import counts_of_labels
 from clinometer.pipeline.audits import given_portraits
 from clinometer.pipeline.execution import part_size_of
@@ -174,7 +174,7 @@ def rehearsal_of(run: PaperRun, *, quick: bool = False) -> tuple[Suite, Mapping[
 
     A suite of its own has the numbers of images of a quick look; of others the paper's numbers are taken.
     """
-    original = suite_of(run.suite).as_in_the_paper()
+    original = load_suite(run.suite).as_in_the_paper()
     if run.rehearsal == "words":
         assert isinstance(original, LeaningSuite)
         suite = _in_known_words(original)

@@ -88,13 +88,9 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
     undecided = [row for row in rows if wording.verdict_group_of(row) in ("undecided", "few")]
     if undecided:
         many = [row.n_decide for row in undecided if row.n_decide > 0]
-        beside = f", {judged[0].beside}," if judged[0].beside else ""
-        more = (
-            f" For {len(many)} of them {wording.about(*many)} {judged[0].drawn} each{beside} would decide in four of "
-            "five runs."
-            if many
-            else ""
-        )
+        each = f"{judged[0].drawn} each{wording.aside(judged[0].beside)}"
+        said_of_many = f" For {len(many)} of them {wording.about(*many)} {each} would decide in four of five runs."
+        more = said_of_many if many else ""
         no_side = wording.count(len(undecided), "verdict names", "verdicts name", words=True)
         said.append(
             ("Undecided", f"{wording.capitalised(no_side)} no side: the images do not tell. That is not balance.{more}")

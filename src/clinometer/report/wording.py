@@ -417,7 +417,12 @@ def withheld(rows: Iterable[Row]) -> str:
 
 
 IN_PROPORTION: Final = "with the groups\u2019 images in proportion"
-"""What else grows where more images of a concept would decide."""
+"""How many images of the groups a count of a concept's images assumes."""
+
+
+def aside(words: str) -> str:
+    """Put words between commas; nothing of nothing."""
+    return f", {words}," if words else ""
 
 
 def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> str:
@@ -430,7 +435,7 @@ def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> s
     if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
-    return f"{many} {images}{beside and f', {beside},'} would decide in four of five runs" if many else ""
+    return f"{many} {images}{aside(beside)} would decide in four of five runs" if many else ""
 
 
 def source_words(mcas: Row, image_part: Row) -> str:

@@ -34,7 +34,7 @@ from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run
 from clinometer.suites.question import QuestionSpec
 
-SHOWN: Final = ["id", "status", "sha256"]
+_PICTURE: Final = ["id", "status", "sha256"]
 """Columns of a run's samples that say which picture each has."""
 
 AT_ONCE = 8
@@ -90,15 +90,15 @@ def take_vectors(run: Run, others: Sequence[Run], card: Card) -> int:
     """
     others = [each for each in others if each.encoder_cards.get(card.name, {}).get("fingerprint") == card.fingerprint]
     missing = [part for part in run.parts if not run.vectors.has(card.name, part)] if others else []
+    planned = [set(other.plan.column("id").to_pylist()) for other in others] if missing else []
     taken = 0
     for part in missing:
-        rows = run.drawn.part(part, SHOWN).to_pylist()
+        rows = run.drawn.part(part, _PICTURE).to_pylist()
         wanted = {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"}
         vectors = dict[str, np.ndarray]()
-        for other in others:
-            there = set(other.plan.column("id").to_pylist())
+        for other, there in zip(others, planned, strict=True):
             for number in sorted(set(other.plan.parts_of([key for key in wanted if key in there]))):
-                hashes = {row["id"]: row["sha256"] for row in other.drawn.part(number, SHOWN).to_pylist()}
+                hashes = {row["id"]: row["sha256"] for row in other.drawn.part(number, _PICTURE).to_pylist()}
                 same = other.vectors.of_part(card.name, number).items()
                 vectors |= {key: vector for key, vector in same if key in wanted and hashes[key] == wanted[key]}
         if wanted and vectors.keys() == wanted.keys():

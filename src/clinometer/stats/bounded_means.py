@@ -53,6 +53,9 @@ _AT_ONCE = 1 << 20
 _CLOSE = 1e-10
 """How near to its quantile, in standard normal units, an end of an interval must be."""
 
+_EXACT = 1e-14
+"""How near to ŝ, of how far it is from 0 and from the pole, is as near as rounding allows."""
+
 _NEAR_MEAN = 1e-5
 """|w| below which r* is expanded around the mean, where its quotient is 0 / 0."""
 
@@ -193,14 +196,14 @@ def bounded_means(
 
 
 def normal_score(
-    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray, close: float = 1e-14
+    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray, close: float = _EXACT
 ) -> np.ndarray:
     """Return r*, whose Φ is the probability that the weighted mean of each row is at most ``theta``; see the module.
 
     ``times`` : how often each item is there. ``close`` : how near to ŝ is near enough, of how far it is from 0 and from
     the pole.
     """
-    return _saddlepoint(items, times, noise, theta, np.zeros(len(items)), close).score
+    return _saddlepoint(items, times, noise, theta, close=close).score
 
 
 @dataclass(frozen=True)
@@ -235,9 +238,10 @@ class _Saddlepoint:
 
 
 def _saddlepoint(
-    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray, start: np.ndarray, close: float
-) -> _Saddlepoint:
-    """Evaluate r* at ``theta``, looking for ŝ from ``start``, or from anywhere where that is 0."""
+    items: np.ndarray, times: np.ndarray, noise: np.ndarray, theta: np.ndarray,
+    start: np.ndarray | float = 0.0, close: float = _EXACT,
+) -> _Saddlepoint:  # fmt: skip
+    """Evaluate r* at ``theta``, looking for ŝ from ``start``; where that is 0, from the middle of its bracket."""
     times = np.asarray(times, np.float64)
     c = np.where(times > 0, items - theta[:, None], 0.0)
     scale = np.abs(c).max(axis=1)
@@ -305,7 +309,7 @@ def _quantile(items: np.ndarray, there: np.ndarray, noise: np.ndarray, score: np
     theta = np.where((theta > low) & (theta < high), theta, (low + high) / 2)
     start = np.zeros(len(items))
     for _ in range(100):
-        at = _saddlepoint(items, there, noise, theta, start, 1e-14)
+        at = _saddlepoint(items, there, noise, theta, start)
         off = at.score - score
         low, high = np.where(off < 0, theta, low), np.where(off < 0, high, theta)
         done = (np.abs(off) <= _CLOSE) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))

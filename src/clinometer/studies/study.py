@@ -176,8 +176,9 @@ class Study:
         these tell of each concept's difference, for a study that can be drawn until differences are decided.
     split : ((run at guidance 1, run at another), encoders that both have, seeds of the images that are pairs) → what
         the network learned and what guidance adds, for a study that can tell these apart.
-    plan : (run, effect or None, margin or None, power, level) → a row a concept: the images to detect, to show balance,
-        to decide either, and to decide if the groups' own images grew alike; of a study that can be planned.
+    plan : (run, effect or None, margin or None, power, level) → a row a concept: the images to detect, to show balance
+        and to decide either, with the groups' images in proportion, and to decide if these stayed as many as they are;
+        of a study that can be planned.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
     rated : suite → what people rate in its runs, and by which rule an encoder reads a rated image.
     reading_words : suite → the words of the groups as which an encoder reads single images, by group; none where it

@@ -111,8 +111,8 @@ def compare_edits(
             [batch_means(np.where(np.isnan(each), np.nan, each <= 0), own) for each in run]
             for run, own in zip(followed, units, strict=True)
         ]
-        for encoder, one, two in zip(flipped[0], *erased, strict=True):
-            rows += study.erasure_rows(one, two, encoder)
+        for encoder, of_first, of_second in zip(flipped[0], *erased, strict=True):
+            rows += study.erasure_rows(of_first, of_second, encoder)
         rows += study.erasure_rows(np.mean(erased[0], axis=0), np.mean(erased[1], axis=0), "mean")
     return [*rows, *study.tone_rows(), study.magnitude(means[0], means[1])]
 

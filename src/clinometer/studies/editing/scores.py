@@ -53,7 +53,7 @@ ANGLES = ("ita", "ita_change", "ita_contrast", "average_face_ita_change")
 AVERAGE_FACE_RESAMPLES = 200
 
 Estimator = Callable[..., Estimate]
-"""Of the means of portraits, (n,), each over so many edits, with the ``batches`` of the portraits, or None."""
+"""Estimates a rate or a mean from the means of portraits, (n,), the edits of each, and their ``batches`` or None."""
 
 UNBOUNDED = "no bounds for the edits that are missing: a change of skin tone has no furthest value"
 
@@ -311,18 +311,10 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
         changes[i] = _add_test(changes[i], test, "before and after exchanged within portraits, two-sided")
     changes = _judge(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
     rows = [without_bounds(row) for row in changes]
-    rows += [
-        _row(
-            cluster_mean(faces.before[own], batches=study.batches_of(own)),
-            "ita",
-            encoder=PIXELS,
-            group=group.name,
-            setting="before",
-        )
-        for group, own in zip(
-            study.design.groups, (study.groups == g for g in range(len(study.design.groups))), strict=True
-        )
-    ]
+    for g, group in enumerate(study.design.groups):
+        own = study.groups == g
+        before = cluster_mean(faces.before[own], batches=study.batches_of(own))
+        rows.append(_row(before, "ita", encoder=PIXELS, group=group.name, setting="before"))
     rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
     unknown = np.where(faces.drawn_after, np.isnan(change).astype(float), nan)
     rows += study.group_rows(unknown, "unknown_tone", cluster_share, encoder=PIXELS)
