@@ -10,6 +10,7 @@ from scipy.stats import entropy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import (
+    concentration,
     distribution_bias,
     entropy_bias,
     gender_gap,
@@ -206,3 +207,48 @@ def test_no_image_is_nan_with_a_reason(score):
     result = score([0, 0, 0])
     assert np.isnan([result.value, result.low, result.high, result.null]).all()
     assert result.reason == "no image"
+
+
+@settings(max_examples=15)
+@given(st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=2), min_size=1, max_size=4), st.randoms())
+def test_concentration_by_definition_whatever_the_order_of_concepts_and_groups(table, random):
+    found = concentration(table, fewest=2)
+    enough = [row for row in table if sum(row) >= 2]
+    assert (found.n, found.n_one) == (len(enough), sum(max(row) == sum(row) for row in enough))
+    assert list(found.chance[found.measured]) == [2 * 0.5 ** sum(row) for row in enough]
+    if not enough:
+        assert np.isnan(found.value)
+        assert found.reason
+        return
+    assert found.low <= found.value <= found.high
+    turned = concentration([row[::-1] for row in random.sample(table, len(table))], fewest=2)
+    same = ("value", "low", "high", "null", "p", "null_pooled")
+    assert [getattr(turned, name) for name in same] == pytest.approx([getattr(found, name) for name in same])
+
+
+def test_both_nulls_of_concentration_are_those_of_all_samples_listed():
+    table = np.array([[2, 0], [0, 3], [1, 1]])
+    sizes = table.sum(axis=1)
+    ones, margins = [], []
+    for sample in product(range(2), repeat=int(sizes.sum())):
+        parts = np.split(np.array(sample), np.cumsum(sizes)[:-1])
+        ones.append(sum(np.ptp(part) == 0 for part in parts))
+        margins.append(sum(sample))
+    ones, own = np.array(ones), np.array(margins) == table[:, 1].sum()
+    found = concentration(table, fewest=2)
+    assert (found.null, found.p) == pytest.approx((ones.mean() / 3, (ones >= 2).mean()))
+    assert found.null_pooled == pytest.approx(ones[own].mean() / 3)
+    assert abs(found.p_pooled - (ones[own] >= 2).mean()) < 4 * found.p_pooled_error
+
+
+def test_a_reader_that_favours_a_group_or_knows_none_proves_less_concentration():
+    table = [[10, 0]] * 3 + [[5, 5]] * 7
+    p = [concentration(table, known).p for known in (None, [[64, 0], [0, 64]], [[64, 0], [25, 39]], [[64, 0], [64, 0]])]
+    assert p == sorted(p)
+    assert p[0] < 1e-5
+    assert p[-1] == 1
+    assert concentration(table, [[64, 0], [0, 0]]).p == p[0]
+    with pytest.raises(InvalidInputError, match=r"known: expected \(2, 2\)"):
+        concentration(table, [[1, 2, 3]])
+    with pytest.raises(InvalidInputError, match="counts: expected counts of at least two groups"):
+        concentration([[1], [2]])

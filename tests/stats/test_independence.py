@@ -89,5 +89,6 @@ def test_the_level_is_held_in_small_and_unequal_worlds():
     rng = np.random.default_rng(1)
     for shares, n in (((0.5, 0.3, 0.2), (10, 10)), ((0.9, 0.05, 0.05), (10, 30)), ((0.5, 0.5, 0.0), (7, 5))):
         tables = np.stack([rng.multinomial(size, shares, 2000) for size in n], axis=1)
-        p = np.array([exact_independence(table).p_value for table in tables])
+        different, of = np.unique(tables, axis=0, return_inverse=True)
+        p = np.array([exact_independence(table).p_value for table in different])[of.ravel()]
         assert (p <= 0.05).mean() <= 0.05 + 3 * 0.005

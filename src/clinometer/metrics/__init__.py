@@ -11,9 +11,11 @@ from typing import Any
 
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
 from clinometer.metrics.distribution import (
+    Concentration,
     DistributionScore,
     bias_amplification_score,
     composite_bias,
+    concentration,
     distribution_bias,
     divergence_from_uniform,
     entropy_bias,
@@ -75,6 +77,7 @@ __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
+    "Concentration",
     "ConfusionMatrix",
     "CorrectedShares",
     "DifferentialAssociation",
@@ -98,6 +101,7 @@ __all__ = [
     "bias_amplification_score",
     "choice_association",
     "composite_bias",
+    "concentration",
     "confusion_matrix",
     "corrected_shares",
     "delta_alpha_curve",

@@ -268,7 +268,7 @@ def image_seeds(seed: int, *, paired: bool) -> tuple[int, int]:
 
 
 def cut_alike(images: Mapping[Key, np.ndarray], others: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
-    """The first images of each, no more than the other run has: the magnitude of few images is larger by chance."""
+    """Keep the first images of each, as many as the other run has: the magnitude of few is larger by chance."""
     return {key: own[: len(others[key])] for key, own in images.items()}
 
 

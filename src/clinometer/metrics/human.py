@@ -1,6 +1,7 @@
 """What people see in the images, beside what the encoders read: shares, agreement, and the encoders' errors.
 
-``HumanStudy`` is what was rated, as arrays: answers by rater and item, readings by item.
+``HumanStudy`` is what was rated, as arrays: answers by rater and item, readings by item. ``PairedStudy`` is what was
+compared, two pictures at a time.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Final
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import ReasonCode
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
+from clinometer.stats.paired_comparisons import Coefficients, paired_strengths
 from clinometer.stats.prediction_powered import more_items_to_reach, rated_share
 from clinometer.stats.proportion import wilson_at, wilson_interval
 
-__all__ = ["HUMAN", "SIMULATED", "HumanStudy", "MachineScores", "RatedConcept", "human_rows"]
+__all__ = [
+    "HUMAN", "SIMULATED", "HumanStudy", "MachineScores", "PairedStudy", "RatedConcept", "human_rows", "paired_rows",
+]  # fmt: skip
 
 RESAMPLES = 4_999
 
@@ -315,3 +319,65 @@ def caution(answers: np.ndarray, value: float) -> dict[str, str]:
     """Return what the interval of an estimate does not hold, as the fields of a row that say so."""
     alone = isfinite(value) and raters_of(answers) == 1
     return {"reason": ONE_RATER, "reason_code": ReasonCode.ONE_RATER} if alone else {}
+
+
+@dataclass(frozen=True)
+class PairedStudy:
+    """Comparisons of two pictures, of one question.
+
+    Attributes
+    ----------
+    question : what raters were asked.
+    units : what the pictures were drawn for, each a concept, its category and a group, of which one is empty.
+    left, right : (n,) the unit of the picture on either side; ``pictures``, ``raters`` : (n, 2) and (n,) numbers.
+    answers : (n,) 0 the left one was preferred, 1 the right one, 2 neither.
+    """
+
+    question: str
+    units: tuple[tuple[str, str, str], ...]
+    left: np.ndarray
+    right: np.ndarray
+    answers: np.ndarray
+    pictures: np.ndarray
+    raters: np.ndarray
+    confidence: float = 0.95
+
+
+def paired_rows(study: PairedStudy) -> list[Score]:
+    """Report which concepts' and groups' pictures are preferred (:mod:`clinometer.stats.paired_comparisons`).
+
+    ``strength`` and ``preferred`` of each, q over all of them, with n_target comparisons by n_a raters. ``left``: how
+    often the left one of two equals is preferred. ``tied``: share of comparisons in which neither was.
+    """
+    found = paired_strengths(
+        study.left, study.right, study.answers, names=tuple(concept or group for concept, _, group in study.units),
+        raters=study.raters, left_pictures=study.pictures[:, 0], right_pictures=study.pictures[:, 1],
+        confidence=study.confidence,
+    )  # fmt: skip
+    about = Score(
+        metric=HUMAN, component="strength", setting=study.question, encoder="", n_target=found.n, n_a=found.n_raters,
+        n_b=found.n_pictures, reason=found.reason,
+    )  # fmt: skip
+    if not found.defined:
+        return [replace(about, category="all")]
+
+    def rows(component: str, of: Coefficients, null: float) -> list[Score]:
+        made = [
+            replace(
+                about, component=component, concept=concept, category=category, group=group, null=null,
+                value=float(of.value[at]), low=float(of.low[at]), high=float(of.high[at]), p=float(of.p[at]),
+                n_target=int(found.compared[at]), test="Student's t, over raters and pictures",
+            )
+            for at, (concept, category, group) in enumerate(study.units)
+        ]  # fmt: skip
+        return corrected(made, f"{HUMAN}: {component} of {len(made)}")
+
+    left = found.left
+    position = replace(
+        about, component="left", category="all", null=0.5, value=float(left.value[0]), low=float(left.low[0]),
+        high=float(left.high[0]), p=float(left.p[0]), q=float(left.p[0]), family=f"{HUMAN}: a test by itself",
+        test="Student's t, over raters and pictures",
+    )  # fmt: skip
+    ties = wilson_interval(int((study.answers == 2).sum()), found.n, study.confidence)
+    tied = replace(about, component="tied", category="all", value=ties.value, low=ties.low, high=ties.high)
+    return [*rows("strength", found.strength, 0.0), *rows("preferred", found.preferred, 0.5), position, tied]

@@ -6,7 +6,7 @@ readable), which is an answer like any other. NaN is no answer: not asked, faile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, isfinite, nan
@@ -20,12 +20,13 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.distribution import peer_scores
 from clinometer.metrics.human import majority
 from clinometer.metrics.reading import AnsweredQuestion
-from clinometer.metrics.records import READING, Score
+from clinometer.metrics.records import CHANGED_READER, READING, Score
 from clinometer.metrics.transport import ReadPictures, Transport, count_by_kind, transport
-from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode
+from clinometer.metrics.verdict import DRIFT, FEWEST_IMAGES, LEVEL, ReasonCode
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
 from clinometer.stats.confusion import CorrectedShares, corrected_shares
+from clinometer.stats.drift import answer_drift
 from clinometer.stats.prediction_powered import RatedShare, more_items_until, rated_share
 from clinometer.stats.proportion import wilson_interval
 
@@ -415,6 +416,45 @@ def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]
         )
         for names, alpha in found.items()
     ]  # fmt: skip
+
+
+DRIFT_TEST: Final = "answers in any order of the rounds, picture by picture; bets on the last, at any number of rounds"
+
+
+def drift_row(reader: str, differs: np.ndarray, parts: Sequence[int]) -> Score:
+    """Say whether a reader changed while it read: a row ``drift``, by what it answered when asked the same again.
+
+    ``value`` is the share of answers that differ from the first ones, and p holds at any number of rounds. Where it is
+    at most 5 % ``flag`` says so, ``setting`` is the part before which the change shows first, and ``value`` is of the
+    rounds from there on, ``null`` of those before.
+
+    Parameters
+    ----------
+    differs : (rounds × units), as of :func:`clinometer.stats.drift.answer_drift`.
+    parts : before which part each round was asked; -1 after all.
+    """
+    found, there = answer_drift(differs), np.isfinite(differs)
+    row = Score(
+        metric=READING, component="drift", category="all", encoder=reader, p=found.p_value, test=DRIFT_TEST,
+        n_target=differs.shape[1], n_a=len(differs), reason="no interval: a test at every round takes its place",
+    )  # fmt: skip
+    if not there.any():
+        return replace(row, p=nan, test="", reason="no picture was answered again")
+    if found.p_value > LEVEL:
+        return replace(row, value=float(np.nanmean(differs)))
+    part = parts[found.since]
+    setting = f"part {part}" if part >= 0 else "the end"
+    return replace(row, value=found.after, null=found.before, setting=setting, flag=CHANGED_READER)
+
+
+def with_changed(rows: Sequence[Score], changed: Collection[str]) -> list[Score]:
+    """Flag the rows of readers that changed, where they have no other flag, and let their verdicts depend on it."""
+
+    def flagged(row: Score) -> Score:
+        depends = " ".join(filter(None, (row.depends_on, DRIFT))) if row.verdict else row.depends_on
+        return replace(row, flag=row.flag or CHANGED_READER, depends_on=depends)
+
+    return [flagged(row) if row.encoder in changed else row for row in rows]
 
 
 def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:

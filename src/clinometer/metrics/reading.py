@@ -7,6 +7,7 @@ With K groups and "cannot tell", y_r of a concept's n images are answered r, and
     corrected_share   π̂_k of the likelihood of y and L         of the images that are read: stats.confusion
     transport         whether the errors carry over to them    metrics.transport
     verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
+    concentration     concepts of which all are read as one    metrics.distribution.concentration
 
 An open question has free answers: a distribution over them, and whether it depends on the concept
 (:mod:`clinometer.metrics.open_answers`).
@@ -25,6 +26,7 @@ from typing import Final
 
 import numpy as np
 
+from clinometer.metrics.distribution import DEALT, concentration
 from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
 from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
@@ -41,12 +43,14 @@ from clinometer.metrics.verdict import (
     judge_family,
     with_share_bounds,
 )
-from clinometer.stats.confusion import corrected_shares, share_p_values
+from clinometer.stats.confusion import corrected_shares, pool_contexts, share_p_values
 from clinometer.stats.proportion import wilson_interval
 
 BEST: Final = "it tells the groups apart best of the readers, by the smallest singular value of its errors"
 NAMED: Final = "the reader that was named"
 NO_OTHER: Final = "no other reader was asked"
+BY_DEALING: Final = "answers permuted among the images of all concepts"
+AT_PARITY: Final = "exact (Poisson-binomial), parity in every concept, at the error rates of the reader that allow most"
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
                 separations[chosen] = replace(
                     separations[chosen], flag=DECIDES, reason="; ".join(filter(None, (why, separations[chosen].reason)))
                 )
-            rows += [*own, *_errors(each, confidence), separations[each.reader]]
+            rows += [*own, *_errors(each, confidence), separations[each.reader], *concentration_rows(each, confidence)]
     return rows
 
 
@@ -225,19 +229,104 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         yield row
 
 
+def errors_elsewhere(each: AnsweredQuestion) -> np.ndarray:
+    """Return the answers among the groups to known pictures, (K, K), each row counted as what it is worth elsewhere.
+
+    Elsewhere is a concept and a model of which no picture is known, so that one table does for all concepts.
+    """
+    pictures, truths, asked = _pictures_of(each, each.concepts[0])
+    tables, kinds = count_by_kind(pictures, truths, asked, groups=len(each.groups))
+    table, _ = pool_contexts(tables[:, :, :-1], replace(kinds, asked=None))
+    return table
+
+
+def shares_of_all(each: AnsweredQuestion, rows: Sequence[Score], *, rated: bool = False) -> list[Score]:
+    """Return a row each group of the shares of all concepts' images together, a concept weighing as many as it has.
+
+    ``rows`` are the concepts' corrected shares, whose correction is made anew for the answers to all images, as errors
+    of the rates are errors of all concepts; or the ``rated`` ones, of which value and ends are averaged: that holds
+    however their errors depend on each other. Where a concept's share is withheld, so is that of all.
+    """
+    k, lacking = len(each.groups), [row.concept for row in rows if not isfinite(row.value)]
+    n, missing = sum(row.n_target for row in rows[::k]), sum(concept.missing for concept in each.concepts)
+    about = replace(rows[0], concept="", category="all", n_target=n, n_missing=missing, n_repeated=0, reason="")
+    about = replace(about, value=nan, low=nan, high=nan, bound_low=nan, bound_high=nan)
+    if lacking:
+        why = f"there is no share of {', '.join(dict.fromkeys(lacking))}, and so none of all concepts"
+        return [replace(about, group=group, reason=why) for group in each.groups]
+    if rated:
+        weights = np.array([row.n_target for row in rows[::k]]) / n
+        mean = [[weights @ [getattr(row, name) for row in rows[g::k]] for name in ("value", "low", "high")]
+                for g in range(k)]  # fmt: skip
+        return [replace(about, group=group, value=float(value), low=float(low), high=float(high))
+                for group, (value, low, high) in zip(each.groups, mean, strict=True)]  # fmt: skip
+    looked_at = [_pictures_of(each, concept) for concept in each.concepts]
+    answers = np.concatenate([np.asarray(asked.answers, int) for _, _, asked in looked_at])
+    kinds = [asked.contexts for _, _, asked in looked_at if asked.contexts is not None]
+    contexts = np.concatenate(kinds) if len(kinds) == len(looked_at) else None
+    tables, of_kind = count_by_kind(*looked_at[0][:2], ReadPictures(answers, contexts=contexts), groups=k)
+    found = corrected_shares(np.bincount(answers, minlength=k + 1), tables, kinds=of_kind)
+    made = [
+        replace(about, group=group, value=float(found.share[g]), low=float(found.low[g]), high=float(found.high[g]))
+        for g, group in enumerate(each.groups)
+    ]
+    if not found.quotable:
+        return [replace(row, value=nan, low=nan, high=nan, reason=found.reason) for row in made]
+    if not missing and not int((answers == k).sum()):
+        return made
+    ends = [_fill_ends(float(low), float(high), missing / (n + missing))
+            for low, high in zip(found.bound_low, found.bound_high, strict=True)]  # fmt: skip
+    return [replace(row, bound_low=low, bound_high=high) for row, (low, high) in zip(made, ends, strict=True)]
+
+
 def _pictures_of(each: AnsweredQuestion, concept: ConceptAnswers) -> tuple[ReadPictures, np.ndarray, ReadPictures]:
     """Return known pictures, their groups, and a concept's: with all that the reader shows, or as counts tell."""
     k = len(each.groups)
-    pictures, truths = each.pictures, each.truths
-    if pictures is None or truths is None:
-        pictures = ReadPictures(np.repeat(np.tile(np.arange(k + 1), k), each.known.ravel()))
-        truths = np.repeat(np.arange(k), each.known.sum(axis=1))
-    return pictures, truths, concept.pictures or ReadPictures(np.repeat(np.arange(k + 1), concept.counts))
+    return *known_pictures(each), concept.pictures or ReadPictures(np.repeat(np.arange(k + 1), concept.counts))
+
+
+def known_pictures(each: AnsweredQuestion) -> tuple[ReadPictures, np.ndarray]:
+    """Return the pictures of known groups, and the groups from 0: with all that the reader shows, or as counts tell."""
+    if each.pictures is not None and each.truths is not None:
+        return each.pictures, each.truths
+    k = len(each.groups)
+    answers = np.repeat(np.tile(np.arange(k + 1), k), each.known.ravel())
+    return ReadPictures(answers), np.repeat(np.arange(k), each.known.sum(axis=1))
 
 
 def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
     """Return the ends with this share of pictures of another group, and of this one."""
     return (1 - share) * low, (1 - share) * high + share
+
+
+def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iterator[Score]:
+    """Report of which concepts all images that are read are read as one value, and of how many that is by chance.
+
+    ``one_value`` is 1 where the n_target images of a concept are all read as ``group``, else 0, with n_a of them read
+    as what most are; ``null`` is the probability of 1 at parity. ``concentration`` is the share of the n_target
+    concepts of which it is 1, held against parity as this reader reads it; ``concentration_pooled`` is held against
+    the same shares in all concepts.
+    """
+    read = np.array([concept.counts[:-1] for concept in each.concepts]).reshape(-1, len(each.groups))
+    found = concentration(read, each.known[:, :-1], confidence=confidence)
+    about = Score(metric=READING, component="one_value", encoder=each.reader, setting=each.question)
+    for concept, counts, one, chance in zip(each.concepts, read, found.group.tolist(), found.chance, strict=True):
+        n = int(counts.sum())
+        yield replace(
+            about, concept=concept.concept, category=concept.category, n_target=n, n_a=int(counts.max()),
+            n_missing=concept.missing, n_repeated=concept.repeated, group=each.groups[one] if one >= 0 else "",
+            value=float(one >= 0) if isfinite(chance) else nan, null=float(chance),
+            reason="" if isfinite(chance) else f"{n} images are read, and it takes {FEWEST_IMAGES}",
+        )  # fmt: skip
+    over = replace(
+        about, component="concentration", category="all", value=found.value, low=found.low, high=found.high,
+        n_target=found.n, n_a=found.n_one, reason=found.reason, family=f"{READING}: a test by itself",
+    )  # fmt: skip
+    yield replace(over, null=found.null, p=found.p, q=found.p, test=AT_PARITY)
+    yield replace(
+        over, component="concentration_pooled", null=found.null_pooled, p=found.p_pooled, q=found.p_pooled,
+        p_error=found.p_pooled_error, n_splits=DEALT if found.p_pooled_error else 0, test=BY_DEALING,
+    )  # fmt: skip
 
 
 def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
@@ -309,8 +398,7 @@ def _separation(each: AnsweredQuestion, confidence: float) -> Score:
 MOST_FREQUENT: Final = 20
 """Answers to an open question, of all concepts, that have a row of every concept."""
 
-BY_DEALING: Final = "answers dealt out anew among the images of all concepts"
-BY_DEALING_TWO: Final = "images of both concepts dealt out anew"
+BY_DEALING_TWO: Final = "images permuted between both concepts"
 
 
 def open_rows(

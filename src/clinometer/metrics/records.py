@@ -25,8 +25,23 @@ BATCHES_KNOWN: Final = "batches are known"
 READING: Final = "reading"
 """The metric of numbers that rest on readers' answers."""
 
+STANDARD: Final = "standard"
+"""The metric of numbers that hold shares against a declared standard."""
+
+STEERABILITY: Final = "steerability"
+"""The metric of numbers that say whether a model draws the group that a prompt names."""
+
+ABLATION: Final = "ablation"
+"""The metric of what single words of a prompt do to its pictures."""
+
+SELECTION: Final = "selection_ratio"
+"""The metric of shares over the largest of the same images: the four-fifths ratio."""
+
 DECIDES: Final = "decides"
 """The flag of the reader whose verdicts stand."""
+
+CHANGED_READER: Final = "the reader changed"
+"""The flag of what a reader says that changed while it read."""
 
 TRACE: Final = "trace"
 """The metric of numbers about what the audited model takes its images for on the way, step by step."""
@@ -189,7 +204,7 @@ def storable(n_splits: int) -> int:
 
 
 def permuted(test: PermutationTest, at: int = 0) -> dict[str, Any]:
-    """A permutation test's p and how it was found, as the fields of a row; ``at`` chooses among its statistics."""
+    """Return a permutation test's p and how it was found, as fields of a row; ``at`` chooses the statistic."""
     return {
         "p": float(test.p_value[at]),
         "p_exact": test.exact,

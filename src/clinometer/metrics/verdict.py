@@ -157,7 +157,7 @@ def source_of(mcas: Score, image_part: Score, limits: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Held:
+class DistanceFromZero:
     """A score held against one zero: how far it is from it, the interval of that, and q of the tests of its family."""
 
     value: float
@@ -231,7 +231,7 @@ def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
 
 
 def p_can_tell(row: Score) -> bool:
-    """Whether so few exchanges as there are to count let a p fall to ``LEVEL`` at all: of 3 + 3 prompts none can."""
+    """Return whether there are enough exchanges for p to fall to ``LEVEL`` at all: with 3 + 3 prompts none can."""
     return row.p <= LEVEL or row.least_exchange_p <= LEVEL
 
 
@@ -311,7 +311,9 @@ def _p_outside(value: float, low: float, high: float, margin: float) -> float:
     return equivalence_p_value(value, standard_error_of(low, high), margin) if margin > 0 else 1.0
 
 
-def against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[tuple[Held, Held]]:
+def against_each_zero(
+    rows: Sequence[Score], margin: float | None, ends: Ends
+) -> list[tuple[DistanceFromZero, DistanceFromZero]]:
     """Test the rows of one family, each with a middle, against 0 and against their middles, each a family of tests."""
     if margin is None:
         margin = nan
@@ -322,7 +324,7 @@ def against_each_zero(rows: Sequence[Score], margin: float | None, ends: Ends) -
     ):
         inside = [nan if isnan(margin) else _p_outside(*each, own) for each, own in zip(of, around, strict=True)]
         q, q_inside = (benjamini_hochberg(np.array(values, np.float64)) for values in (p, inside))
-        held.append([Held(*each, *map(float, both)) for each, *both in zip(of, q, q_inside, strict=True)])
+        held.append([DistanceFromZero(*each, *map(float, both)) for each, *both in zip(of, q, q_inside, strict=True)])
     return list(zip(*held, strict=True))
 
 
@@ -358,7 +360,10 @@ def judge_family(
     of_zeros = iter(against_each_zero(with_middle, margin, ends))
 
     def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
-        held = [Held(row.value, *interval, row.q, q_inside), *(next(of_zeros) if isfinite(row.middle) else ())]
+        held = [
+            DistanceFromZero(row.value, *interval, row.q, q_inside),
+            *(next(of_zeros) if isfinite(row.middle) else ()),
+        ]
         if isfinite(row.value) and not p_can_tell(row):
             return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
         enough = units_of(row) >= fewest
@@ -432,6 +437,7 @@ MISSING: Final = "missing"
 REPEATS: Final = "repeats"
 UNREAD: Final = "unread"
 READER: Final = "reader"
+DRIFT: Final = "drift"
 """What a verdict may depend on: the values of ``Score.depends_on``, which may be several, one behind the other."""
 
 

@@ -189,7 +189,7 @@ def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threa
 
 
 def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
-    """Whether squared lengths are far from underflow and overflow; false for NaN, so that it is looked at again."""
+    """Return whether squared lengths are far from underflow and overflow; false for NaN, to check it again."""
     limits = np.finfo(squares.dtype)
     return np.asarray((squares > limits.tiny * 2**40) & (squares < limits.max))
 

@@ -107,7 +107,7 @@ def _cut(arrays: Sequence[np.ndarray], position: int, first: int, stop: int) -> 
     return arrays[position][first:stop]
 
 
-class Kept(Protocol):
+class StoredArray(Protocol):
     """An array that was put away."""
 
     @property
@@ -123,13 +123,13 @@ class Kept(Protocol):
 class ArrayStore(Protocol):
     """Where arrays wait: in memory, or wherever a caller who has many of them puts them."""
 
-    def keep(self, array: np.ndarray) -> Kept:
+    def keep(self, array: np.ndarray) -> StoredArray:
         """Put an array away."""
         ...
 
 
 @dataclass(frozen=True)
-class Held:
+class ArrayInMemory:
     """An array that waits in memory."""
 
     array: np.ndarray
@@ -147,6 +147,6 @@ class Held:
 class InMemory:
     """A store that holds what it is given in memory."""
 
-    def keep(self, array: np.ndarray) -> Held:
+    def keep(self, array: np.ndarray) -> ArrayInMemory:
         """Put a copy of an array away."""
-        return Held(np.array(array))
+        return ArrayInMemory(np.array(array))

@@ -278,7 +278,7 @@ def corrected_shares(
         return without(why, True, at)
     if not y[columns].sum():
         return without("no image was read", True, at)
-    table, spread = _pool_contexts(tables[:, :, columns], kinds)
+    table, spread = pool_contexts(tables[:, :, columns], kinds)
     share, _, best = _fit(y[columns], table)
     raised = _raised(pooled, float(y[columns].sum()), confidence)
     low, high = _profile_interval(y[columns], table, share[0], float(best[0]), confidence, raised)
@@ -318,7 +318,7 @@ def share_p_values(
         tables, kinds = tables.sum(axis=0, keepdims=True), None
     groups = np.arange(tables.shape[1])
     columns = slice(None) if same_pictures else slice(len(groups))
-    table, _ = _pool_contexts(tables[:, :, columns], kinds)
+    table, _ = pool_contexts(tables[:, :, columns], kinds)
     _, _, best = _fit(y[columns], table)
     _, _, held = _fit(y[columns], table, groups, np.full(len(groups), null))
     raised = _raised(tables[:, :, columns].sum(axis=0), float(y[columns].sum()), confidence)
@@ -362,7 +362,7 @@ def _raised(table: np.ndarray, n: float, confidence: float) -> float:
     return float(1 + _SAMPLED / n + _LABELLED / m + _LUCKY * luck**_STEEP)
 
 
-def _pool_contexts(tables: np.ndarray, kinds: Kinds | None) -> tuple[np.ndarray, float]:
+def pool_contexts(tables: np.ndarray, kinds: Kinds | None) -> tuple[np.ndarray, float]:
     """Add the contexts' tables (C × K × R) up, each row as many images as it is worth for those in question; and Σ ρ.
 
     Of a partition f of the contexts into kinds, with n_l images of a row in kind l, Pearson's χ² of the kinds' rows has
@@ -470,7 +470,7 @@ def mixture_deviance(y: np.ndarray, tables: np.ndarray, kinds: Kinds | None = No
     >>> round(mixture_deviance(np.array([30, 10]), np.array([[[20, 20], [40, 0]]]))[0], 6)
     0.0
     """
-    table, _ = _pool_contexts(np.asarray(tables, np.float64), kinds)
+    table, _ = pool_contexts(np.asarray(tables, np.float64), kinds)
     table = table[table.sum(axis=1) > 0]
     worth = float(table.sum())
     if not worth or not y.sum():

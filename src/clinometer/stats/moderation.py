@@ -151,7 +151,7 @@ class MeanTests:
         return welch_satterthwaite(self.variance_parts(np.zeros_like(self.value)))
 
     def variance_parts(self, hypothesis: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The parts of the variance of θ̂ if θ were so, each with its degrees of freedom: the sample's and the other."""
+        """Return the parts of the variance of θ̂ if θ were so, the sample's and the other, with degrees of freedom."""
         own = self.moments.size - 1 + (0.0 if self.trend is None else PRIOR_FREEDOM)
         return [(self._under(hypothesis) / self.moments.count, own), (self.other, self.other_freedom)]
 
@@ -168,7 +168,7 @@ class MeanTests:
         return np.asarray(np.maximum(scipy.stats.t.sf(above, self.freedom), scipy.stats.t.cdf(below, self.freedom)))
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """All θ that the test does not reject: the roots of a quadratic in the hypothesised mean of the sample."""
+        """Return the interval of θ that the test does not reject: the roots of a quadratic in the hypothesised mean."""
         require_confidence(confidence)
         reach = scipy.special.stdtrit(self.freedom, (1 + confidence) / 2) ** 2
         intercept, slope, curvature = self._coefficients

@@ -321,7 +321,7 @@ def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) ->
 def _rater_variance(
     sample: _Sample, share: float, linear: np.ndarray, slope: float, among: float
 ) -> tuple[float, float, float]:
-    """What raters that differ add to the variance, the error of that, and its degrees of freedom; see `rated_share`."""
+    """Estimate what differing raters add to the variance, its error and degrees of freedom; see `rated_share`."""
     is_rated = np.isfinite(sample.ratings)
     active = int(is_rated.any(axis=1).sum())
     if active < 2:

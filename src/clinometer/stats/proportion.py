@@ -57,11 +57,36 @@ def wilson_at(share: float, effective: float, confidence: float) -> tuple[float,
 
 def wilson_ends(share: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of Wilson's interval of many shares at once, each in [0, 1]."""
-    share, z = np.asarray(share, np.float64), float(scipy.special.ndtri((1 + confidence) / 2))
-    z2 = z * z / np.asarray(effective, np.float64)
+    return score_ends(share, effective, float(scipy.special.ndtri((1 + confidence) / 2)))
+
+
+def score_ends(share: ArrayLike, effective: ArrayLike, z: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of Wilson's interval at z standard errors; of infinitely many answers the share itself."""
+    share = np.asarray(share, np.float64)
+    z2 = np.asarray(z, np.float64) ** 2 / np.asarray(effective, np.float64)
     middle = (share + z2 / 2) / (1 + z2)
     reach = np.sqrt(np.maximum(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
     return np.maximum(np.minimum(middle - reach, share), 0.0), np.minimum(np.maximum(middle + reach, share), 1.0)
+
+
+def wilson_worth(share: ArrayLike, width: ArrayLike, confidence: float = 0.95) -> np.ndarray:
+    """Return how many answers a share is worth: of so many Wilson's interval is as wide.
+
+    ::
+
+        w = 2 √(p (1 − p) a + a²/4) / (1 + a),   a = z²/n      solved for n
+
+    ``share``, ``width`` : (…,), NaN for none. A width of 0 is worth 10^10 answers, one of 1 or more none.
+
+    >>> low, high = wilson_ends(0.3, 40, 0.95)
+    >>> float(wilson_worth(0.3, high - low).round(6))
+    40.0
+    """
+    p, w2 = np.asarray(share, np.float64), np.asarray(width, np.float64) ** 2
+    z2, half = float(scipy.special.ndtri((1 + confidence) / 2)) ** 2, w2 - 2 * p * (1 - p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = (half + np.sqrt(half**2 + (1 - w2) * w2)) / (1 - w2)
+        return np.where(w2 >= 1, 0.0, np.minimum(z2 / a, 1e10))
 
 
 def clopper_pearson(hits: ArrayLike, n: ArrayLike, tail: float) -> tuple[np.ndarray, np.ndarray]:
@@ -397,7 +422,7 @@ def _score(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> tuple[
 
 
 def _roots(falling: Callable[[np.ndarray, np.ndarray], np.ndarray], start: np.ndarray, direction: int) -> np.ndarray:
-    """Where functions that fall in b are 0, from ``start`` on in a direction; or the other way, where one is there.
+    """Find the roots of functions that fall in b, from ``start`` in a direction, or in the other where one is there.
 
     ``falling`` takes numbers b and the positions of the functions that these are for.
     """

@@ -19,6 +19,7 @@ See decision 67.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -55,8 +56,13 @@ def sketches(vectors: np.ndarray) -> np.ndarray:
     units = finite / np.where(lengths > 0, lengths, 1.0)
     if dim <= _DIRECTIONS:
         return units
+    return np.asarray(units @ _directions(dim) * np.sqrt(dim / _DIRECTIONS))
+
+
+@cache
+def _directions(dim: int) -> np.ndarray:
     directions, _ = np.linalg.qr(np.random.default_rng([8, dim]).standard_normal((dim, _DIRECTIONS)))
-    return np.asarray(units @ directions * np.sqrt(dim / _DIRECTIONS))
+    return directions
 
 
 def first_of_each(places: Sequence[np.ndarray], within: Sequence[float] = ()) -> np.ndarray:

@@ -125,7 +125,7 @@ def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: flo
 
 
 def containing(outer: tuple[float, float], inner: tuple[float, float]) -> tuple[float, float]:
-    """An interval over more sources of chance, made to hold that over some of them: it cannot be surer than they.
+    """Widen an interval over more sources of chance to contain that over some: it cannot be surer.
 
     By few prompts it may come out narrower, as their spread is known from few. An end that is NaN stays as it is.
     """

@@ -1,0 +1,295 @@
+"""Shares held against a declared standard: how far each lies from it, and whether shares follow it over concepts.
+
+Parity is one standard. Another is declared: labour statistics, a population, a target of one's own. Two verdicts stand
+apart, from parity and from the standard, and nothing here says that a standard is fair. See method.md, section 19.
+
+With s a share and ρ the standard's, of K groups, each with its 95 % interval::
+
+    reference   ρ                          exact, or Wilson's interval of the people it was counted from
+    difference  s − ρ                      positive: more of the group than the standard has
+    further     |s − 1/K| − |ρ − 1/K|      positive: further from parity than the standard, to either side
+    slope       β of logit s on logit ρ    1 follows, above exaggerates, 0 ignores (stats.share_line)
+    tilt        α of the same line         the same shift of the log odds in all concepts, towards the group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan
+from typing import Final
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+from scipy.optimize.elementwise import find_root
+
+from clinometer.metrics.records import STANDARD, Score, corrected
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, MISSING, OTHERS, UNREAD, judge_family
+from clinometer.stats.proportion import score_ends, wilson_worth
+from clinometer.stats.share_line import Coefficient, Labelled, ShareLine, share_line
+
+NO_MATCH: Final = "the standard has no match for this concept"
+TEST: Final = "the interval of the difference, of both shares' intervals (MOVER), at the level at which it touches 0"
+LINE_TEST: Final = "likelihood ratio of a line with errors in both shares and scatter around it"
+Z: Final = float(scipy.special.ndtri(0.975))
+_MOST_Z: Final = 40.0
+
+
+@dataclass(frozen=True)
+class ReferenceShare:
+    """A standard's share of a group, with how many people it was counted from: ``inf`` where it is exact."""
+
+    share: float
+    n: float = inf
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Shares less a standard's, each with its interval and p: (n,)."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p: np.ndarray
+
+
+def differences_from_standard(
+    share: ArrayLike, low: ArrayLike, high: ArrayLike, reference: ArrayLike, reference_n: ArrayLike
+) -> Difference:
+    """Subtract a standard's shares from shares that have 95 % intervals, with the errors of both.
+
+    ::
+
+        low  = s − ρ − √((s − l_s)² + (u_ρ − ρ)²)         high = s − ρ + √((u_s − s)² + (ρ − l_ρ)²)
+
+    (Donner & Zou 2012; Newcombe's tenth method where both are Wilson's). ``[l_ρ, u_ρ]`` is Wilson's interval of
+    ``reference_n`` people, or ρ itself where that is infinite. p is the level at which this interval touches 0: the
+    side of the share's interval that faces the standard is worth as many pictures as Wilson's interval of that reach
+    would be of, so that it widens with the level as Wilson's does; for a count and an exact standard it is the p of the
+    score test.
+
+    Parameters
+    ----------
+    share, low, high : (n,) shares with their intervals, NaN for none.
+    reference, reference_n : (n,) the standard's shares and how many people each is of.
+
+    Examples
+    --------
+    70 of 100 pictures against a half, as it is and as it was counted among 50 people:
+
+    >>> found = differences_from_standard([0.7, 0.7], [0.604, 0.604], [0.781, 0.781], [0.5, 0.5], [np.inf, 50])
+    >>> found.low.round(2).tolist(), found.p.round(4).tolist()
+    ([0.1, 0.04], [0.0001, 0.0162])
+    """
+    s, low_s, high_s, rho, people = np.broadcast_arrays(
+        *(np.asarray(each, np.float64) for each in (share, low, high, reference, reference_n))
+    )
+    low_rho, high_rho = score_ends(rho, people, Z)
+    value = s - rho
+    ends = value - np.hypot(s - low_s, high_rho - rho), value + np.hypot(high_s - s, rho - low_rho)
+    # every share is turned so that it lies above its standard; then its lower end faces it
+    above = value >= 0
+    s, facing, rho = (np.where(above, each, 1 - turned) for each, turned in ((s, s), (low_s, high_s), (rho, rho)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = Z**2 * facing * (1 - facing) / (s - facing) ** 2
+    worth = np.where(np.isfinite(worth), np.maximum(worth, 1e-9), np.inf)
+
+    edge = np.full(s.shape, _MOST_Z)
+    reaches = (s > rho) & (_beyond(edge, s, worth, rho, people) < 0)
+    z = np.where(s > rho, edge, 0.0)
+    z[reaches] = find_root(
+        _beyond, (np.zeros(reaches.sum()), edge[reaches]),
+        args=tuple(each[reaches] for each in (s, worth, rho, people)),
+    ).x  # fmt: skip
+    p = 2 * scipy.special.ndtr(-z)
+    return Difference(value, *ends, np.where(np.isfinite(value + low_s + high_s), p, nan))
+
+
+def _beyond(z: np.ndarray, share: np.ndarray, worth: np.ndarray, rho: np.ndarray, people: np.ndarray) -> np.ndarray:
+    """Return how far the interval at z standard errors stays above 0, of shares that lie above their standard."""
+    down, up = score_ends(share, worth, z)[0], score_ends(rho, people, z)[1]
+    return np.asarray((share - rho) - np.hypot(share - down, up - rho))
+
+
+@dataclass(frozen=True)
+class SourceShares:
+    """The shares of one source: a reader's corrected ones, people's, or those of a table of counts.
+
+    Attributes
+    ----------
+    rows : a row each concept, setting and group, with its interval.
+    groups : K of them, in order.
+    counts : of each concept and setting, (K,) answers among the pictures that are read; None where only intervals are
+        known.
+    known : (K, K) labelled pictures of a group (row) that were read as another (column); None where nothing is misread.
+    overall : a row each group of the shares of all concepts together; empty where these are counts, or not known.
+    """
+
+    rows: Sequence[Score]
+    groups: tuple[str, ...]
+    counts: Mapping[tuple[str, str], np.ndarray] | None = None
+    known: np.ndarray | None = None
+    overall: Sequence[Score] = ()
+
+
+def standard_rows(
+    held: SourceShares, standard: Mapping[tuple[str, str], ReferenceShare], *, margin: float | None = None
+) -> list[Score]:
+    """Compare one source's shares with a standard: the rows of the module docstring; none where no row matches.
+
+    ``standard`` : by concept and group; of two groups it may give either.
+    """
+    if not any(_matched(standard, row, held.groups) for row in held.rows):
+        return []
+    return [*difference_rows(held, standard, margin=margin), *line_rows(held, standard)]
+
+
+def difference_rows(
+    held: SourceShares, standard: Mapping[tuple[str, str], ReferenceShare], *, margin: float | None = None
+) -> list[Score]:
+    """Make the rows ``reference``, ``difference`` and ``further``, q over all concepts and groups.
+
+    Of two groups one is judged, as the other's share is the rest. A concept without a match has a row that says so.
+    """
+    two = len(held.groups) == 2
+    rows = [row for row in held.rows if not two or row.group == held.groups[0]]
+    pairs = [(row, match) for row in rows if (match := _matched(standard, row, held.groups)) is not None]
+    matched = {id(row) for row, _ in pairs}
+    of_reference, further = [], []
+    for row, match in pairs:
+        low, high = (float(end) for end in score_ends(match.share, match.n, Z))
+        people = int(match.n) if isfinite(match.n) else 0
+        of_reference.append(
+            replace(_about(row, "reference"), value=match.share, low=low, high=high, n_target=people, n_missing=0)
+        )
+        further.append(_further(row, match, (low, high), len(held.groups)))
+    unmatched = [replace(_about(row, "unmatched"), reason=NO_MATCH) for row in rows if id(row) not in matched]
+    return [*of_reference, *_judged(pairs, held.groups, margin), *further, *unmatched]
+
+
+def _matched(
+    standard: Mapping[tuple[str, str], ReferenceShare], row: Score, groups: Sequence[str]
+) -> ReferenceShare | None:
+    """Return the standard's share of a row's concept and group; of two groups what the other leaves."""
+    found = standard.get((row.concept, row.group))
+    if found is None and len(groups) == 2:
+        other = standard.get((row.concept, next(group for group in groups if group != row.group)))
+        found = None if other is None else ReferenceShare(1 - other.share, other.n)
+    return found
+
+
+def _about(row: Score, component: str) -> Score:
+    """Name what a row of the standard is about, as its share is."""
+    return Score(
+        metric=STANDARD, component=component, concept=row.concept, category=row.category, group=row.group,
+        setting=row.setting, encoder=row.encoder, n_target=row.n_target, n_missing=row.n_missing,
+        n_repeated=row.n_repeated, n_a=row.n_a, flag=row.flag,
+    )  # fmt: skip
+
+
+def _judged(pairs: Sequence[tuple[Score, ReferenceShare]], groups: Sequence[str], margin: float | None) -> list[Score]:
+    """Judge every share against the standard; a verdict that the pictures nobody could count may change says so."""
+    if not pairs:
+        return []
+    rho, people = (np.array([getattr(match, name) for _, match in pairs]) for name in ("share", "n"))
+    value, low, high, bound_low, bound_high = (
+        np.array([getattr(row, name) for row, _ in pairs])
+        for name in ("value", "low", "high", "bound_low", "bound_high")
+    )
+    found = differences_from_standard(value, low, high, rho, people)
+    bounds = differences_from_standard(value, bound_low, bound_high, rho, people)
+    made = [
+        replace(
+            _about(row, "difference"), test=TEST, reason=row.reason, reason_code=row.reason_code,
+            value=float(found.value[at]), low=float(found.low[at]), high=float(found.high[at]), p=float(found.p[at]),
+            bound_low=float(bounds.low[at]), bound_high=float(bounds.high[at]),
+        )
+        for at, (row, _) in enumerate(pairs)
+    ]  # fmt: skip
+    judged = judge_family(
+        corrected(made, f"{STANDARD}: {len(made)} shares of {made[0].setting or 'all concepts'}"),
+        a=[row.group for row in made], b=groups[1] if len(groups) == 2 else OTHERS, margin=margin, fewest=FEWEST_IMAGES,
+        decide=lambda _: [0] * len(made),  # more images leave the standard's own error as it is
+    )  # fmt: skip
+    return [
+        replace(row, depends_on=_depends(row), reason_code=source.reason_code or row.reason_code)
+        for row, source in zip(judged, made, strict=True)
+    ]
+
+
+def _depends(row: Score) -> str:
+    """Say whether pictures that are missing or unread might take a verdict back: the bounds hold all of both."""
+    if row.verdict not in LEANING or not row.bound_low <= 0 <= row.bound_high:
+        return ""
+    return MISSING if row.n_missing else UNREAD
+
+
+def _further(row: Score, match: ReferenceShare, ends: tuple[float, float], groups: int) -> Score:
+    """Compare a share's distance from parity with the standard's, each distance with the range of its interval."""
+    about, parity = _about(row, "further"), 1 / groups
+    if not isfinite(row.value + row.low + row.high):
+        return replace(about, reason=row.reason)
+
+    def distance(value: float, low: float, high: float) -> tuple[float, float, float]:
+        least = 0.0 if low <= parity <= high else min(abs(low - parity), abs(high - parity))
+        return abs(value - parity), least, max(abs(low - parity), abs(high - parity))
+
+    own, own_low, own_high = distance(row.value, row.low, row.high)
+    its, its_low, its_high = distance(match.share, *ends)
+    value = own - its
+    return replace(
+        about, value=value, low=value - float(np.hypot(own - own_low, its_high - its)),
+        high=value + float(np.hypot(own_high - own, its - its_low)),
+    )  # fmt: skip
+
+
+def line_rows(held: SourceShares, standard: Mapping[tuple[str, str], ReferenceShare]) -> Iterator[Score]:
+    """Make the rows ``slope``, ``tilt`` and ``scatter`` of each setting and group; of two groups of the first."""
+    for setting in dict.fromkeys(row.setting for row in held.rows):
+        for group in held.groups[: 1 if len(held.groups) == 2 else None]:
+            rows = [row for row in held.rows if (row.setting, row.group) == (setting, group)]
+            pairs = [(row, match) for row in rows if (match := _matched(standard, row, held.groups)) is not None]
+            usable = [
+                (row, match) for row, match in pairs if isfinite(row.value + row.low + row.high) and 0 < match.share < 1
+            ]
+            yield from _line_rows(_line_of(held, group, usable), _about(rows[0], "slope"), usable)
+
+
+def _line_of(held: SourceShares, group: str, usable: Sequence[tuple[Score, ReferenceShare]]) -> ShareLine:
+    own = held.groups.index(group)
+    order = [own, *(at for at in range(len(held.groups)) if at != own)]
+    if held.counts is not None:
+        counts = np.array([held.counts[row.concept, row.setting] for row, _ in usable]).reshape(
+            len(usable), len(held.groups)
+        )
+        k, n = counts[:, own], counts.sum(axis=1)
+    else:
+        value, low, high = (np.array([getattr(row, name) for row, _ in usable]) for name in ("value", "low", "high"))
+        n = wilson_worth(value, high - low)
+        k = n * value
+    labelled = None
+    if held.known is not None:
+        shares = {(row.concept, row.group): row.value for row in held.rows}
+        among = np.array([
+            [max(shares.get((row.concept, held.groups[at]), nan), 1e-6) for at in order[1:]] for row, _ in usable
+        ]).reshape(len(usable), len(order) - 1)  # fmt: skip
+        among /= among.sum(axis=1, keepdims=True)
+        labelled = Labelled(held.known[order, own].astype(float), held.known[order].sum(axis=1).astype(float), among)
+    rho, people = ([getattr(match, name) for _, match in usable] for name in ("share", "n"))
+    return share_line(rho, people, k, n, labelled)
+
+
+def _line_rows(line: ShareLine, about: Score, usable: Iterable[tuple[Score, ReferenceShare]]) -> Iterator[Score]:
+    images = sum(row.n_target for row, _ in usable)
+    about = replace(about, concept="", category="all", n_target=images, n_a=line.n, n_missing=0, n_repeated=0)
+
+    def row(component: str, of: Coefficient) -> Score:
+        return replace(
+            about, component=component, value=of.value, low=of.low, high=of.high, p=of.p, null=of.null,
+            test="" if line.reason else LINE_TEST, reason=line.reason,
+        )  # fmt: skip
+
+    yield row("slope", line.slope)
+    yield row("tilt", line.tilt)
+    yield replace(about, component="scatter", value=line.scatter, reason=line.reason)
