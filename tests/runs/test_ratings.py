@@ -118,14 +118,15 @@ def test_a_second_answer_is_a_repeat(run, tmp_path):
     assert (study.same, study.repeats) == (3, 4)
 
 
-@pytest.mark.parametrize("written", ["nan", "None", "N/A", "NaN", "<NA>"])
+@pytest.mark.parametrize("written", ["nan", "None", "N/A", "", " ", "#REF!"])
 def test_a_missing_answer_is_none_and_is_told(run, tmp_path, written):
     rows = answered(run)
     gaps = [[*row[:2], written] if number % 4 == 1 else row for number, row in enumerate(rows)]
     without = [row for row in gaps if row[2] != written]
+    gaps.append(["", "", ""])
     found = import_ratings(run, rated_of(run), write_csv(tmp_path / "gaps.csv", gaps))
     assert (found.ratings, found.missing) == (len(without), len(rows) - len(without))
-    assert written not in found.answers
+    assert written.strip() not in found.answers
     with pytest.raises(RatingsError, match="every answer is missing"):
         import_ratings(run, rated_of(run), write_csv(tmp_path / "no.csv", [[*row[:2], written] for row in rows]))
 
@@ -431,23 +432,121 @@ def test_a_column_an_option_and_answers_as_json_are_read(run, tmp_path, head, en
     assert set(found.answers) == {row[2] for row in answered(run)}
 
 
-def test_a_row_with_no_option_or_several_and_a_form_are_named(run, tmp_path):
-    item, head = answered(run)[0][0], ("item", "WorkerId", "Answer.man", "Answer.woman")
-    for chosen, message in ((("", ""), "line 2: found none chosen"), (("x", "x"), "line 2: found man, woman chosen")):
-        file = write_csv(tmp_path / "batch.csv", [[item, "w", *chosen]], head)
-        with pytest.raises(RatingsError, match=message):
-            import_ratings(run, rated_of(run), file)
-    file = write_csv(tmp_path / "form.csv", [["2026", "man", "woman"]], ("Timestamp", "picture 1", "picture 2"))
-    with pytest.raises(RatingsError, match="A form has a column a picture: make a row of each answer"):
-        import_ratings(run, rated_of(run), file)
+FORMS = {
+    "Google Forms": ("Timestamp", "picture 1"), "Qualtrics": ("StartDate", "Finished", "ResponseId", "Q1"),
+    "SurveyMonkey": ("Respondent ID", "Collector ID", "picture 1"), "Typeform": ("#", "picture 1", "Network ID"),
+    "Microsoft Forms": ("ID", "Start time", "Completion time", "picture 1"),
+    "LimeSurvey": ("id", "submitdate", "lastpage", "picture 1"), "REDCap": ("record_id", "picture 1"),
+}  # fmt: skip
+
+
+def test_a_row_of_several_options_or_questions_and_a_form_are_named(run, tmp_path):
+    item = answered(run)[0][0]
+
+    def said(head, *cells):
+        with pytest.raises(RatingsError) as caught:
+            import_ratings(run, rated_of(run), write_csv(tmp_path / "batch.csv", [cells], head))
+        return str(caught.value)
+
+    assert "line 2: found man, woman chosen" in said(
+        ("item", "WorkerId", "Answer.man", "Answer.woman"), item, "w", 1, 1
+    )
+    assert "found several answers, of Answer.gender, Answer.age; say which: --answer-column" in said(
+        ("item", "WorkerId", "Answer.gender", "Answer.age"), item, "w", "man", "old"
+    )
+    for form, head in FORMS.items():
+        assert f"an export of {form}, which has a column a picture: make a row of each answer" in said(head, *head)
+    assert "the rater is '#N/A'" in said(("item", "rater", "answer"), item, "#N/A", "man")
+    assert "'answer' is there twice" in said(("item", "rater", "answer", "answer"), item, "r", "man", "woman")
+    assert "more values than columns" in said(("item", "rater", "answer"), item, "r", "man", "x")
+    (tmp_path / "open.csv").write_text(f'item,rater,answer\n{item},r,"man\n{item},s,woman\n')
+    with pytest.raises(RatingsError, match="not CSV: unexpected end of data"):
+        read_ratings(tmp_path / "open.csv")
+
+
+def test_answers_in_a_column_of_mturk_in_json_and_in_several_controls_are_read(run, tmp_path):
+    rows = answered(run)
+    whole = read_ratings(write_csv(tmp_path / "a.csv", rows))
+    head = ("Input.image", "WorkerId", "Answer.gender", "WorkTimeInSeconds")
+    mturk = read_ratings(write_csv(tmp_path / "m.csv", [[*row, '"1,5"'] for row in rows], head))
+    assert {each.seconds for each in mturk} == {1.5}
+    own = [dict(zip(("item", "rater", "answer"), row, strict=True)) for row in rows]
+    (tmp_path / "r.json").write_text(json.dumps(own))
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, own)))
+    results = [{"from_name": "age", "value": {"choices": ["old"]}}, {"from_name": "g", "value": {"choices": ["men"]}}]
+    tasks = [{"data": {"id": i}, "annotations": [{"completed_by": r, "result": results}]} for i, r, _ in rows]
+    (tmp_path / "s.json").write_text(json.dumps(tasks))
+    for found in (mturk, read_ratings(tmp_path / "r.json"), read_ratings(tmp_path / "r.jsonl")):
+        assert [(e.item, e.rater, e.answer) for e in found] == [(e.item, e.rater, e.answer) for e in whole]
+    with pytest.raises(RatingsError, match="task 1: found choices of age, g; say which: --answer-column NAME"):
+        read_ratings(tmp_path / "s.json")
+    assert {each.answer for each in read_ratings(tmp_path / "s.json", {"answer": "g"})} == {"men"}
 
 
 def test_ratings_are_read_as_spreadsheets_save_them(run, tmp_path):
     rows = [("item", "rater", "answer"), *answered(run)]
     text = "".join(";".join(row) + "\r\n" for row in rows)
-    for name, content in (("wide", text.encode("utf-16")), ("named", b"sep=;\r\n" + text.encode())):
+    kinds = {"wide": text.encode("utf-16"), "named": b"sep=;\r\n" + text.encode(), "bare": text.encode("utf-16-le"),
+             "marked": ("\ufeff" * 2 + text).encode(), "pipes": text.replace(";", "|").encode()}  # fmt: skip
+    for name, content in kinds.items():
         (tmp_path / f"{name}.csv").write_bytes(content)
         assert len(read_ratings(tmp_path / f"{name}.csv")) == len(rows) - 1
     (tmp_path / "book.csv").write_bytes(b"PK\x03\x04")
     with pytest.raises(RatingsError, match="it is an Excel workbook or another archive; save the table as CSV"):
         read_ratings(tmp_path / "book.csv")
+
+
+PAIR_HEAD = ("left", "right", "rater", "answer", "question")
+
+
+def compared(run, raters=4):
+    """Every rater compares pictures of concepts whose names are further on in the alphabet as larger."""
+    ids = targets(run)[["id", "concept"]].itertuples(index=False)
+    rows, every, rng = [], list(ids), np.random.default_rng(2)
+    for k in range(raters):
+        for _ in range(40):
+            one, other = (every[at] for at in rng.permutation(len(every))[:2])
+            larger = "tie" if one.concept == other.concept else "left" if one.concept > other.concept else "right"
+            answer = rng.choice(["left", "right"]) if rng.random() < 0.3 else larger
+            rows.append((one.id, other.id, f"worker {k}", answer, "Which is the larger?"))
+    return rows
+
+
+def test_pairs_become_strengths_and_a_section_and_are_taken_in_again(run, tmp_path):
+    file = write_csv(tmp_path / "pairs.csv", compared(run), PAIR_HEAD)
+    found = import_ratings(run, rated_of(run), file)
+    rescore(run, rated_of(run))
+    assert (found.raters, set(found.answers)) == (4, {"left", "right", "tie"})
+    preferred = human(run, "preferred").set_index("concept").value
+    assert list(preferred.sort_values().index) == sorted(preferred.index)
+    assert (human(run, "preferred").setting == "Which is the larger?").all()
+    assert human(run, "share").empty  # nobody rated a picture by itself
+    assert len(human(run, "left")) == len(human(run, "tied")) == 1
+    assert verify_run(run.url) > 0
+    write_report(run)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Two pictures compared" in page
+    assert f"Most often preferred: <bdi>{preferred.idxmax()}</bdi>" in page
+    before = ratings_of(run)
+    again = tmp_path / "again.csv"
+    before.to_csv(again, index=False)
+    remove_ratings(run, before.source[0])
+    assert import_ratings(run, rated_of(run), again).ratings == found.ratings
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (("ONE", "OTHER", "me", "better"), r"line 2, answer: found 'better', expected left, right or tie"),
+        (("ONE", "ONE", "me", "left"), r"line 2: left and right are the same picture"),
+        (("ONE", "CONCEPT", "me", "left"), r"line 2, right: found the concept .*, expected one picture"),
+        (("ONE", "gone.png", "me", "left"), r"line 2: 'gone.png' is no item of"),
+        (("ONE", "", "me", "left"), r"line 2: the right is empty; expected one in every row"),
+    ],
+)
+def test_a_pair_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, row, said):
+    names = {"ONE": targets(run).id.iloc[0], "OTHER": targets(run).id.iloc[1], "CONCEPT": targets(run).concept.iloc[0]}
+    file = write_csv(tmp_path / "pairs.csv", [[names.get(each, each) for each in row]], PAIR_HEAD[:4])
+    with pytest.raises(RatingsError, match=said):
+        import_ratings(run, rated_of(run), file)
+    assert ratings_of(run).empty

@@ -16,7 +16,7 @@ import pytest
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 from clinometer.runs import files
 from clinometer.runs.files import Files
-from clinometer.runs.record import new_record
+from clinometer.runs.record import new_record, require_whole
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from tests.toys import Painter, toy_suite
@@ -24,10 +24,18 @@ from tests.toys import Painter, toy_suite
 
 def test_a_file_reads_back(tmp_path):
     directory = Directory(tmp_path / "run")
-    directory.write_json("a/b.json", {"x": "ä"})
-    assert directory.read_json("a/b.json") == {"x": "ä"}
+    content = {"x": "ä", "name of a folder that is not UTF-8": "\udcff"}
+    directory.write_json("a/b.json", content)
+    assert directory.read_json("a/b.json") == content
     assert directory.names("a", ".json") == ["a/b.json"]
     assert directory.names("nothing", ".json") == []
+
+
+@pytest.mark.parametrize("resamples", [[1], "9", -1, 10**18])
+def test_a_record_of_resamples_that_nobody_can_ask_for_is_refused(resamples):
+    said = new_record(toy_suite(), Painter().card, seed=0, origin="generated", options={"resamples": resamples})
+    with pytest.raises(RunCorruptError, match=r"^run\.json: options\.resamples: expected [^\n]+$"):
+        require_whole(said, "run.json")
 
 
 def test_colons_in_a_path_are_no_chain_of_urls(tmp_path, monkeypatch):

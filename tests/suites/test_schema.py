@@ -160,7 +160,7 @@ def test_the_study_of_a_suite_without_the_key_is_leaning():
 
 
 def test_an_option_that_the_study_does_not_have_is_refused():
-    with pytest.raises(SuiteError, match=r"strengths: it does not apply to suite mcas, .*images, text_targets"):
+    with pytest.raises(SuiteError, match=r"strengths: it does not apply to suite mcas, .*phrases, text_targets"):
         load_suite("mcas").with_options(strengths=3)
 
 

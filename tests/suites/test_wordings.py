@@ -129,6 +129,51 @@ def test_magbigs_lists_load_in_their_language_with_the_indirect_ones_beside_them
 
 
 @pytest.mark.parametrize(
+    ("column", "of"), [("occupation", "BAFIS'"), ("id", "MAGBIG's on the Hub"), ("prompt", "older")]
+)
+def test_parallel_prompts_are_wordings_named_by_their_language(tmp_path: Path, column: str, of: str) -> None:
+    file = tmp_path / "direct.csv"
+    file.write_text(
+        f"{column},en,de,zh\njuggler,A juggler.,Ein Jongleur.,杂耍者\n"
+        "porter,A porter.,Ein Hausmeister.,门房\njanitor,A janitor.,Ein Hausmeister.,看门人\n"
+    )
+    suite = load_suite(file)
+    assert isinstance(suite, LeaningSuite)
+    assert (suite.language, suite.languages) == ("mul", ["en", "de", "zh"])
+    assert suite.wordings["juggler"] == {tag: f"juggler ({tag})" for tag in ("en", "de", "zh")}
+    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint="m", part_size=64)
+    seeds: dict[str, list[int]] = {}
+    for sample in plan:
+        seeds.setdefault(sample.concept, []).append(sample.seed)
+    for concept, by_language in suite.wordings.items():  # also of two concepts that one language calls the same
+        assert len({tuple(seeds[target]) for target in by_language.values()}) == 1, concept
+    german = suite.with_options(wording="de", ablate=True)
+    assert (german.languages, german.targets[0].prompt) == (["de"], "Ein Jongleur.")
+    assert [each.word for each in german.ablations["juggler"]] == ["Ein", "Jongleur"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title,en,de\na,b,c\n", "the names of the concepts are missing: expected a column occupation"),
+        ("id,en,German\na,b,c\n", "'German' is no language tag such as en"),
+        ("id,en,de\na,b,\n", "line 2: de: it is empty"),
+        ("id,en,de\na,b,b\n", "a: text of two wordings"),
+    ],
+)
+def test_parallel_prompts_that_are_none_are_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "direct.csv"
+    file.write_text(text)
+    with pytest.raises(SuiteError, match=message):
+        load_suite(file)
+
+
+def test_a_suite_in_several_languages_names_its_wordings_by_them() -> None:
+    with pytest.raises(SuiteError, match=r"every wording is a language, .* found the wording plain"):
+        leaning(worded(language="mul"))
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("occ_klingon.csv", MAGBIG, "its name tells no language"),

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -70,8 +71,25 @@ KNOWN: Final = "known.parquet"
 CLUSTERS: Final = "clusters.parquet"
 """Beside a reader's answers, which answers to its open questions were put together."""
 
+AGAIN: Final = "again.parquet"
+"""Beside a reader's answers, those that it gave when it was asked the same again, before further parts."""
+
+AT_END: Final = -1
+"""The ``part`` of a round that was asked after all parts."""
+
 BESIDE: Final = {
     KNOWN: KNOWN_SCHEMA,
+    AGAIN: pa.schema(
+        {
+            "round": pa.int32(),
+            "part": pa.int32(),
+            "id": pa.string(),
+            "sha256": pa.string(),
+            "question": pa.string(),
+            "answer": pa.string(),
+            "reason": pa.string(),
+        }
+    ),
     CLUSTERS: pa.schema(dict.fromkeys(("question", "answer", "cluster", "by"), pa.string())),
 }
 
@@ -108,8 +126,10 @@ class ReaderCards(ModelCards):
         record = (self.cards | self.begun).get(reader, {})
         return {name: QuestionSpec.model_validate(asked) for name, asked in record.get("questions", {}).items()}
 
-    def begin_reading(self, card: Card, asked: Sequence[QuestionSpec]) -> None:
+    def begin_reading(self, card: Card, asked: Sequence[QuestionSpec], *, again: int = 0) -> None:
         """Record which questions a reader is asked, beside those that it answered before.
+
+        ``again`` : of how many pictures it is asked again before each part; 0 leaves that as it was.
 
         Raises
         ------
@@ -126,7 +146,9 @@ class ReaderCards(ModelCards):
                         f"{spec.text!r}); give the other one a name of its own, or delete {readings_name(name)}"
                     )
         questions = self.questions(card.name) | {spec.name: spec for spec in asked}
-        self.begin(card, questions={name: spec.model_dump(mode="json") for name, spec in questions.items()})
+        before = (self.cards | self.begun).get(card.name, {}).get("again", 0)
+        more = {"again": again or before} if again or before else {}
+        self.begin(card, questions={name: spec.model_dump(mode="json") for name, spec in questions.items()}, **more)
 
     def has_finished(self, card: Card, asked: Sequence[QuestionSpec]) -> bool:
         """Return whether a reader has answered all of it, and nothing failed."""
@@ -183,7 +205,7 @@ class Answers:
         }
 
     def missing(self, reader: Mapping[str, Any], part: int, questions: Collection[str]) -> dict[str, list[str]]:
-        """The images of a part that each question is still to be asked of, or asked again; of those that are none."""
+        """Return a part's images by question that is still to be asked, or asked again; none where all are answered."""
         hashes = self.hashes(part)
         kept = self.of_part(reader, part)
         done = {key for key, row in kept.items() if not failed(row) or row["tries"] >= MOST_TRIES}
@@ -249,7 +271,7 @@ class Answers:
         self._ledger.write_table(f"{readings_name(card.name)}/{file}", table)
 
     def beside(self, file: str, reader: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What lies beside a reader's answers: those about labelled pictures are `KNOWN`; nothing where none is."""
+        """Read a table beside a reader's answers, such as `KNOWN` for labelled pictures; empty where none is there."""
         name = f"{readings_name(reader['name'])}/{file}"
         if not self._directory.exists(name):
             self._ledger.require_there([name])
@@ -257,6 +279,26 @@ class Answers:
         table = self._ledger.read_table(name, way_out=READ_AGAIN, added=_ADDED_BESIDE.get(file))
         is_own = (table.schema.metadata or {}).get(b"reader") == reader["fingerprint"].encode()
         return table.to_pylist() if is_own else []
+
+    def differing(self, reader: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
+        """Say which answers to the same pictures differed from the first ones: rounds × units, and each round's part.
+
+        A unit is a picture and a question; NaN where the answer failed, or the picture was drawn anew since. Before
+        which part a round was asked is `AT_END` after all.
+        """
+        rows = [row for row in self.beside(AGAIN, reader) if not failed(row)]
+        wanted = {row["id"] for row in rows}
+        homes = dict.fromkeys(part for key, part in self._planned.plan.rows("id", "part") if key in wanted)
+        first = {key: row for part in homes for key, row in self.of_part(reader, part).items() if not failed(row)}
+        rows = [row for row in rows if first.get((row["id"], row["question"]), {}).get("sha256") == row["sha256"]]
+        units = {key: at for at, key in enumerate(dict.fromkeys((row["id"], row["question"]) for row in rows))}
+        parts = {row["round"]: row["part"] for row in sorted(rows, key=lambda row: row["round"])}
+        differs = np.full((len(parts), len(units)), np.nan)
+        place = {number: at for at, number in enumerate(parts)}
+        for row in rows:
+            key = row["id"], row["question"]
+            differs[place[row["round"]], units[key]] = row["answer"] != first[key]["answer"]
+        return differs, list(parts.values())
 
     def table(self, reader: Mapping[str, Any], questions: Mapping[str, QuestionSpec], suite: Suite) -> pd.DataFrame:
         """Return every answer of a reader, beside what its image was drawn for; see ``Run.readings``."""

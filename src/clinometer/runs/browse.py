@@ -111,7 +111,7 @@ def stored_in(run: Run, part: int) -> dict[str, Stored]:
 
 
 def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
-    """The images of some rows of a part as they are stored, in order; the part is read once, a few rows at a time.
+    """Yield the stored images of some rows of a part, in order; it is read once, a few rows at a time.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _unreadable(name: str, error: Exception) -> RunCorruptError:
 
 
 def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
-    """A few images of a part as they are stored, by row, that of ``row`` among them: its id and its bytes, or None.
+    """Return a few stored images of a part around ``row``, by row: its id and its bytes, or None.
 
     Only one row group is read, and of that a few rows at a time as far as the one that is wanted.
 

@@ -329,7 +329,7 @@ def require_budget(
 
 
 def cost(images: float, price: float) -> float:
-    """What images cost, rounded up to the cent, as decimal numbers are: 3 at 0.1 cost 0.3 and 9 at 0.0004 cost 0.01.
+    """Return what images cost, rounded up to the cent in decimals: 3 at 0.1 cost 0.3, 9 at 0.0004 cost 0.01.
 
     >>> cost(3, 0.1), cost(9, 0.0004)
     (0.3, 0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -16,9 +17,11 @@ from clinometer.runs.ledger import (
     LATENTS,
     STRIPS,
     Ledger,
+    always,
     embeddings_name,
     folder_name,
     part_name,
+    require_shape,
     saved_again_name,
     trace_name,
     vectors_name,
@@ -33,6 +36,13 @@ from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
 STRIP_IMAGES: Final = 2
 """Images of each concept whose way is kept as pictures."""
 
+
+TRACE_SCHEMA: Final = pa.schema({"id": pa.string(), "step": pa.int32()})
+"""What a row of a trace is of; its vector follows, of as many numbers as its encoder has."""
+
+STRIP_SHAPE: Final = always(
+    TRACE_SCHEMA.append(pa.field("image", pa.struct({"bytes": pa.binary(), "path": pa.string()})))
+)
 
 LEAVES_OUT: Final = "leaves_out"
 """The setting in an encoder's card that says which images it has no vector of, such as those without a face."""
@@ -271,7 +281,7 @@ class Vectors:
             )
 
     def rows(self, encoder: str, ids: Sequence[str], width: int) -> np.ndarray:
-        """The vectors of some images as the rows of one array; that of an image without one, or of an empty id, is NaN.
+        """Return vectors of some images as rows; NaN for an image without one, or an empty id.
 
         ``width`` : of the array where there is no image at all.
 
@@ -391,20 +401,39 @@ class StoredTraces:
             ]
 
     def at(self, encoder: str, step: int) -> dict[str, np.ndarray]:
-        """Read the vectors of one step by sample id, of all parts."""
+        """Read the vectors of one step by sample id, of all parts.
+
+        Raises
+        ------
+        RunCorruptError
+            A file is damaged, or its rows are not each of its images at each of the steps of run.json, once.
+        """
         vectors: dict[str, np.ndarray] = {}
         for part in self._planned.parts:
-            name = trace_name(encoder, part)
-            table = self._ledger.read_table(name, ["id", "step", "vector"])
-            column, steps = table["vector"].combine_chunks(), table["step"].to_numpy()
-            rows = np.flatnonzero(steps == step)
-            values = np.asarray(column.flatten(), np.float32).reshape(len(table), -1)[rows]
+            name, planned = trace_name(encoder, part), self._planned.parts[part].column("id").to_pylist()
+            table = self._ledger.read_table(name, ["id", "step", "vector"], shape=partial(self._require_rows, planned))
+            column, rows = table["vector"].combine_chunks(), np.flatnonzero(table["step"].to_numpy() == step)
+            values = np.asarray(column.flatten(), np.float32).reshape(len(table), column.type.list_size)[rows]
             if not np.isfinite(values).all():
                 place = self._ledger.directory.path(name)
                 raise RunCorruptError(f"{place}: its vectors hold NaN or infinity, expected finite numbers. {REDO}")
-            ids = table["id"].to_pylist()
-            vectors |= {ids[row]: vector for row, vector in zip(rows.tolist(), values, strict=True)}
+            vectors |= zip(table["id"].take(rows).to_pylist(), values, strict=True)
         return vectors
+
+    def _require_rows(self, planned: Collection[str], table: pa.Table) -> None:
+        """Refuse a trace that is not one vector of each image at each step, of images of its part."""
+        kind = table.schema.field("vector").type
+        floats = pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size > 0
+        vector = pa.field("vector", kind if floats else pa.list_(pa.float32(), 1), nullable=False)
+        require_shape(table, always(TRACE_SCHEMA).append(vector))
+        own, steps = table["id"].to_pylist(), sorted(self.record["steps"])
+        strangers = set(own) - set(planned)
+        if strangers:
+            raise pa.ArrowInvalid(f"it has vectors of {min(strangers)!r}, which is no image of this part")
+        at_steps = zip(own, table["step"].to_pylist(), strict=True)
+        keys = sorted(key for key in at_steps if key[1] in steps)  # runs put together share some steps
+        if keys != [(key, step) for key in sorted(set(own)) for step in steps]:
+            raise pa.ArrowInvalid(f"its rows are not each of its images at each of the steps {steps}, once")
 
     def strips(self) -> dict[str, dict[int, bytes]]:
         """Read the pictures of the way, by sample id and step; of a run without any, none."""
@@ -412,7 +441,7 @@ class StoredTraces:
         for part in self._planned.parts if self.record else ():
             name = part_name(STRIPS, part)
             if self._ledger.directory.exists(name):
-                for row in self._ledger.read_table(name).to_pylist():
+                for row in self._ledger.read_table(name, STRIP_SHAPE.names, like=STRIP_SHAPE).to_pylist():
                     strips.setdefault(row["id"], {})[row["step"]] = row["image"]["bytes"]
         return strips
 

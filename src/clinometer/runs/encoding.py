@@ -28,7 +28,7 @@ from clinometer.models.protocols import (
     offers,
 )
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
-from clinometer.runs.answers import MOST_TRIES, failed, question_of
+from clinometer.runs.answers import AGAIN, AT_END, MOST_TRIES, failed, question_of
 from clinometer.runs.embeddings import LEAVES_OUT
 from clinometer.runs.progress import HOPELESS, Progress, named
 from clinometer.runs.store import Run
@@ -228,7 +228,7 @@ class PartEncoder:
         vectors.write_saved_again(self.name, rows)
 
     def _moved(self, key: str, content: bytes) -> list[tuple[str, str, float]]:
-        """How far each way of saving a picture again moves its vector; none where that has no direction."""
+        """Measure how far each way of saving a picture again moves its vector; empty where it has no direction."""
         image = self._run.drawn.decode(key, content).convert("RGB")
         changed = saved_again(image)
         seen = self._embed(self.prepare([image, *changed.values()]))()
@@ -283,7 +283,7 @@ def checked_vectors(output: Any, card: Card, ids: Sequence[str], width: int | No
 
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Embed]:
-    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
+    """Split an encoder into preprocessing and model; one that does not tell them apart does all in the second."""
     prepares = offers(encoder, PreparesImages)
     prepare = encoder.prepare_images if prepares else list
     if prepares and offers(encoder, BeginsPrepared):
@@ -355,7 +355,7 @@ def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) ->
 
 
 def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
-    """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
+    """Check an encoder's output, (n, d) float32: with one vector too few each image would get its neighbour's."""
     try:
         vectors = np.asarray(output)
         with np.errstate(over="ignore"):  # named below
@@ -390,10 +390,14 @@ def answers_to_come(run: Run, reader: Reader, asked: Sequence[QuestionSpec], *, 
     )
 
 
-def read(run: Run, reader: Reader, progress: Progress) -> None:
-    """Ask a reader, part by part, what it has not answered.
+def read(run: Run, reader: Reader, progress: Progress, *, once_more: bool = False) -> None:
+    """Ask a reader, part by part, what it has not answered; and before each part the same again, where the run says so.
 
     While it reads a part, the next part's images are decoded, and the last one's answers are written.
+
+    Parameters
+    ----------
+    once_more : ask the same again although all is read.
 
     Raises
     ------
@@ -410,6 +414,7 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
     waiting = waiting_answers(run, card, questions)
     progress.start(f"reading with {card.name}", len(run.plan), len(run.plan) - sum(len(parts[p]) for p in waiting))
     asking = _Asking(reader, questions, has_answered=run.answers.has_answer(record))
+    again = _AskedAgain(run, record, asking, [name for name, each in questions.items() if not each.is_open])
     with (
         ThreadPoolExecutor(WORKERS) as decoders,
         ThreadPoolExecutor(1) as fetcher,
@@ -424,6 +429,7 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
                 ahead.append(fetch(order[index + 1]))
             images, hashes = dict(zip(ids, decoded, strict=True)), run.answers.hashes(part)
             rows = run.answers.of_part(record, part)
+            again.ask(part, decoders, partial(write, run.answers.write_beside, AGAIN, card))
             try:
                 for name, wanted in waiting[part].items():
                     asking.ask(name, {each: images[each] for each in wanted}, hashes, rows)
@@ -433,7 +439,10 @@ def read(run: Run, reader: Reader, progress: Progress) -> None:
                     in_order = [rows[each, name] for each in ids for name in names if (each, name) in rows]
                     with unbroken():
                         write(run.answers.write, reader.card, part, in_order)
+            again.remember(part, rows)
             progress.advance(len(parts[part]))
+        if order or once_more:
+            again.ask(AT_END, decoders, partial(write, run.answers.write_beside, AGAIN, card))
     finish_reading(run, reader.card, progress)
 
 
@@ -484,6 +493,81 @@ class _Asking:
         return tries
 
 
+RETESTS: Final = 4
+"""Rounds in which the same is asked at first: how often a reader answers otherwise by chance takes some to show."""
+
+
+def answers_again(run: Run, reader: Reader, asked: Sequence[QuestionSpec], again: int) -> int:
+    """Count the answers that asking about pictures again before each part takes, of closed questions.
+
+    ``again`` : of how many; 0 is as the run keeps it, of which nothing is asked once all is read.
+    """
+    closed = [spec.name for spec in asked if spec.kind != "open"]
+    record = {"name": reader.card.name, "fingerprint": reader.card.fingerprint}
+    rounds = len(waiting_answers(run, reader.card, closed))
+    kept = (run.readers.cards | run.readers.begun).get(reader.card.name, {}).get("again", 0) if rounds else 0
+    rounds, again = rounds + 1, again or kept
+    if not run.answers.beside(AGAIN, record):
+        rounds += RETESTS - 1 - (not run.answers.has_answer(record))
+    return again * len(closed) * rounds
+
+
+class _AskedAgain:
+    """The first pictures that a reader has read, of which it is asked again; see :mod:`clinometer.stats.drift`.
+
+    What a round of asking brought is kept at once, so that one that is stopped is not lost; the next one is another.
+    A worker, which has some of the parts, asks nothing again.
+    """
+
+    def __init__(self, run: Run, record: Mapping[str, Any], asking: _Asking, questions: Sequence[str]) -> None:
+        self._run, self._asking, self._questions = run, asking, questions
+        self._most = int(record.get("again", 0)) if run.planned.chosen is None else 0
+        self._rows: list[dict[str, Any]] = run.answers.beside(AGAIN, record) if self._most else []
+        self._images, self._wanted, self._home = dict[str, Any](), dict[str, list[str]](), -1
+        if self._rows:
+            ids = {row["id"] for row in self._rows}
+            self._home = next(part for key, part in run.plan.rows("id", "part") if key in ids)
+            for row in self._rows:
+                own = self._wanted.setdefault(row["question"], [])
+                if row["id"] not in own:
+                    own.append(row["id"])
+        elif self._most:
+            for part in run.parts:
+                if not self._wanted and run.drawn.has(part):
+                    self.remember(part, run.answers.of_part(record, part))
+
+    def remember(self, part: int, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+        """Choose the first pictures of a part that is read, where none are chosen."""
+        if self._most and not self._wanted:
+            for each, name in rows:
+                own = self._wanted.setdefault(name, []) if name in self._questions else []
+                if name in self._questions and len(own) < self._most and not failed(rows[each, name]):
+                    own.append(each)
+            self._home, self._wanted = part, {name: own for name, own in self._wanted.items() if own}
+
+    def ask(self, before: int, decoders: Executor, write: Callable[[str, list[dict[str, Any]]], object]) -> None:
+        """Ask again before a part, several times the first time; nothing where nothing is read yet."""
+        if not self._wanted:
+            return
+        if not self._images:
+            self._images = dict(zip(*prepared_images(self._run, self._home, list, decoders), strict=True))
+        hashes = self._run.answers.hashes(self._home)
+        first = 1 + max((row["round"] for row in self._rows), default=-1)
+        for number in range(first, first + (1 if self._rows else RETESTS)):
+            for name, ids in self._wanted.items():
+                given = dict[tuple[str, str], Any]()
+                try:
+                    there = {each: self._images[each] for each in ids if each in self._images}
+                    self._asking.ask(name, there, hashes, given)
+                finally:
+                    about = {"round": number, "part": before}
+                    names = ("id", "sha256", "question", "answer", "reason")
+                    self._rows += [about | {key: row[key] for key in names} for row in given.values()]
+                    if given:
+                        with unbroken():
+                            write(name, [row for row in self._rows if row["question"] == name])
+
+
 def finish_reading(run: Run, card: Card, progress: Progress) -> None:
     """Record that a reader is done with the whole run, and say how many answers failed."""
     if not run.is_whole:
@@ -515,20 +599,48 @@ def require_readings(readings: Any, count: int, question: Question, name: str) -
         raise ModelError(f"reader {name}: found {found} to {count} images, expected a list of one an image")
     options = () if question.is_open else (*question.groups, *OTHERWISE)
     for reading in readings:
-        if not isinstance(reading, Reading) or (reading.answer is None and not reading.reason):
+        if not isinstance(reading, Reading) or (reading.answer is None) is not bool(reading.reason):
             raise ModelError(
                 f"reader {name}: found {quoted(str(reading))}, expected a Reading with an answer or a reason"
             )
+        _require_kinds(reading, name)
         if reading.answer is not None and options and reading.answer not in options:
             raise ModelError(
                 f"reader {name}: found the answer {quoted(reading.answer)} to question {question.name}, expected one "
                 f"of {', '.join(options)}"
             )
         given = reading.probabilities
-        if given is not None and not (
-            len(given) == len(options) and np.isfinite(given).all() and min(given) >= 0 and abs(sum(given) - 1) < 1e-3
-        ):
+        if given is not None and not _are_probabilities(given, len(options)):
             raise ModelError(
-                f"reader {name}: found the probabilities {quoted(str(list(given)))}, expected {len(options)} from 0 to "
+                f"reader {name}: found the probabilities {quoted(str(given))}, expected {len(options)} from 0 to "
                 f"1 that sum to 1, of {', '.join(options)}"
             )
+
+
+def _are_probabilities(given: Any, count: int) -> bool:
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.shape == (count,) and bool((values >= 0).all()) and abs(float(values.sum()) - 1) < 1e-3
+
+
+MOST_SAID: Final = 4_000
+"""Characters of what a reader says of a picture."""
+
+
+def _require_kinds(reading: Reading, name: str) -> None:
+    """Refuse what no table of readings holds, or only at the expense of what is shown of it."""
+    for key in ("answer", "words", "reason", "prompt_sha256"):
+        text = getattr(reading, key)
+        try:
+            fits = text is None or (isinstance(text, str) and len(text) <= MOST_SAID and bool(text.encode() or True))
+        except UnicodeEncodeError:
+            fits = False
+        if not fits:
+            raise ModelError(
+                f"reader {name}: found {quoted(text)} as a reading's {key}, expected text of {MOST_SAID:,} characters "
+                "or fewer"
+            )
+    if not (reading.size is None or 0 <= reading.size < np.inf):
+        raise ModelError(f"reader {name}: found the size {reading.size!r}, expected a share of the picture's area")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -16,7 +16,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from clinometer._secrets import masked, masked_address, recalled
-from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
+from clinometer.errors import InvalidInputError, RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.stores import (
     INVENTORIES,
     READ_ONLY,
@@ -117,7 +117,7 @@ class Files:
         return f"{self.root}/{name}"
 
     def without_place(self, error: Exception) -> str:
-        """What an error says, without where on this machine the directory is: for a page that may be published."""
+        """Return an error's text without the directory's place on this machine: for a page that may be published."""
         return str(error).replace(masked(f"{self.root}/"), "")
 
     def exists(self, name: str) -> bool:
@@ -172,7 +172,7 @@ class Files:
         return sorted(name for name in self._listed("") if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
-        """Names (``folder/file``) of the files with a suffix in a folder, sorted; shorter numbers before longer."""
+        """List the files with a suffix in a folder as ``folder/file``, sorted; shorter numbers before longer."""
         names = [f"{folder}/{name}" for name in self._listed(folder) if name.endswith(suffix)]
         return sorted(names, key=lambda name: (len(name), name))
 
@@ -203,6 +203,23 @@ class Files:
         """Return what a listing says of a file of a store, where one is at hand."""
         inventory = self.inventory
         return inventory.entry(name) if inventory is not None and inventory.knows(name) else None
+
+    def require_own(self, names: Iterable[str], marks: Mapping[str, bytes]) -> None:
+        """Refuse to replace files of somebody else's, such as the README of a repository.
+
+        ``marks`` : by name, what stands in every file of that name that is ours; of others nothing is asked.
+
+        Raises
+        ------
+        InvalidInputError
+            A file is there, without its mark.
+        """
+        for name in marks.keys() & set(names):
+            if self.exists(name) and marks[name] not in self.read_bytes(name):
+                raise InvalidInputError(
+                    f"{self.path(name)}: it is there and was not written by clinometer, and this would replace it; "
+                    "give another place, or move it away"
+                )
 
     def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Write a file whole or not at all.
@@ -379,8 +396,9 @@ class Files:
             raise _unreadable(self.path(name), error) from error
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a mapping as readable JSON."""
-        self.write_bytes(name, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+        """Write a mapping as readable JSON; half of a surrogate pair, as of a name that is not UTF-8, as its escape."""
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        self.write_bytes(name, text.encode(errors="backslashreplace") + b"\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a mapping back."""
@@ -449,6 +467,6 @@ def _too_large(path: str, most: int) -> RunCorruptError:
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
-    """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
+    """Return the error of a system that could not read: it says nothing against what the file holds."""
     message = getattr(error, "strerror", None) or error
     return RunCorruptError(f"{path}: cannot be read: {message}; mend that and give the same command again")

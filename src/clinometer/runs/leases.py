@@ -193,7 +193,7 @@ class Lease:
         return None
 
     def _last_sign(self, generation: int, holder: Holder) -> float:
-        """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where that cannot be said."""
+        """Return a holder's last sign of life, in seconds since 1970 by its own clock; 0 where it is not known."""
         for name in (_beat(holder), self._claim(generation)):  # who has claimed may have given no other sign yet
             with suppress(RunNotFoundError):
                 with suppress(RunCorruptError, KeyError, TypeError, ValueError, OverflowError):

@@ -43,7 +43,7 @@ READINGS: Final = "readings"
 UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: what is read back cannot be verified"
 """What is said first of a run that an earlier version began, or whose checks somebody took out."""
 
-_LISTED: Final = re.compile(r"(part-\d+|texts|saved-again|known|clusters)\.parquet")
+_LISTED: Final = re.compile(r"(part-\d+|texts|saved-again|known|clusters|again)\.parquet")
 _WAIT: Final = 30
 """Seconds that a process waits for another to have changed run.json: that takes none."""
 
@@ -115,7 +115,7 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[Callable[[], None]]:
-        """No other process writes run.json between reading and writing it; without locks a lease ensures it.
+        """Lock run.json, so that no other process writes it between a read and a write; without locks a lease does.
 
         Yields what refuses to write where the lease was lost.
         """

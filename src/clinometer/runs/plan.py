@@ -264,15 +264,17 @@ def build_plan(
     after: Sequence[Sample] = (),
     bytes_of: Callable[[PromptSpec], int] | None = None,
 ) -> Plan:
-    """Every sample of a run, cut into parts of at most ``part_size``; or those that follow ``after``, in new parts.
+    """Cut the samples of a run into parts of at most ``part_size``; or those that follow ``after``, in new parts.
 
     Of finished images ``bytes_of`` says what they take in memory: a part of several holds at most `PART_BYTES`.
 
     A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
-    samples of a run are the same image. See decision 27.
+    samples of a run are the same image; where they start from other prompts' noises, each from the first of these. See
+    decision 27.
     """
     before = Plan.of(after)
     counts: Counter[str] = Counter(file or prompt for file, prompt in before.rows("file", "prompt"))
+    earlier, noises = Counter(counts), Counter[tuple[str, str]]()
     first_part = max((part for (part,) in before.rows("part")), default=-1) + 1
 
     def samples() -> Iterator[Sample]:
@@ -282,7 +284,9 @@ def build_plan(
             for _ in range(question.images):
                 source = question.file or question.prompt
                 key = (source, counts[source], seed)
+                noise = (question.noise or source, earlier[source] + noises[source, question.noise or source], seed)
                 counts[source] += 1
+                noises[source, question.noise or source] += 1
                 if n_images == part_size or (n_images and n_bytes + size > PART_BYTES):  # it is full
                     part, n_images, n_bytes = part + 1, 0, 0
                 n_images, n_bytes = n_images + 1, n_bytes + size
@@ -294,7 +298,7 @@ def build_plan(
                     role=question.role,
                     group=question.group,
                     category=question.category,
-                    seed=noise_seed("noise", question.noise or source, *key[1:]),
+                    seed=noise_seed("noise", *noise),
                     file=question.file,
                 )
 

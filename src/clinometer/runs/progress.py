@@ -227,7 +227,7 @@ class Failures:
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
-        """Where the model is stopped in here, keep no part that holds nothing but failures: it is drawn anew."""
+        """Drop a part of failures alone where the model is stopped in here: it is drawn anew."""
         try:
             yield
         except ModelError:

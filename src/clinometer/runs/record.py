@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from clinometer.errors import InvalidInputError, RunCorruptError, SuiteError
 from clinometer.models.protocols import Card
@@ -161,6 +161,48 @@ class _Protocol(BaseModel):
     typed: list[_Departure] = []
 
 
+def _require_time(text: str) -> str:
+    """Refuse a time that names no zone: it cannot be compared with others."""
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without a zone")
+    return text
+
+
+class _Registered(BaseModel):
+    """The registration that a run was drawn under, and what it says of what can be changed after drawing."""
+
+    checksum: str
+    registered: Annotated[str, AfterValidator(_require_time)]
+    attempt: Annotated[StrictInt, Field(ge=1)]
+    encoders: list[str]
+    readers: list[str]
+    resamples: StrictInt
+    verdict_reader: str | None
+    trace: bool
+
+
+class _Options(BaseModel):
+    """How the images are worked on; what else it says is of the study."""
+
+    resamples: Annotated[StrictInt, Field(ge=1, lt=2**31)] = 1
+    registration: _Registered | None = None
+
+
+class _Trace(BaseModel):
+    """At which steps the images were looked at on the way, of how many."""
+
+    steps: list[Annotated[StrictInt, Field(ge=1)]]
+    total: StrictInt
+    decoder: str | None
+    latents: bool = False
+
+    @model_validator(mode="after")
+    def _require_steps(self) -> Self:
+        if self.steps != sorted(set(self.steps)) or not self.steps or self.steps[-1] > self.total:
+            raise ValueError(f"its steps do not rise from 1 or more to {self.total} or fewer")
+        return self
+
+
 def _require_name(name: str) -> str:
     """Refuse a name that no file of a run has: of several lines, with a terminal's controls, or out of the run."""
     if not name.isprintable() or name.startswith("/") or ".." in name.split("/"):
@@ -192,8 +234,9 @@ class _Record(BaseModel):
     machine: dict[str, str]
     until: _Until | None = None
     batch_size: int | None = None
-    options: dict[str, Any] = {}
+    options: _Options = _Options()
     protocol: _Protocol | None = None
+    trace: _Trace | None = None
     begun_encoders: dict[str, _Model] = {}
     dropped_encoders: dict[str, _Model] = {}
     own_encoders: dict[str, _Model] = {}
@@ -317,7 +360,7 @@ def suite_with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Su
 
 
 def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
-    """What ``margin=0.2`` and its like change in a suite, as run.json records it; nothing where that is so already.
+    """Return what options such as ``margin=0.2`` change in the recorded suite; empty where nothing changes.
 
     Parameters
     ----------
@@ -328,7 +371,7 @@ def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[
     SuiteError
         The message names the setting, and those there are.
     """
-    if options and until:
+    if until and any(not option.startswith("reference=") for option in options):
         raise SuiteError(
             f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
             "with another suite"
@@ -347,12 +390,12 @@ def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[
             changes.append({"option": name, "new": yaml.safe_load(value)})
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error
-    changed = suite_with_changes(suite, changes)
+    before, after = suite.model_dump(), suite_with_changes(suite, changes).model_dump()
     since = datetime.now(UTC).isoformat("T", "seconds")
     return [
-        {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
+        {"option": name, "old": before.get(name), "new": after.get(name), "since": since}
         for name in sorted(suite.scoring_options)
-        if getattr(suite, name) != getattr(changed, name)
+        if before.get(name) != after.get(name)
     ]
 
 
@@ -489,3 +532,64 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
         yield Departure("concepts", "all", told)
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")
+
+
+# --- A run that was registered before it was drawn: what was changed afterwards --------------------------------------
+
+
+def registration_changes(record: Mapping[str, Any]) -> list[str]:
+    """Say what of a run is not what its registration says, a phrase each; empty of a run without a registration.
+
+    What was asked of the images themselves cannot differ: images of another model, suite, seed or setting are another
+    run. Encoders, readers, ratings and settings of scoring can be changed after the images were seen.
+    """
+    options = record.get("options", {})
+    registered, changes = options.get("registration"), list[str]()
+    if registered is None:
+        return []
+    if datetime.fromisoformat(record["created"]) < datetime.fromisoformat(registered["registered"]):
+        changes.append(f"the run was begun on {record['created']}, before it was registered")
+    for kind in ("encoder", "reader"):
+        names, specs = list(record.get(f"{kind}s", {})), registered[f"{kind}s"]
+        changes += [
+            f"{kind} {name} was added: its numbers, and averages that it is part of, are exploratory"
+            for name in names
+            if not any(_is_called(name, spec) for spec in specs)
+        ]
+        changes += [
+            f"{kind} {spec} is not there: its numbers were left out"
+            for spec in specs
+            if not any(_is_called(name, spec) for name in names)
+        ]
+    changes += [
+        f"the declared standard is another since {change['since']}"
+        if change["option"] == "reference"
+        else f"{change['option']} is {change['new']} since {change['since']}, it was {change['old']}"
+        for change in record.get("suite_options", [])
+    ]
+    for name in ("resamples", "verdict_reader"):
+        default = registered[name]
+        if (now := options.get(name, None if name == "verdict_reader" else default)) != default:
+            changes.append(f"{name} is {now}, registered was {default}")
+    if record.get("trace") and not registered["trace"]:
+        changes.append("images were traced while they were drawn again: numbers of the trace are exploratory")
+    if any(name.startswith("ratings/") for name in record.get("files", {})):
+        changes.append("ratings by people were added: their numbers are exploratory")
+    return changes
+
+
+def registration_in_words(record: Mapping[str, Any]) -> str:
+    """Say in a line when a run was registered and what was changed since; empty of a run without a registration."""
+    registered = record.get("options", {}).get("registration")
+    if registered is None:
+        return ""
+    changes = "; ".join(registration_changes(record))
+    day, checksum = registered["registered"][:10], registered["checksum"][:8]
+    told = f"Registered on {day} ({checksum}…), attempt {registered['attempt']}"
+    return f"{told}; {f'changed since: {changes}' if changes else 'nothing was changed since'}"
+
+
+def _is_called(name: str, spec: str) -> bool:
+    """Return whether the card of a model that was asked for by a spec has a name: of a path it has the last part."""
+    plain = spec.partition("@")[0]
+    return name in (spec, plain, plain.rstrip("/").rpartition("/")[2], plain.partition(":")[2])

@@ -166,7 +166,7 @@ class Samples:
             self._ledger.remove(name)
 
     def has_image(self, *, edited: bool) -> bool:
-        """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
+        """Return whether any image was drawn or edited; one of a part that was stopped counts, too."""
         names = (*self._directory.names("samples", ".parquet"), *self._directory.names(UNFINISHED, ".parquet"))
         tables = (self._ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
         return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)

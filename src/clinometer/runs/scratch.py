@@ -18,7 +18,7 @@ IN_MEMORY: Final = 2**26
 
 
 @dataclass(frozen=True)
-class Kept:
+class ScratchArray:
     """An array in a scratch file: where it begins, its numbers, its shape."""
 
     scratch: Scratch
@@ -47,7 +47,7 @@ class Scratch:
         self._file = SpooledTemporaryFile(max_size=limit, prefix="clinometer-")  # noqa: SIM115  lives as long
         self._end, self._in_use = 0, Lock()
 
-    def keep(self, array: np.ndarray) -> Kept:
+    def keep(self, array: np.ndarray) -> ScratchArray:
         """Put an array away.
 
         Raises
@@ -65,7 +65,7 @@ class Scratch:
                     f"{gettempdir()}: no scratch file of {(self._end + array.nbytes) / 2**20:,.0f} MiB can be written "
                     f"there ({error.strerror}); free some space, or name another folder in TMPDIR"
                 ) from error
-            handle = Kept(self, self._end, array.dtype, array.shape)
+            handle = ScratchArray(self, self._end, array.dtype, array.shape)
             self._end += array.nbytes
         return handle
 
@@ -120,7 +120,7 @@ class VectorFile:
         )
 
     def rows(self, keys: Iterable[Hashable], width: int, first: int = 0, stop: int | None = None) -> np.ndarray:
-        """The rows of some keys one key behind the other, or those from position ``first`` to ``stop`` among them."""
+        """Return the rows of some keys, key after key, or those from position ``first`` to ``stop`` among them."""
         spans = [span for key in keys for span in self._spans.get(key, [])]
         return self._read(spans if stop is None else _within(spans, first, stop), width)
 

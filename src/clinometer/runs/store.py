@@ -27,14 +27,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from itertools import zip_longest
-from typing import Any
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from clinometer._csv import csv_text
+from clinometer._messages import nearest
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.answers import Answers, ReaderCards
 from clinometer.runs.embeddings import LEAVES_OUT, EncoderCards, StoredTraces, Vectors
@@ -74,8 +76,9 @@ class Run:
     def __init__(self, url: str | os.PathLike[str]) -> None:
         directory = Directory(url)
         if not directory.exists("run.json"):
+            hint = f"; {meant}" if (meant := _run_beside(directory)) else ""
             raise RunNotFoundError(
-                f"{directory.url}: not a run directory, it has no run.json; give the --out of an audit"
+                f"{directory.url}: not a run directory, it has no run.json; give the --out of an audit{hint}"
             )
         ledger = Ledger(directory)
         self._assemble(ledger, StoredPlan(ledger), EncoderCards(ledger), Samples)
@@ -309,6 +312,20 @@ class Run:
             f"{len(self.plan)} images, {done} of {len(self.parts)} parts drawn, "
             f"encoders: {', '.join(self.encoder_cards) or 'none'})"
         )
+
+
+def _run_beside(directory: Directory) -> str:
+    """Ask whether a run of a similar name was meant, of those in the same folder; empty where none is near."""
+    place = Path(directory.url)
+    if not directory.is_local or not place.parent.is_dir():
+        return ""
+    beside = sorted(record.parent.name for record in islice(place.parent.glob("*/run.json"), MOST_BESIDE))
+    near = nearest(place.name, beside)
+    return f"did you mean {place.parent / near[0]}?" if near else ""
+
+
+MOST_BESIDE: Final = 1_000
+"""Runs whose names are looked at where one is not found."""
 
 
 def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Sequence[Sample]) -> Run:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from clinometer.errors import ClinometerError, RunStorageError
-from clinometer.runs.scratch import Kept, Scratch
+from clinometer.runs.scratch import Scratch, ScratchArray
 
 STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci"})
 """Kinds of filesystems where a file appears when its last byte has come, so that nothing has to be renamed."""
@@ -146,7 +146,7 @@ class StoreFile:
 
 
 def is_there(fs: Any, path: str) -> bool:
-    """Whether a file is there, in one request: fsspec's own look is followed by a listing where it finds nothing."""
+    """Return whether a file is there, in one request: fsspec's own lists the folder where it finds nothing."""
     try:
         fs.cat_file(path, start=0, end=1)
     except FileNotFoundError:
@@ -189,8 +189,8 @@ class _Piece:
     """A file without its pixels: what lies before and behind them."""
 
     entry: Entry
-    head: Kept
-    rest: Kept
+    head: ScratchArray
+    rest: ScratchArray
 
 
 class Inventory:
@@ -265,7 +265,7 @@ class Inventory:
             self._pieces[name] = _Piece(entry, self._scratch.keep(view[:low]), self._scratch.keep(view[high:]))
 
     def kept(self, name: str) -> pa.NativeFile | None:
-        """A file that was kept, with zeros in the place of its pixels; None where it was not, or is another by now."""
+        """Return a cached file, with zeros in place of its pixels; None where there is none, or it has changed."""
         with self._lock:
             piece = self._pieces.get(name)
             if piece is None or not self.knows(name) or self.entry(name) != piece.entry:
@@ -281,7 +281,7 @@ def listing(fs: Any, path: str) -> dict[str, Entry]:
     """Return what a folder of a store holds, by name; nothing where it is missing."""
     try:
         with answering(path):
-            infos = fs.ls(path, detail=True)
+            infos = _list_patiently(fs, path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     entries = {}
@@ -291,6 +291,31 @@ def listing(fs: Any, path: str) -> dict[str, Entry]:
             entry = Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
             entries[entry_path.rsplit("/", 1)[-1]] = entry
     return entries
+
+
+def _list_patiently(fs: Any, path: str) -> list[dict[str, Any]]:
+    """List a folder; of S3 several times where the store is busy, as some versions of s3fs retry all but listings.
+
+    Versions that do are as patient by themselves: after their last attempt there is none of ours.
+    """
+    if "s3" not in fs.protocol:
+        return list(fs.ls(path, detail=True))
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_exponential
+
+    attempts = Retrying(
+        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(2.0),
+        wait=wait_exponential(multiplier=0.1, exp_base=1.7),
+        retry=retry_if_exception(_may_pass),
+        reraise=True,
+    )
+    return list(attempts(fs.ls, path, detail=True))
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether a request that failed so may do a little later: the store is busy, or the connection broke."""
+    from botocore.exceptions import HTTPClientError
+
+    return isinstance(error, HTTPClientError) or getattr(error, "errno", None) == errno.EBUSY or _is_busy(error)
 
 
 INVENTORIES: Final[dict[str, Inventory]] = {}

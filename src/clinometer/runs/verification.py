@@ -108,7 +108,7 @@ def outdated(run: Run) -> str:
 
 
 def fingerprint_of_report(run: Run) -> str | None:
-    """What the report of a run would be made of now: run.json, and every file but the report itself, as listed there.
+    """Hash what a report would be made of now: run.json, and every file listed there but the report itself.
 
     None of a run without checksums.
     """
@@ -157,7 +157,7 @@ def lost_images(run: Run) -> pd.DataFrame:
 
 @cache
 def versions() -> dict[str, str]:
-    """The packages that compute, and this one's own code: in a checkout its version stays while its code changes."""
+    """Return the versions of packages that compute, and a hash of our code: a checkout's version stays the same."""
     root, hasher = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
         hasher.update(f"{path.relative_to(root).as_posix()}\0".encode())

@@ -12,7 +12,15 @@ from clinometer.suites.leaning import (
     LeaningSuite,
     Target,
 )
-from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names, write_scaffold
+from clinometer.suites.schema import (
+    SHAPES,
+    installed_suites,
+    load_suite,
+    suite_from_mapping,
+    suite_names,
+    write_scaffold,
+)
+from clinometer.suites.steerability import SteerabilitySuite
 from clinometer.suites.t2iat import (
     AttributePair,
     AttributeWords,
@@ -41,6 +49,7 @@ __all__ = [
     "PaperModel",
     "PromptSpec",
     "Protocol",
+    "SteerabilitySuite",
     "Stimuli",
     "Stimulus",
     "StimulusSet",
@@ -50,6 +59,7 @@ __all__ = [
     "Target",
     "Unsaid",
     "WeatSuite",
+    "installed_suites",
     "load_suite",
     "suite_from_mapping",
     "suite_names",

@@ -14,10 +14,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from clinometer._messages import did_you_mean, first_and_more
+from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.reading import line_of
+from clinometer.suites.reference import Reference
 from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, explain_all
 
 MOST_IMAGES: Final = 1_000_000
@@ -163,14 +164,15 @@ class Suite(Strict, ABC):
     language: Language | None = None
     protocol: Protocol | None = None
     readings: tuple[QuestionSpec, ...] = ()
+    reference: Reference | None = None
 
-    optional: ClassVar[frozenset[str]] = frozenset({"readings", "language"})
+    optional: ClassVar[frozenset[str]] = frozenset({"readings", "language", "reference"})
     """Keys that are left out where nothing is there: the fingerprint is then what it was before there were any."""
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
 
-    scoring_options: ClassVar[frozenset[str]] = frozenset()
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"reference"})
     """Which settings scoring alone reads: they may change when a run is drawn."""
 
     draws: ClassVar[bool] = True
@@ -178,7 +180,7 @@ class Suite(Strict, ABC):
 
     @model_validator(mode="after")
     def _check_protocol(self) -> Self:
-        """A protocol names nothing that the study does not ask."""
+        """Refuse a protocol that names what the study does not ask."""
         if self.protocol is not None:
             images = getattr(self, "images", None)
             for name in self.protocol.images:
@@ -189,7 +191,7 @@ class Suite(Strict, ABC):
 
     @model_validator(mode="after")
     def _check_readings(self) -> Self:
-        """Every answer that names a group names one of the suite, and questions differ by name."""
+        """Refuse an answer that names an unknown group, and two questions of one name."""
         if self.readings and not self.draws:
             raise ValueError("readings: the suite asks for no images, so there is nothing to read; leave readings out")
         refuse_duplicates((question.name for question in self.readings), "readings: question used twice")
@@ -237,18 +239,35 @@ class Suite(Strict, ABC):
         """Return the group's label for people; a name that the suite does not know stays as it is."""
 
     def group_names(self) -> dict[str, tuple[str, ...]]:
-        """What an answer of a reader may call each group whose pictures are drawn: its name, and what else names it."""
+        """Return the names by which a reader's answer may call each drawn group: its own, and what else names it."""
         return {spec.group: (spec.group,) for spec in self.prompt_specs() if spec.group}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """What readers are asked of its pictures: its own ``readings``, or to which of its groups a person belongs."""
+        """Return what readers are asked: the suite's own ``readings``, or to which of its groups a person belongs."""
         names = [] if self.readings else list(self.group_names())
         if len(names) < 2:
             return self.readings
         return (question_of_groups("groups", "", {name: (self.label_of(name), ()) for name in names}),)
 
+    def concept_names(self) -> list[str]:
+        """Return the names of all concepts, in the order of the plan."""
+        return list(dict.fromkeys(spec.concept for spec in self.prompt_specs() if spec.concept))
+
+    def with_reference(self, reference: Reference | None, source: str) -> Self:
+        """Return the same suite with a declared standard, which ``source`` is; None leaves its own.
+
+        Raises
+        ------
+        SuiteError
+            The standard has none of the suite's concepts.
+        """
+        if reference is None:
+            return self
+        reference.require_fit(self.concept_names(), source)
+        return self.checked(self.model_dump() | {"reference": reference.model_dump()}, source=source)
+
     def portraits(self) -> tuple[Mapping[str, Sequence[str]], int] | None:
-        """The codes of each group in file names, and how many portraits of it are asked for; None where none are."""
+        """Return each group's codes in file names, and how many portraits it needs; None where it needs none."""
         return None
 
     @abstractmethod
@@ -272,14 +291,19 @@ class Suite(Strict, ABC):
     def fingerprint(self) -> str:
         """Hash of the resolved suite, 16 hexadecimal digits.
 
-        ``study`` is left out: the other keys imply it; and so is ``protocol``, which asks nothing by itself.
+        ``study`` is left out: the other keys imply it; and so are ``protocol`` and ``reference``, which ask nothing.
         """
         return fingerprint_of(self.model_dump())
 
     @property
     def content(self) -> dict[str, Any]:
         """Everything it asks, whatever the number of images and whatever it is called."""
-        return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol", "language"})
+        about = {"images", "name", "title", "description", "source", "protocol", "language", "reference"}
+        return self.model_dump(exclude=about)
+
+    def shared_concepts(self, others: Iterable[Suite]) -> list[str]:
+        """Return the concepts that other suites ask for in the same way, if nothing else differs; else none."""
+        return []
 
     def as_in_the_paper(self) -> Self:
         """Return the same suite with the numbers of images and the text targets of its protocol.
@@ -327,7 +351,7 @@ class Suite(Strict, ABC):
         return self.checked(changed, source=f"suite {self.name}")
 
 
-UNASKED: Final = ("study", "protocol", "language")
+UNASKED: Final = ("study", "protocol", "language", "reference")
 """Keys of a suite that its fingerprint leaves out."""
 
 
@@ -363,3 +387,27 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
         there_are = f"{kind}s are {first_and_more(names, 10)}" if names else f"the suite has no {kind}s"
         way_out = did_you_mean(name, names) or there_are
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
+
+
+def kept_concepts(
+    categories: Mapping[str, Any], key: str, concepts: int | Sequence[str], suite: str
+) -> dict[str, dict[str, Any]]:
+    """Return categories with the first so many concepts of each, or those of some names; ``key`` : where they stand.
+
+    Raises
+    ------
+    SuiteError
+        A name is of no concept.
+    """
+    known = [concept["name"] for category in categories.values() for concept in category[key]]
+    if not isinstance(concepts, int):
+        for name in concepts:
+            if name not in known:
+                way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"
+                raise SuiteError(f"suite {suite} has no {quoted(name)}; {way_out}", field="concepts")
+    kept = {
+        name: {**category, key: category[key][:concepts] if isinstance(concepts, int)
+               else [concept for concept in category[key] if concept["name"] in concepts]}
+        for name, category in categories.items()
+    }  # fmt: skip
+    return {name: category for name, category in kept.items() if category[key]}

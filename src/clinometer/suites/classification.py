@@ -75,7 +75,7 @@ class ClassificationSuite(Suite):
     margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
-    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
+    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -25,7 +25,7 @@ class CountsSuite(Suite):
     margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
     options: ClassVar[frozenset[str]] = frozenset()
-    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
+    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
     draws: ClassVar[bool] = False
 
     @model_validator(mode="after")
@@ -37,6 +37,10 @@ class CountsSuite(Suite):
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """None: nothing is drawn."""
         return iter(())
+
+    def concept_names(self) -> list[str]:
+        """Return the concepts, as the table has them."""
+        return list(self.concepts)
 
     def texts(self) -> list[str]:
         """None: nothing is embedded."""

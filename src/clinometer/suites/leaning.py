@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -16,14 +16,26 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from clinometer._messages import did_you_mean, first_and_more, quoted
+from clinometer._messages import quoted
 from clinometer.errors import SuiteError
-from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.ablation import Ablation, ablations
+from clinometer.suites.base import (
+    PromptSpec,
+    Suite,
+    SuiteTable,
+    kept_concepts,
+    refuse_all,
+    refuse_duplicates,
+    refuse_unknown,
+)
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
+from clinometer.suites.strict import LANGUAGE_TAG, SEVERAL_LANGUAGES, ImageCount, Name, Number, Strict, Text
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""
+
+ABLATED: Final = "ablated"
+"""The role of images of a target's prompt without one of its words."""
 
 
 class AttributePrompt(Strict):
@@ -106,6 +118,11 @@ def wording_name(concept: str, wording: str) -> str:
     return f"{concept} ({wording})"
 
 
+def ablation_name(target: str, word: str) -> str:
+    """Name what is drawn of a target without a word."""
+    return f"{target} (without {word})"
+
+
 class Category(Strict):
     """Targets that are summarised together."""
 
@@ -133,6 +150,9 @@ class LeaningSuite(Suite):
     ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
     used to compute a score. ``margin`` is the size of a score below which it counts as none.
 
+    With ``ablate`` every target is also drawn without each of its words, from the same noises, ``phrases`` left out as
+    one (:mod:`clinometer.suites.ablation`). These images are of no target: they only say what a word does.
+
     With ``axes`` the groups are cells, one for every combination of the axes' levels, and every axis is measured by
     itself; ``axis`` is then left out, for a pair of cells may lie across two axes at once.
     """
@@ -146,10 +166,14 @@ class LeaningSuite(Suite):
     text_targets: Literal["prompt", "keyword"] = "prompt"
     margin: Annotated[Number, Field(gt=0)] | None = None
     wording: Name | None = None
+    ablate: bool | None = None
+    phrases: tuple[Text, ...] = ()
 
-    optional: ClassVar[frozenset[str]] = Suite.optional | {"axes", "axis", "wording"}
-    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets", "concepts", "wording"})
-    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
+    optional: ClassVar[frozenset[str]] = Suite.optional | {"axes", "axis", "wording", "ablate", "phrases"}
+    options: ClassVar[frozenset[str]] = frozenset(
+        {"images", "text_targets", "concepts", "wording", "ablate", "phrases"}
+    )
+    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
 
     @field_validator("axis")
     @classmethod
@@ -167,6 +191,7 @@ class LeaningSuite(Suite):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         self._check_wordings()
+        self._check_ablations()
         refuse_all(self.groups, "groups")
         refuse_all(self.categories, "categories")
         self._check_groups_compared()
@@ -200,13 +225,41 @@ class LeaningSuite(Suite):
                     f"categories: {target.name} has the wordings {', '.join(texts)}, and {concepts[0].name} has "
                     f"{', '.join(names)}; give all the same, so that they can be compared"
                 )
+        found = list((concepts[0].wordings or {}) if concepts else ())
+        odd = next((name for name in found if not LANGUAGE_TAG.fullmatch(name)), "" if found else "none")
+        if self.language == SEVERAL_LANGUAGES and odd:
+            raise ValueError(
+                f"language: {SEVERAL_LANGUAGES!r} says that every wording is a language, named by its tag such as en "
+                f"or zh-Hant; found the wording {odd}"
+            )
         if self.wording is not None:
             refuse_unknown("wording", "wording", self.wording, (concepts[0].wordings or {}) if concepts else ())
         if concepts and self.axes:
             raise ValueError("axes: concepts have wordings, which are measured along one pair of groups; leave one out")
 
+    def _check_ablations(self) -> None:
+        """Words are left out along one pair of groups, of one wording, and every phrase is in a prompt."""
+        if not self.ablate:
+            if self.phrases:
+                raise ValueError("phrases: they are left out as one with 'ablate: true' (--ablate), which is not given")
+            return
+        if self.axes:
+            raise ValueError("ablate: what a word does is measured along one pair of groups, and the suite has axes")
+        if self.wordings:
+            names = ", ".join(next(iter(self.wordings.values())))
+            raise ValueError(f"ablate: concepts have several wordings; choose one with --wording: {names}")
+        prompts = {target.prompt for target in self.targets}
+        for phrase in self.phrases:
+            if not any(phrase.casefold() in prompt.casefold() for prompt in prompts):
+                raise ValueError(f"phrases: found {quoted(phrase)}, which is in no prompt of the suite's targets")
+        if not any(self.ablations.values()):
+            raise ValueError(
+                f"ablate: nothing is left of {quoted(min(prompts))} without a word of it; give longer prompts or, in a "
+                "language without spaces, phrases"
+            )
+
     def _check_groups_compared(self) -> None:
-        """The pair of groups, or the axes and the cell of every group."""
+        """Check the pair of groups, or the axes and the cell of every group."""
         cells = {name: group.cell for name, group in self.groups.items()}
         if self.axis is None:
             check_axes(self.axes or {}, self.groups)
@@ -291,9 +344,37 @@ class LeaningSuite(Suite):
         }
 
     @property
+    def languages(self) -> list[str]:
+        """The languages of its prompts, by their tags; empty where it does not say."""
+        if self.language != SEVERAL_LANGUAGES:
+            return [self.language] if self.language else []
+        return list(next(iter(self.wordings.values()))) if self.wording is None else [self.wording]
+
+    @property
+    def ablations(self) -> dict[str, tuple[Ablation, ...]]:
+        """What is left out of each target's prompt, by the target's name; empty where nothing is asked of words."""
+        if not self.ablate:
+            return {}
+        language = next(iter(self.languages), None)
+        return {each.name: ablations(each.prompt, self.phrases, language=language) for each in self.targets}
+
+    def of_ablations(self) -> LeaningSuite:
+        """Return a suite with a target for every word that is left out, named as its images are, and no other."""
+        changed: dict[str, Any] = self.model_dump() | {"ablate": None, "phrases": (), "wording": None}
+        for category in changed["categories"].values():
+            category["targets"] = []
+        for category, target in self.categorised_targets():
+            changed["categories"][category]["targets"] += [
+                target.model_dump() | {"name": ablation_name(target.name, left.word)}
+                for left in self.ablations[target.name]
+            ]
+        changed["categories"] = {name: each for name, each in changed["categories"].items() if each["targets"]}
+        return self.checked(changed, source=f"suite {self.name}, word by word")
+
+    @property
     def content(self) -> dict[str, Any]:
-        """Everything it asks but in which wording alone: runs of one and of another are compared."""
-        return {name: value for name, value in super().content.items() if name != "wording"}
+        """Everything it asks, whatever the one wording and without single words: such runs are compared."""
+        return {name: value for name, value in super().content.items() if name not in ("wording", "ablate", "phrases")}
 
     def text_of(self, target: Target) -> str:
         """Return the text that stands for a target: its prompt, or its keyword verbatim."""
@@ -310,7 +391,7 @@ class LeaningSuite(Suite):
         return {name: (name, *(group.cell or {}).values()) for name, group in self.groups.items()}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """Its own ``readings``; without any, one about its groups, or one an axis about its levels.
+        """Return its own ``readings``; without any, one about its groups, or one an axis about its levels.
 
         A group is offered by its label, and found by its words. A level has no words of its own.
         """
@@ -330,6 +411,11 @@ class LeaningSuite(Suite):
                     yield PromptSpec(
                         target.prompt, "target", target.name, category, images=self.images.target, noise=noise
                     )
+                    for left in self.ablations.get(target.name, ()):
+                        name = ablation_name(target.name, left.word)
+                        yield PromptSpec(
+                            left.prompt, ABLATED, name, category, images=self.images.target, noise=concept.prompt
+                        )
         for name, group in self.groups.items():
             for attribute in group.prompts:
                 yield PromptSpec(attribute.prompt, "attribute", group=name, images=self.images.attribute)
@@ -344,7 +430,8 @@ class LeaningSuite(Suite):
 
     def images_in_words(self) -> str:
         """``"20 a target, 16 an attribute prompt"``."""
-        return f"{self.images.target} a target, {self.images.attribute} an attribute prompt"
+        words = f", {self.images.target} without each word" if self.ablate else ""
+        return f"{self.images.target} a target{words}, {self.images.attribute} an attribute prompt"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Return groups with their prompts and words, then targets."""
@@ -372,24 +459,25 @@ class LeaningSuite(Suite):
         if "wording" in options:
             changed["wording"] = options["wording"]
         if "concepts" in options:
-            changed["categories"] = self._categories_of(options["concepts"])
+            changed["categories"] = kept_concepts(changed["categories"], "targets", options["concepts"], self.name)
+            kept = [t["prompt"].casefold() for each in changed["categories"].values() for t in each["targets"]]
+            own = [phrase for phrase in self.phrases if any(phrase.casefold() in prompt for prompt in kept)]
+            changed["phrases"] = own  # a phrase of the suite's may be of a concept that is not asked for
+        changed |= {name: options[name] for name in ("ablate", "phrases") if name in options}
         return changed
 
-    def _categories_of(self, concepts: int | Sequence[str]) -> dict[str, Any]:
-        """Keep the first so many concepts of each category, or those of some names."""
-        if isinstance(concepts, int):
-            kept = {target.name for category in self.categories.values() for target in category.targets[:concepts]}
-        else:
-            kept = set(concepts)
-            known = [target.name for category in self.categories.values() for target in category.targets]
-            for name in concepts:
-                if name not in known:
-                    way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"
-                    raise SuiteError(f"suite {self.name} has no {quoted(name)}; {way_out}", field="concepts")
-        categories = self.model_dump()["categories"]
-        for category in categories.values():
-            category["targets"] = [target for target in category["targets"] if target["name"] in kept]
-        return {name: category for name, category in categories.items() if category["targets"]}
+    def shared_concepts(self, others: Iterable[Suite]) -> list[str]:
+        """Return the concepts that other suites ask for in the same way, if nothing else differs; else none."""
+        suites = [self, *others]
+        asked = [
+            {target.name: (name, target) for name, category in suite.categories.items() for target in category.targets}
+            if isinstance(suite, LeaningSuite)
+            else {}
+            for suite in suites
+        ]
+        shared = [name for name, target in asked[0].items() if all(own.get(name) == target for own in asked)]
+        contents = [suite.with_options(concepts=shared).content for suite in suites] if shared else []
+        return shared if all(content == contents[0] for content in contents) else []
 
 
 def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
@@ -406,7 +494,7 @@ def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
 
 
 def check_cells(axes: Mapping[str, CrossedAxis], cells: Mapping[str, Mapping[str, str] | None]) -> None:
-    """Every group a cell, every cell a group, none twice."""
+    """Check that each group has a cell and each cell a group, none twice."""
     groups: dict[tuple[str, ...], str] = {}
     for name, cell in cells.items():
         place = _place(axes, name, cell)

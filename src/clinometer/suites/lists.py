@@ -1,4 +1,4 @@
-"""Prompt lists of other audits, read from their own files as they are: FairPro's, MAGBIG's and FAIRBench's.
+"""Prompt lists of other audits, read from their own files as they are: FairPro's, MAGBIG's, BAFIS' and FAIRBench's.
 
 =================================================== ===============================================================
 file                                                what becomes of it
@@ -10,6 +10,9 @@ file                                                what becomes of it
 ``occ_LANGUAGE.csv``, ``adj_LANGUAGE.csv``          MAGBIG (ACL 2025): its columns ``name`` and ``prompt``; in a second
                                                     wording where the folder ``indirect:gender_neutral`` beside it has
                                                     the file too. The language is that of the file's name.
+columns of languages, such as ``occupation,en,de``  BAFIS (2025), and MAGBIG as it stands on the Hugging Face Hub
+                                                    (``id,en,de,it,…``): a concept a row, and each language a wording,
+                                                    named by its tag. Any list of parallel prompts may have this form.
 a YAML file with the key ``scenarios``               FAIRBench (the package fairbench-genai): a concept a scenario. Its
                                                     counterfactuals of gender that name men and women become the
                                                     groups' prompts, in pairs; its others are left out.
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,12 +33,20 @@ from typing import Any, Final
 from clinometer._messages import named_in_a_line
 from clinometer.errors import SuiteError
 from clinometer.suites.reading import read_text
+from clinometer.suites.strict import SEVERAL_LANGUAGES
 
 LANGUAGES: Final = {
     "arabic": "ar", "chinese": "zh", "english": "en", "french": "fr", "german": "de", "italian": "it", "japanese": "ja",
     "korean": "ko", "russian": "ru", "spanish": "es",
 }  # fmt: skip
 """Languages of MAGBIG's files, by their names."""
+
+_TAG: Final = re.compile(r"[a-z]{2}(-[A-Za-z0-9]{2,8})*")
+"""What a column of a language is called."""
+
+PARALLEL: Final = "Parallel prompts"
+NAMES: Final = ("occupation", "id", "prompt", "name", "concept")
+"""What the column of names is called in a list with columns of languages; ``prompt`` in MAGBIG's first version."""
 
 REWRITTEN: Final = "prompts_occupations_rewrite.txt"
 INDIRECT: Final = "indirect:gender_neutral"
@@ -43,6 +55,7 @@ MAGBIG: Final = "MAGBIG"
 _SOURCES: Final = {
     FAIRPRO: "Park et al. (2025), arXiv 2512.04981, github.com/nahyeonkaty/fairpro; groups of the suite mcas.",
     MAGBIG: "Friedrich et al. (2025), MAGBIG, github.com/felifri/MAGBIG; groups of the suite mcas, in English.",
+    PARALLEL: "A list of parallel prompts, such as BAFIS' or MAGBIG's; groups of the suite mcas, in English.",
 }
 
 
@@ -56,14 +69,19 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
     """
     rows = _rows(path)
     columns = list(rows[0][1]) if rows else []
-    if "occupation" in columns:
+    name = next((column for column in columns if column in NAMES), "")
+    if languages := [column for column in columns if column != name and _TAG.fullmatch(column)]:
+        _check_columns(path, columns, name, languages)
+        audit, language = PARALLEL, languages[0] if len(languages) == 1 else SEVERAL_LANGUAGES
+        wordings = {tag: _column(path, rows, name, tag) for tag in languages}
+    elif "occupation" in columns:
         audit, language, wordings = FAIRPRO, "en", _of_fairpro(path, rows)
     elif {"name", "prompt"} <= set(columns):
         audit, (language, wordings) = MAGBIG, _of_magbig(path, rows)
     else:
         raise SuiteError(
-            f"{path}: line 1: found the columns {named_in_a_line(columns)}; expected occupation (FairPro), or name and "
-            "prompt (MAGBIG)"
+            f"{path}: line 1: found the columns {named_in_a_line(columns)}; expected occupation (FairPro), name and "
+            "prompt (MAGBIG), or a name and languages by their tags, such as occupation, en, de (BAFIS)"
         )
     names = list(next(iter(wordings.values())))
     targets = [
@@ -74,9 +92,19 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
     ]
     return {
         "name": path.stem, "title": f"{audit}: {path.stem}", "language": language, "source": _SOURCES[audit],
-        "description": f"{len(names)} prompts that {path.name} lists, in {' and '.join(wordings)} wording.",
+        "description": f"{len(names)} prompts that {path.name} lists, in {' and '.join(wordings)}"
+        f"{'' if audit == PARALLEL else ' wording'}.",
         **groups, "categories": {"listed": {"label": "As listed", "targets": targets}},
     }  # fmt: skip
+
+
+def _check_columns(path: Path, columns: Sequence[str], name: str, languages: Sequence[str]) -> None:
+    """Refuse a list of parallel prompts without names, or with columns that are neither names nor languages."""
+    found = f"{path}: line 1: found the columns {named_in_a_line(columns)}"
+    if not name:
+        raise SuiteError(f"{found}; the names of the concepts are missing: expected a column {', '.join(NAMES)}")
+    if odd := next((column for column in columns if column not in (name, *languages)), ""):
+        raise SuiteError(f"{found}; {odd!r} is no language tag such as en or zh-Hant: rename it, or leave it out")
 
 
 FAIRBENCH: Final = "FAIRBench"

@@ -78,7 +78,7 @@ class QuestionSpec(Strict):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """No two answers have a name in common: who says it would mean both. An open question has none."""
+        """Refuse answers that share a name, as it would mean both. An open question has none."""
         if self.kind == "open" and self.answers:
             raise ValueError("answers: found some, and a question of kind open has none; leave them out, or kind")
         if self.kind == "closed" and len(self.answers) < 2:

@@ -92,13 +92,14 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
     return line + 1
 
 
-Kind = Literal["suite", "policy", "sweep", "question"]
+Kind = Literal["suite", "policy", "sweep", "question", "reference"]
 
 KEYS: Final[dict[Kind, str]] = {
     "suite": "study, name, title, description, …",
     "policy": "title and rules",
     "sweep": "axes, images, …",
     "question": "name, text and answers",
+    "reference": "source and shares",
 }
 """What a document holds, by its kind."""
 
@@ -107,6 +108,7 @@ PAGES: Final[dict[Kind, str]] = {
     "policy": "docs/gates.md",
     "sweep": "docs/sweeps.md",
     "question": "docs/readers.md",
+    "reference": "docs/standards.md",
 }
 """What tells of it."""
 

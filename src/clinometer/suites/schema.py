@@ -7,6 +7,7 @@ are errors that name the file and the field.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from importlib.metadata import entry_points
@@ -23,6 +24,7 @@ from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.lists import suite_from_list, suite_from_scenarios
 from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.steerability import SteerabilitySuite
 from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.weat import WeatSuite
 
@@ -33,11 +35,15 @@ SHAPES: Final[dict[str, type[Suite]]] = {
     "classification": ClassificationSuite,
     "weat": WeatSuite,
     "counts": CountsSuite,
+    "steerability": SteerabilitySuite,
 }
 """The shape of a suite by its key ``study``."""
 
 STUDIES: Final = "clinometer.studies"
 """The entry points of studies, those of other packages too: each names a record with a field ``suite``."""
+
+SUITES: Final = "clinometer.suites"
+"""The entry points of packages with suites."""
 
 DEFAULT_STUDY: Final = "leaning"
 
@@ -48,6 +54,21 @@ _EARLIER_NAMES: Final = {"association": "t2iat"}
 def suite_names() -> list[str]:
     """Return the names of the built-in suites; those in a folder are named ``folder/suite``."""
     return sorted(_data_names(_data()))
+
+
+def installed_suites() -> dict[str, Traversable]:
+    """Find the suites that other packages bring, by name: that of the entry point, a slash, and that of the file.
+
+    An entry point in the group ``clinometer.suites`` names a package that holds YAML files. One that cannot be imported
+    has none.
+    """
+    found: dict[str, Traversable] = {}
+    for point in entry_points(group=SUITES):
+        with suppress(Exception):  # importing a package runs it
+            folder = resources.files(point.value)
+            found |= {name: folder.joinpath(f"{name.partition('/')[2]}.yaml")
+                      for name in _data_names(folder, f"{point.name}/")}  # fmt: skip
+    return found
 
 
 def _data() -> Traversable:
@@ -81,7 +102,7 @@ def write_scaffold(file: str | Path) -> None:
 
 
 def load_suite(suite: str | Path | Suite) -> Suite:
-    """Read a built-in suite by name, or a suite file by path; or a list of another audit.
+    """Read a built-in suite by name, a suite file by path, an installed package's by name, or another audit's list.
 
     Which these are, :mod:`clinometer.suites.lists` says.
 
@@ -101,10 +122,16 @@ def load_suite(suite: str | Path | Suite) -> Suite:
         data = read_yaml(text := read_text(path), source=str(path))
         if "scenarios" in data and "study" not in data:
             data, text = suite_from_scenarios(data, _groups_of_mcas(), source=str(path)), ""
-        return suite_from_mapping(data, source=str(path), text=text)
+        read = suite_from_mapping(data, source=str(path), text=text)
+        if read.reference is not None:  # of a quick look at few concepts it may have none
+            read.reference.require_fit(read.concept_names(), f"{path}, reference")
+        return read
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        name = shortened(str(suite), 200)
-        hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
+        installed = installed_suites()
+        if (name := str(suite)) in installed:
+            return suite_from_text(installed[name].read_text(encoding="utf-8"), source=f"suite {name}")
+        name, known = shortened(name, 200), [*suite_names(), *installed]
+        hint = " ".join(filter(None, (did_you_mean(name, known, most=3), '"clinometer suites" lists them')))
         raise SuiteError(f"no suite named {name!r}: it is neither a file nor built in; {hint}") from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Annotated, Any, Final
@@ -26,6 +27,12 @@ Language = Annotated[
     str, StringConstraints(strip_whitespace=True, max_length=35, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")
 ]
 """A language by its BCP 47 tag: ``en``, ``de-AT``, ``zh-Hant``."""
+
+SEVERAL_LANGUAGES: Final = "mul"
+"""The tag of a suite in several languages (ISO 639-2): each wording of its concepts is one, named by its tag."""
+
+LANGUAGE_TAG: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+"""What a wording that is a language is called."""
 
 
 def _no_truth(entry: Any) -> Any:

@@ -52,7 +52,7 @@ class StimulusSet(Strict):
     @field_validator("stimuli", mode="before")
     @classmethod
     def _name_alone(cls, stimuli: Any) -> Any:
-        """A stimulus may be given as its name alone."""
+        """Accept a stimulus given as its name alone."""
         if not isinstance(stimuli, list | tuple):
             return stimuli
         return [{"name": stimulus} if isinstance(stimulus, str) else stimulus for stimulus in stimuli]
@@ -107,7 +107,7 @@ class T2iatSuite(Suite):
     images: ImagesPerPrompt = ImagesPerPrompt()
     margin: Annotated[Number, Field(gt=0)] | None = None
 
-    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
+    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -149,7 +149,7 @@ class T2iatSuite(Suite):
                         yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
 
     def every_prompt_spec(self) -> Iterator[PromptSpec]:
-        """The same with every word of each attribute: an image drawn elsewhere may have another than those dealt."""
+        """Yield prompts with every word of each attribute: an image drawn elsewhere may have one that was not dealt."""
         for name, concept in self.concepts.items():
             for stimulus in concept.stimuli:
                 yield PromptSpec(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
@@ -191,7 +191,7 @@ class T2iatSuite(Suite):
         return list(dict.fromkeys([*self.neutral_texts().values(), *attributes]))
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """Its own ``readings`` alone: an attribute, such as pleasant, need not be a group of people."""
+        """Return its own ``readings`` alone: an attribute, such as pleasant, need not be a group of people."""
         return self.readings
 
     def label_of(self, group: str) -> str:

@@ -9,9 +9,18 @@ from math import nan
 import numpy as np
 import pandas as pd
 
-from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, MachineScores, RatedConcept, human_rows
+from clinometer.metrics.human import (
+    HUMAN,
+    SIMULATED,
+    HumanStudy,
+    MachineScores,
+    PairedStudy,
+    RatedConcept,
+    human_rows,
+    paired_rows,
+)
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.store import OF_CONCEPT, Rated, has_ratings, ratings_of, readings_of
+from clinometer.runs.ratings.store import OF_CONCEPT, PAIR, PAIR_ANSWERS, Rated, has_ratings, ratings_of, readings_of
 from clinometer.runs.store import Run
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 
@@ -33,11 +42,14 @@ def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
     """Scores, below them what people's ratings say, and apart from that what simulated ones do, where there are any."""
     if not has_ratings(run):
         return scores
-    rows = [
-        vars(score) | {"metric": metric}
+    made = {
+        metric: [
+            *human_rows(human_study(run, rated, scores, simulated=metric == SIMULATED)),
+            *(row for study in paired_studies(run, simulated=metric == SIMULATED) for row in paired_rows(study)),
+        ]
         for metric in (HUMAN, SIMULATED)
-        for score in human_rows(human_study(run, rated, scores, simulated=metric == SIMULATED))
-    ]
+    }
+    rows = [vars(score) | {"metric": metric} for metric, scored in made.items() for score in scored]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
@@ -61,9 +73,11 @@ def human_study(run: Run, rated: Rated, scores: pd.DataFrame, *, simulated: bool
     RunMismatchError
         The suite compares no two groups.
     """
-    a, b = rated.groups
     ratings = ratings_of(run)
-    ratings = ratings[ratings.simulated == simulated]
+    ratings = ratings[(ratings.simulated == simulated) & ~ratings["item"].str.startswith(PAIR)]
+    if ratings.empty:
+        return HumanStudy((), 0, 1, ())
+    a, b = rated.groups
     estimated = ratings[(ratings.attention == "") & ~ratings["repeat"]]
     answers = tuple(dict.fromkeys([a, b, *([rated.third] if rated.third else []), *sorted(estimated.answer.unique())]))
     checks = ratings[ratings.attention != ""]
@@ -81,6 +95,35 @@ def human_study(run: Run, rated: Rated, scores: pd.DataFrame, *, simulated: bool
         checks=len(checks),
         machine=machine_scores(scores, rated),
     )
+
+
+def paired_studies(run: Run, *, simulated: bool = False) -> Iterator[PairedStudy]:
+    """Yield the comparisons of two pictures, question by question; what was asked again does not count.
+
+    A picture stands for the concept that it was drawn for, or else for its group.
+    """
+    ratings = ratings_of(run)
+    ratings = ratings[(ratings.simulated == simulated) & ratings["item"].str.startswith(PAIR) & ~ratings["repeat"]]
+    if ratings.empty:
+        return
+    ids = ratings["item"].str.removeprefix(PAIR).str.split(" ", expand=True).to_numpy(str)
+    samples = run.samples.fillna({"concept": "", "category": "", "group": ""}).set_index("id")
+    drawn_for = [
+        (concept, category, "" if concept else group)
+        for concept, category, group in samples.loc[
+            np.unique(ids), ["concept", "category", "group"]
+        ].itertuples(index=False)
+    ]  # fmt: skip
+    of_sample = dict(zip(np.unique(ids), drawn_for, strict=True))
+    for question, rows in ratings.reset_index(drop=True).groupby("question", sort=False):
+        own = ids[rows.index]
+        names, pictures = np.unique(own, return_inverse=True)
+        units = tuple(dict.fromkeys(of_sample[name] for name in names))
+        left, right = np.array([[units.index(of_sample[name]) for name in pair] for pair in own]).T
+        yield PairedStudy(
+            str(question), units, left, right, rows.answer.map(PAIR_ANSWERS.index).to_numpy(),
+            pictures.reshape(own.shape), pd.factorize(rows.rater)[0],
+        )  # fmt: skip
 
 
 def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[str]) -> Iterator[RatedConcept]:

@@ -25,9 +25,9 @@ SCHEMA: Final = pa.schema(
     {
         "source": pa.string(),  # the task, or the file, that they came from: it is taken in once
         "question": pa.string(),
-        "item": pa.string(),  # a sample's id, or "concept:NAME" for all its images at once
+        "item": pa.string(),  # a sample's id, "concept:NAME" for all its images at once, or "pair:LEFT RIGHT" of two
         "rater": pa.string(),  # a pseudonym
-        "answer": pa.string(),  # the name of a group, or another answer
+        "answer": pa.string(),  # the name of a group, or another answer; of a pair left, right or tie
         "seconds": pa.float32(),
         "time": pa.string(),  # ISO 8601, empty if not known
         "order": pa.int32(),  # place among the rater's items, from 1; 0 if not known
@@ -46,6 +46,10 @@ _PART: Final = re.compile(rf"{RATINGS}/part-\d{{5,9}}\.parquet")
 
 OF_CONCEPT: Final = "concept:"
 """What the item that shows all images of a concept is called, before the concept's name."""
+PAIR: Final = "pair:"
+"""What the item that shows two samples is called, before their ids: the left one, a space, the right one."""
+PAIR_ANSWERS: Final = ("left", "right", "tie")
+"""Answers to a pair, in the order of their numbers."""
 _SIMULATED: Final = "skill-"
 """What names of simulated raters began with when their names alone told them; those of people are hexadecimal."""
 IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
@@ -267,6 +271,36 @@ def draw_items(
         for row in own.iloc[rng.permutation(len(own))[:n]].itertuples():
             items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
     return items
+
+
+def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] = (), seed: int = 0) -> list[DrawnItem]:
+    """Draw pairs of pictures of different concepts, in random order, every concept as often as every other.
+
+    Concepts are put in a circle at random, neighbours are compared, and then anew: a round links all of them.
+
+    Raises
+    ------
+    RatingsError
+        An unknown concept, or images of fewer than two.
+    """
+    rng, pool = np.random.default_rng([seed, 21]), ratable_images(run, rated, concepts)
+    own = {str(concept): images for concept, images in pool[pool.concept != ""].groupby("concept", sort=False)}
+    names = list(own)
+    if len(names) < 2:
+        raise RatingsError(f"{run.url}: pairs are of two concepts, and it has images of {len(names)}", field="pairs")
+    items: dict[str, DrawnItem] = {}
+    for _ in range(20 * pairs):  # a pair that was drawn before is drawn anew
+        at = len(items) % len(names)
+        if at == 0:
+            circle = rng.permutation(len(names))
+        both = [own[names[circle[(at + step) % len(names)]]] for step in rng.permutation(2)]
+        left, right = (images.iloc[rng.integers(len(images))] for images in both)
+        name = f"{PAIR}{left.id} {right.id}"
+        flagged = bool(left.flagged or right.flagged)
+        items.setdefault(name, DrawnItem(name, "pairs", flagged=flagged, pictures=(str(left.id), str(right.id))))
+        if len(items) == pairs:
+            break
+    return list(items.values())
 
 
 def over_prompts(images: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import Card, Status
@@ -29,6 +31,7 @@ from clinometer.runs.plan import Plan, StoredPlan
 from clinometer.runs.samples import Samples
 from clinometer.runs.storage import REDO, Check, Directory, Shape
 from clinometer.runs.store import Run
+from clinometer.suites import Suite
 
 _PART: Final = re.compile(r"(.*/)?part-(\d+)\.parquet")
 
@@ -198,6 +201,60 @@ def _identity(run: Run) -> dict[str, Any]:
     }
 
 
+class NarrowedRun(Run):
+    """A run of which only some concepts are looked at: nothing else of it says that there are others.
+
+    Parameters
+    ----------
+    suite : the run's own, with fewer concepts.
+    score : computes the scores and curves of a run; those that are stored are of all its concepts.
+    """
+
+    drawn: _NarrowedSamples
+
+    def __init__(self, run: Run, suite: Suite, score: Callable[[Run], tuple[pd.DataFrame, pd.DataFrame]]) -> None:
+        super().__init__(run.url)
+        self.suite, self._score = suite, score
+        names = {spec.concept for spec in suite.every_prompt_spec() if spec.role == "target"}
+        samples = enumerate(super().plan.rows("role", "concept"))
+        self._plan = super().plan.take(
+            np.array([at for at, (role, concept) in samples if role != "target" or concept in names], int)
+        )
+        self.drawn.ids = self._plan.column("id").combine_chunks()
+
+    def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
+        super()._assemble(ledger, planned, encoders, _NarrowedSamples)
+
+    @property
+    def plan(self) -> Plan:
+        """The samples of its concepts and groups, in order."""
+        return self._plan
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The scores of its concepts, as if it had asked for no others."""
+        return self._scored[0]
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """The curves of its concepts."""
+        return self._scored[1]
+
+    @cached_property
+    def _scored(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        return self._score(self)
+
+
+class _NarrowedSamples(Samples):
+    """The samples of some ids."""
+
+    ids: pa.Array
+
+    def part(self, part: int, columns: list[str]) -> pa.Table:
+        table = super().part(part, columns)
+        return table.filter(pc.is_in(table["id"], self.ids))
+
+
 # --- Two finished runs of one suite beside each other, as data -------------------------------------------------------
 
 
@@ -212,6 +269,7 @@ class Comparison:
     pairs : images that both runs have; 0 where they are not paired.
     dropped : images of either run that have no partner, because the other run could not make it.
     identical : pairs of which both images are one and the same.
+    left_out : the concepts that not all of the runs asked for; the runs are narrowed to the others.
     scores : rows of metric ``comparison``, second against first; of refusals where either run has any.
     """
 
@@ -222,6 +280,7 @@ class Comparison:
     dropped: int
     identical: int
     scores: pd.DataFrame
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         of = f"{self.second.directory.shown!r} beside {self.first.directory.shown!r}"
@@ -276,7 +335,7 @@ class WorkerRun(Run):
         self.drawn.written.clear()
 
     def take_created(self) -> dict[str, str]:
-        """The files that this worker made, where there were none, since it was last asked; and their checksums."""
+        """Return the files that this worker has made since it was last asked, with their checksums."""
         created, self.ledger.created = self.ledger.created, {}
         return created
 

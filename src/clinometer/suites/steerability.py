@@ -1,0 +1,175 @@
+"""The suite of a steerability study: concepts, each asked for as it is and with a group named in the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clinometer.suites.base import (
+    PromptSpec,
+    Suite,
+    SuiteTable,
+    kept_concepts,
+    refuse_all,
+    refuse_duplicates,
+    refuse_unknown,
+)
+from clinometer.suites.question import QuestionSpec, question_of_groups
+from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
+
+ASKED: Final = "asked"
+"""The role of pictures whose prompt names a group. They need not show it, so no reader's errors are learned on them."""
+
+
+class NamedGroup(Strict):
+    """A group that prompts name, and the words by which an encoder finds it in a picture."""
+
+    label: Name | None = None
+    words: tuple[Text, ...] = Field(min_length=1)
+
+
+class SteeredConcept(Strict):
+    """A concept: the prompt that draws it and names no group, and one prompt for each group."""
+
+    name: Name
+    prompt: Text
+    asked: dict[Name, Text]
+
+
+class SteeredCategory(Strict):
+    """Concepts that are summarised together."""
+
+    label: Name | None = None
+    concepts: tuple[SteeredConcept, ...] = Field(min_length=1)
+
+
+class SteeredImages(Strict):
+    """Images of each prompt: of one that names no group, and of one that names one."""
+
+    neutral: ImageCount = 20
+    asked: ImageCount = 20
+
+
+class SteerabilitySuite(Suite):
+    """Whether a model draws the group that a prompt names, as well for one group as for another.
+
+    All prompts of a concept start from the same noises, so that their pictures are pairs. ``templates`` spares writing
+    prompts out: ``neutral`` and, by group, ``asked`` have ``{}`` where a concept's ``phrase`` goes, article included.
+    The first group is the one to whose side a positive gap lies; ``margin`` is the gap below which there is none.
+    """
+
+    study: Literal["steerability"] = "steerability"
+    groups: dict[Name, NamedGroup] = Field(min_length=2)
+    categories: dict[Name, SteeredCategory] = Field(min_length=1)
+    images: SteeredImages = SteeredImages()
+    margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
+
+    options: ClassVar[frozenset[str]] = frozenset({"images", "concepts"})
+    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_templates(cls, data: Any) -> Any:
+        """Write the prompts of concepts out that have a phrase: the suite holds prompts alone."""
+        if not isinstance(data, dict) or "templates" not in data:
+            return data
+        templates = data["templates"]
+        if not isinstance(templates, dict) or set(templates) != {"neutral", "asked"}:
+            raise ValueError("templates: expected the keys neutral and asked, each with {} where a phrase goes")
+        asked = templates["asked"] if isinstance(templates["asked"], dict) else {}
+        for field, text in (("neutral", templates["neutral"]), *((f"asked.{name}", asked[name]) for name in asked)):
+            if not isinstance(text, str) or text.count("{}") != 1:
+                raise ValueError(f"templates.{field}: found {text!r}, expected {{}} once, where a phrase goes")
+
+        def filled(concept: Any) -> Any:
+            if not isinstance(concept, dict) or not isinstance(phrase := concept.get("phrase"), str):
+                return concept
+            prompts = {"prompt": templates["neutral"].replace("{}", phrase),
+                       "asked": {name: text.replace("{}", phrase) for name, text in asked.items()}}  # fmt: skip
+            return prompts | {key: value for key, value in concept.items() if key != "phrase"}
+
+        categories = {
+            name: {**held, "concepts": [filled(concept) for concept in held["concepts"]]}
+            if isinstance(held, dict) and isinstance(held.get("concepts"), list | tuple)
+            else held
+            for name, held in (data["categories"] if isinstance(data.get("categories"), dict) else {}).items()
+        }
+        return {key: value for key, value in data.items() if key != "templates"} | {"categories": categories}
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        refuse_all(self.groups, "groups")
+        refuse_all(self.categories, "categories")
+        refuse_duplicates((concept.name for _, concept in self.concepts), "categories: concept name used twice")
+        prompts = (text for _, concept in self.concepts for text in (concept.prompt, *concept.asked.values()))
+        refuse_duplicates(prompts, "categories: prompt used twice")
+        for name, group in self.groups.items():
+            refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
+        for category, concept in self.concepts:
+            where = f"categories.{category}.concepts[{concept.name}].asked"
+            for name in concept.asked:
+                refuse_unknown(where, "group", name, self.groups)
+            if missing := [name for name in self.groups if name not in concept.asked]:
+                raise ValueError(f"{where}: no prompt that names {', '.join(missing)}; every group needs one")
+        return self
+
+    @property
+    def concepts(self) -> tuple[tuple[str, SteeredConcept], ...]:
+        """All concepts with their categories, in order."""
+        return tuple((name, concept) for name, held in self.categories.items() for concept in held.concepts)
+
+    def label_of(self, group: str) -> str:
+        """Return the group's label for people."""
+        return (self.groups[group].label or group) if group in self.groups else group
+
+    def group_names(self) -> dict[str, tuple[str, ...]]:
+        """Return each group by its own name."""
+        return {name: (name,) for name in self.groups}
+
+    def questions(self) -> tuple[QuestionSpec, ...]:
+        """Its own ``readings``; without any, one about its groups, which are found by their words."""
+        if self.readings:
+            return self.readings
+        return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
+
+    def prompt_specs(self) -> Iterator[PromptSpec]:
+        """Yield the prompts of each concept: the one that names no group, then one for each group."""
+        for category, concept in self.concepts:
+            yield PromptSpec(concept.prompt, "target", concept.name, category, images=self.images.neutral)
+            for group in self.groups:
+                yield PromptSpec(
+                    concept.asked[group], ASKED, concept.name, category, group, images=self.images.asked,
+                    noise=concept.prompt,
+                )  # fmt: skip
+
+    def texts(self) -> list[str]:
+        """Prompts that name no group, and the groups' words."""
+        words = [word for group in self.groups.values() for word in group.words]
+        return list(dict.fromkeys([*(concept.prompt for _, concept in self.concepts), *words]))
+
+    def images_in_words(self) -> str:
+        """``"20 a neutral prompt, 20 a prompt that names a group"``."""
+        return f"{self.images.neutral} a neutral prompt, {self.images.asked} a prompt that names a group"
+
+    def sheets(self) -> tuple[SuiteTable, ...]:
+        """Return groups with their words, then concepts with their prompts."""
+        groups = tuple((name, self.label_of(name), ", ".join(group.words)) for name, group in self.groups.items())
+        concepts = tuple(
+            (category, each.name, each.prompt, *(each.asked[name] for name in self.groups))
+            for category, each in self.concepts
+        )
+        columns = ("category", "concept", "neutral", *(f"asked for {name}" for name in self.groups))
+        return (
+            SuiteTable("groups that prompts name", ("group", "label", "words"), groups),
+            SuiteTable(self.images_in_words(), columns, concepts),
+        )
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        changed: dict[str, Any] = self.model_dump()
+        if "images" in options:
+            changed["images"] = {"neutral": options["images"], "asked": options["images"]}
+        if "concepts" in options:
+            changed["categories"] = kept_concepts(changed["categories"], "concepts", options["concepts"], self.name)
+        return changed
