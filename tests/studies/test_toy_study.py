@@ -1,9 +1,9 @@
 """A study that another package brings, in one folder and by one registration, is a study like any other."""
 
 import os
-import sys
 
 import pytest
+from clinometer_example.brightness.study import part_name
 
 import clinometer as cm
 from clinometer.models.protocols import Card
@@ -11,7 +11,7 @@ from clinometer.report.inputs import report_input
 from clinometer.studies import study_names
 from clinometer.suites import load_suite
 from tests import quick
-from tests.toy_study.study import part_name
+from tests.example import register_example
 from tests.toys import Painter
 
 pytestmark = pytest.mark.pages
@@ -28,12 +28,8 @@ images: 12
 
 @pytest.fixture
 def suite(tmp_path, monkeypatch):
-    """The suite's file, with the study installed as a package's metadata installs it."""
-    metadata = tmp_path / "site" / "brightness-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: brightness\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[clinometer.studies]\nbrightness = tests.toy_study.study:BRIGHTNESS\n")
-    monkeypatch.setattr(sys, "path", [str(metadata.parent), *sys.path])
+    """The suite's file, with the study of examples/plugin installed."""
+    register_example(monkeypatch, tmp_path)
     path = tmp_path / "brightness.yaml"
     path.write_text(SUITE)
     return path

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from clinometer._messages import first_and_more
+from clinometer.errors import SuiteError
 from clinometer.metrics.records import MEAN
 from clinometer.metrics.verdict import ReasonCode, Verdict
+from clinometer.models import reference
 from clinometer.stats.proportion import exact_share
 from clinometer.suites import LeaningSuite, Suite
+from clinometer.suites.leaning import ABLATED
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,7 +46,7 @@ NEAR_WHITE: Final = 215
 
 
 def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
-    """The words of texts that the encoder of this card has never learned, each once; none if the card does not say."""
+    """List the words that this card's encoder never learned, each once; none if the card does not say."""
     vocabulary = (card.get("notes") or {}).get(DOMAIN, {}).get("words")
     if vocabulary is None:
         return []
@@ -55,6 +59,32 @@ def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool
     """Return whether the encoder of this card was made for images of this model, by the model's name or its weights."""
     models = (card.get("notes") or {}).get(DOMAIN, {}).get("models")
     return models is None or bool({model_card["name"], model_card["weights_sha256"]} & set(models))
+
+
+def require_learned(model_card: Mapping[str, Any], suite: Suite) -> None:
+    """Refuse to ask the reference model for what it has no words for: it would draw something arbitrary.
+
+    A suite is refused if the prompts of its groups have such a word, or all of its concepts. Other models are not
+    asked: their tokenizers know letters, and nobody knows what they have learned.
+
+    Raises
+    ------
+    SuiteError
+        The message names the words.
+    """
+    if model_card["weights_sha256"] != reference.card()["weights_sha256"]:
+        return
+    words_of = partial(unknown_words, {"notes": {DOMAIN: reference.domain()}})
+    prompts = list(suite.prompt_specs())
+    strange = [words_of([spec.prompt]) for spec in prompts if spec.role == "target"]
+    unlearned = words_of(spec.prompt for spec in prompts if spec.role not in ("target", ABLATED))
+    if unlearned or (strange and all(strange)):
+        words = dict.fromkeys([*unlearned, *(word for words in strange for word in words)])
+        named = first_and_more([repr(word) for word in words], _SHOWN)
+        raise SuiteError(
+            f"suite {suite.name}: the reference model has not learned {named}; "
+            "give another --model, or a suite in the reference model's words, such as reference"
+        )
 
 
 def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> dict[str, str]:

@@ -16,9 +16,19 @@ from clinometer.errors import InvalidInputError, ModelError, RunNotFoundError
 from clinometer.metrics.human import HUMAN, SIMULATED
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.open_answers import cluster_answers, concept_association, normalise_answer, open_distribution
-from clinometer.metrics.readers import ReadImages, agreement_rows, confusion_rows, peer_rows, planned_rows, rated_rows
+from clinometer.metrics.readers import (
+    ReadImages,
+    agreement_rows,
+    confusion_rows,
+    drift_row,
+    peer_rows,
+    planned_rows,
+    rated_rows,
+    with_changed,
+)
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
-from clinometer.metrics.records import DECIDES, MEAN, READING, Score
+from clinometer.metrics.records import DECIDES, MEAN, READING, SELECTION, STANDARD, Score
+from clinometer.metrics.selection import selection_rows
 from clinometer.metrics.transport import ReadPictures
 from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.models.protocols import Encoder
@@ -29,6 +39,7 @@ from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.runs.verification import lost_images
 from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.studies.standard import compare_with_standard, shares_of_readers
 from clinometer.studies.study import scores_table
 from clinometer.suites.question import QuestionSpec
 
@@ -53,14 +64,23 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     judged = reading_rows(answered, decider=decider)
     together = [row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)]
     rated = {(row.encoder, row.setting, row.concept) for row in together if row.component == "ratings_to_decide"}
-    rows = scores_table([
+    shares = shares_of_readers(answered, [*judged, *together])
+    drifts = [
+        drift_row(reader, *found) for reader in readers
+        if len((found := run.answers.differing(readers[reader]))[0])
+    ]  # fmt: skip
+    changed = {row.encoder for row in drifts if row.flag}
+    rows = scores_table(with_changed([
         *judged,
         *(row for each in answered for make in (confusion_rows, peer_rows) for row in make(each)),
         *together,
         *(row for each in answered for row in planned_rows(each, judged)
           if (row.encoder, row.setting, row.concept) not in rated),
         *(row for reader, table in tables.items() for row in _opened_rows(run, reader, table)),
-    ])  # fmt: skip
+        *(row for source in shares for row in selection_rows(source)),
+        *(compare_with_standard(run.suite, shares) if run.suite.draws else ()),
+        *drifts,
+    ], changed))  # fmt: skip
     scores = withheld_by_readers(scores, judged)
     return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
 
@@ -86,7 +106,7 @@ def withheld_by_readers(scores: pd.DataFrame, judged: Sequence[Score]) -> pd.Dat
 
 def rescore(run: Run, rated: Rated) -> pd.DataFrame:
     """Compute the rows of people's ratings anew, and those of readers that rest on them, beside the run's others."""
-    anew = (HUMAN, SIMULATED, READING)
+    anew = (HUMAN, SIMULATED, READING, SELECTION, STANDARD)
     others = run.scores[~run.scores.metric.isin(anew)].reset_index(drop=True)
     scores = with_readings(run, with_ratings(run, rated, others))
     run.write_scores(scores, run.curves)
@@ -185,8 +205,9 @@ def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
     """
     known = [*run.readers.cards, *others]
     if decider and decider not in known:
+        expected = f"expected one of {', '.join(known)}, or " if known else ""
         raise RunNotFoundError(
-            f"found {decider!r}, which has not read {run.url}; expected one of {', '.join(known) or 'none'}, or give: "
+            f"found {decider!r}, which has not read {run.url}; {expected}give: "
             f"clinometer read {run.url} --reader {decider}",
             field="verdict_reader",
         )
@@ -240,51 +261,68 @@ def answered_questions(
     """
     lost = lost_images(run)
     missing = lost[lost.role == "target"].concept.value_counts()
-    labelled = pd.DataFrame(run.answers.beside(KNOWN, run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
     for question, spec in run.readers.questions(reader).items():
         if spec.kind == "open":  # its answers are no groups: see _opened_rows
             continue
-        names = list(spec.answers)
-        numbers = {name: k for k, name in enumerate(names)}
         rows = table[table.question == question]
-        rows = rows.assign(column=rows.answer.map(numbers).fillna(len(names)).astype(int))
+        known, encoders = known_errors(run, reader, question, rows, looked_at)
         targets = rows[rows.role == "target"]
         once = targets.drop_duplicates(["concept", "sha256"])
-        of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
-        encoders = dict(looked_at or {})
-        if len(of_folder):
-            encoders = {key: own for key, own in encoders.items() if key in set(of_folder.encoder)}
-        concepts = tuple(
-            ConceptAnswers(
-                str(concept),
-                str(own.category.iloc[0]),
-                np.bincount(own.column, minlength=len(names) + 1),
-                int(missing.get(concept, 0)),
-                int((targets.concept == concept).sum()) - len(own),
-                unread_in_words(own),
-                read_pictures(
-                    own,
-                    names,
-                    own[["concept"]].assign(model=run.model_card["name"])[list(KINDS)],
-                    vectors_in_rows(own["id"].tolist(), list(encoders.values())),
-                ),
-            )
-            for concept, own in once.groupby("concept", sort=False)
-        )
-        shown, source = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"]), ATTRIBUTE_IMAGES
-        if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
-            shown, source = of_folder, LABELLED
-            own_vectors = dict(zip(of_folder.file, map(np.asarray, of_folder.vector), strict=True))
-            encoders = dict.fromkeys(encoders, own_vectors)
-        truths = shown.truth.map(numbers).to_numpy(int)
-        # errors vary between labelled models and concepts; attribute images are of one kind
-        kinds = shown[list(KINDS)] if len(of_folder) else pd.DataFrame("", shown.index, KINDS)
-        keys = shown["file" if len(of_folder) else "id"].tolist()
-        pictures = read_pictures(shown, names, kinds, vectors_in_rows(keys, list(encoders.values())))
-        known = np.zeros((len(names), len(names) + 1), int)
-        np.add.at(known, (truths, pictures.answers), 1)
-        groups = tuple(answer.means or name for name, answer in spec.answers.items())
-        yield AnsweredQuestion(reader, question, groups, concepts, known, source, pictures, truths)
+        names = list(spec.answers)
+        concepts = []
+        for concept, own in once.groupby("concept", sort=False):
+            pictures = pictures_as_read(run, own, names, encoders)
+            concepts.append(ConceptAnswers(
+                str(concept), str(own.category.iloc[0]), pictures.counts(len(names)), int(missing.get(concept, 0)),
+                int((targets.concept == concept).sum()) - len(own), unread_in_words(own), pictures,
+            ))  # fmt: skip
+        yield replace(known, concepts=tuple(concepts))
+
+
+def known_errors(
+    run: Run, reader: str, question: str, rows: pd.DataFrame, looked_at: Mapping[str, Mapping[str, np.ndarray]] | None
+) -> tuple[AnsweredQuestion, list[Mapping[str, np.ndarray]]]:
+    """Count a reader's answers to pictures of known groups; no concepts yet.
+
+    Parameters
+    ----------
+    rows : every answer to the question, as of ``Run.readings``.
+    looked_at : as of :func:`answered_questions`.
+
+    Returns
+    -------
+    The question with what is known, and the vectors, by id, of the encoders that embedded the known pictures too.
+    """
+    names = list(run.readers.questions(reader)[question].answers)
+    numbers = {name: k for k, name in enumerate(names)}
+    labelled = pd.DataFrame(run.answers.beside(KNOWN, run.readers.cards[reader]), columns=KNOWN_SCHEMA.names)
+    of_folder = labelled[labelled.question == question].drop_duplicates("sha256")
+    own_encoders = vectors = dict(looked_at or {})
+    if len(of_folder):
+        own_encoders = {key: own for key, own in own_encoders.items() if key in set(of_folder.encoder)}
+    shown, source = rows[rows.truth.notna()].drop_duplicates(["group", "prompt", "sha256"]), ATTRIBUTE_IMAGES
+    if len(of_folder):  # what they show somebody has seen; an attribute image may show something else
+        shown, source = of_folder, LABELLED
+        of_files = dict(zip(of_folder.file, map(np.asarray, of_folder.vector), strict=True))
+        vectors = dict.fromkeys(own_encoders, of_files)
+    truths = shown.truth.map(numbers).to_numpy(int)
+    # errors vary between labelled models and concepts; attribute images are of one kind
+    kinds = shown[list(KINDS)] if len(of_folder) else pd.DataFrame("", shown.index, KINDS)
+    keys = shown["file" if len(of_folder) else "id"].tolist()
+    pictures = read_pictures(shown, names, kinds, vectors_in_rows(keys, list(vectors.values())))
+    known = np.zeros((len(names), len(names) + 1), int)
+    np.add.at(known, (truths, pictures.answers), 1)
+    answers = run.readers.questions(reader)[question].answers
+    groups = tuple(answer.means or name for name, answer in answers.items())
+    return AnsweredQuestion(reader, question, groups, (), known, source, pictures, truths), list(own_encoders.values())
+
+
+def pictures_as_read(
+    run: Run, own: pd.DataFrame, groups: Sequence[str], encoders: Sequence[Mapping[str, np.ndarray]]
+) -> ReadPictures:
+    """Return what a reader shows of some of a run's pictures; ``encoders`` : vectors by id, as of `known_errors`."""
+    kinds = own[["concept"]].assign(model=run.model_card["name"])[list(KINDS)]
+    return read_pictures(own, groups, kinds, vectors_in_rows(own["id"].tolist(), encoders))
 
 
 def read_pictures(

@@ -60,7 +60,7 @@ class ComparedGroups:
 
 
 def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
-    """No two groups are compared."""
+    """Compare no two groups."""
     return (ComparedGroups(),)
 
 
@@ -143,7 +143,7 @@ class Pool(Protocol):
         ...
 
     def map(self, work: Work, units: Sequence[tuple[int, ...]], names: Sequence[str]) -> Iterator[Any]:
-        """What is made of each unit, in any order; ``names`` : what the numbers in units stand for, to a user."""
+        """Yield what is made of each unit, in any order; ``names`` : what the numbers in units stand for, to a user."""
         ...
 
 
@@ -179,8 +179,13 @@ class Study:
     plan : (run, effect or None, margin or None, power, level) → a row a concept: the images to detect, to show balance
         and to decide either, with the groups' images in proportion, and to decide if these stayed as many as they are;
         of a study that can be planned.
+    plan_unseen : (suite, power, level) → a row a size of effect and a reader, without a pilot: ``effect``, ``reader``
+        in words, ``to_detect`` the images of each prompt that find it in one concept, q over the suite's; of a study
+        that can be planned so.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
     rated : suite → what people rate in its runs, and by which rule an encoder reads a rated image.
+    judged : suite → component and concept of each number that it judges, where these follow from the suite alone;
+        none where they follow from a run.
     reading_words : suite → the words of the groups as which an encoder reads single images, by group; none where it
         compares no groups by words.
     """
@@ -206,8 +211,10 @@ class Study:
     )
     split: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], list[Score]] | None = None
     plan: Callable[[Run, float | None, float | None, float, float], pd.DataFrame] | None = None
+    plan_unseen: Callable[[Suite, float, float], pd.DataFrame] | None = None
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
     rated: Callable[[Suite], Rated] = rates_targets
+    judged: Callable[[Suite], Sequence[tuple[str, str]]] = lambda suite: ()
     reading_words: Callable[[Suite], Mapping[str, Sequence[str]]] = lambda suite: {}
 
 
@@ -267,7 +274,7 @@ def _in_one_thread(make: Callable[[Unit], Any], unit: Unit) -> Any:
         return make(unit)
 
 
-def made(
+def map_units(
     work: RunWork, run: Run, numbers: Sequence[int], names: Sequence[str], pool: Pool | None, *, size: int
 ) -> Iterator[Any]:
     """Return what is made of every number, unit by unit, in any order.

@@ -93,8 +93,8 @@ def test_shares_of_all_and_none_leave_a_slope_with_one_end() -> None:
 
 def test_many_slopes_at_once_are_those_of_each_by_itself() -> None:
     rng = np.random.default_rng(4)
-    x, n = np.array([1.0, 2, 4, 9]), rng.integers(0, 12, (60, 4))
-    k = rng.binomial(n, rng.uniform(0, 1, (60, 1)))
+    x, n = np.array([1.0, 2, 4, 9]), rng.integers(0, 12, (24, 4))
+    k = rng.binomial(n, rng.uniform(0, 1, (24, 1)))
     for at_once, counted, of in zip(logistic_slopes(x, k, n), k, n, strict=True):
         alone = logistic_slope(x, counted, of)
         assert at_once.reason == alone.reason
@@ -205,6 +205,10 @@ def test_a_run_of_counts_is_scored_shown_verified_compared_and_gated(tmp_path: P
     assert (tmp_path / "compared" / "comparison.html").exists()
     limits = {"rules": [{"metric": "share", "component": "share", "group": "man", "at_most": 0.98}]}
     assert api.gate(run, limits).outcome == "holds"
+    fifths = api.gate(run, {"rules": [{"four_fifths": 0.8}]})
+    assert fifths.table.set_index("concept").outcome.to_dict() == {
+        "doctor": "broken", "nurse": "broken", "cook": "undecided", "": "undecided",
+    }  # fmt: skip
     assert "leans to woman" in api.model_card(run)
 
 
@@ -278,6 +282,11 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
         ("Concept,group,n\na,x,1\na,y,1\n", "expected concept, group, n.*rename it to concept"),
         ("concept,group,n\na,x,1\nA,y,1\n", "concept a, which is beside A: write it in one way"),
         ("concept,group,n\na,x,1\na,y,2\nb,x,3\nb,y,4\nTotal,x,4\nTotal,y,6\n", "concept Total: it is the sum of"),
+        ("concept,group,n\na,x,1\na,y,2\nTotal,x,1\nTotal,y,2\n", "concept Total: it is the sum of"),
+        ("concept,group,n\na,x,1.000\na,y,2\n", "line 2, n: found '1.000'; write it without marks between thousands"),
+        ("concept,group,n\na,x,12'000\na,y,2\n", "write it without marks between thousands"),
+        ("concept;group;n\na;x;1\u202f000\na;y;2\n", "write it without marks between thousands"),
+        ("concept,group,count\na,x,1\n", "expected concept, group, n.*rename it to n$"),
     ],
 )
 def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:
@@ -356,6 +365,11 @@ def test_a_page_of_many_groups_and_concepts_says_where_the_others_are(tmp_path: 
     assert "1 more are in scores.csv" in page
     assert "the shares of 10 more groups" in page
     assert f"The first 10,000 of {len(run.scores):,}" in page
+
+
+def test_a_separator_at_the_end_of_every_line_is_no_column(tmp_path: Path) -> None:
+    file = written(tmp_path, "concept,group,n,\na,x,1,\na,y,2,\n")
+    assert read_counts(file) == {("a", "", "x"): 1, ("a", "", "y"): 2}
 
 
 def test_accents_apart_from_their_letters_name_the_same_concept(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clinometer.metrics import mcas
-from clinometer.metrics.mcas import composite
+from clinometer.metrics.mcas import IMAGE_PART, component_of, composite
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.studies.leaning import EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.cosines import (
@@ -23,7 +23,7 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of, pools_of
-from clinometer.studies.leaning.scores.views import views_of
+from clinometer.studies.leaning.scores.views import image_part_replicates, views_of
 from tests.studies.leaning.studies import (
     AGES,
     DIM,
@@ -192,6 +192,30 @@ def test_stimulus_replicates_resample_words_and_encoders():
     assert pooled.mean() == pytest.approx(tt.mean(), abs=0.01)
     assert pooled.var() > between
     np.testing.assert_array_equal(views[0].targets.whole().stimulus[:, 0, 1, 0].shape, (20_000,))
+
+
+@pytest.mark.parametrize("batches", [False, True], ids=["each by itself", "in batches"])
+@pytest.mark.parametrize("images", [2, 5], ids=["16 items", "40 items"])
+def test_replicates_of_the_image_part_alone_are_those_of_the_views(images, batches, monkeypatch):
+    """Signs, encoders and targets taken together or apart, all weights at once or a few: the same numbers."""
+    encoders = [embeddings(str(seed), images=images, seed=seed) for seed in range(3)]
+    if batches:
+        encoders = [replace(e, target_batches=tuple(np.arange(len(x)) // 2 for x in e.target_images)) for e in encoders]
+    others = [replace(e, target_images=tuple(-x for x in e.target_images)) for e in encoders]
+    own, runs = small_study(*encoders, n_resamples=40), []
+    seeds = own, replace(own, settings=replace(own.settings, image_seed=1))
+    for weights in (2**24, 64):
+        monkeypatch.setattr("clinometer.studies.leaning.scores.views.WHOLE", weights)
+        monkeypatch.setattr("clinometer.studies.leaning.scores.views.PART", weights)
+        for second in seeds:  # by the same weights, and by others
+            runs = [
+                (some, study, views_of(some, study)[0].targets) for some, study in ((encoders, own), (others, second))
+            ]
+            alone = image_part_replicates([(some, study, view.point) for some, study, view in runs])
+            for (_, of_run, view), found in zip(runs, alone, strict=True):
+                for kind in ("images", "stimulus"):
+                    expected = component_of(getattr(view.whole(), kind), *of_run.pair, IMAGE_PART)
+                    np.testing.assert_allclose(getattr(found, kind), expected, atol=2e-6)
 
 
 def test_an_interval_over_attribute_images_is_that_of_t():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import clinometer as cm
+from clinometer.report.inputs import report_input
 from clinometer.studies.leaning.embeddings import encoder_embeddings, readings_of_wordings, study_design
 from clinometer.studies.leaning.scores.components import image_part_direction
 from clinometer.studies.leaning.scores.measuring import counted_once, pictures_that_count
+from clinometer.suites import suite_from_mapping
 from tests import quick
+from tests.report.page import with_only
 from tests.toys import Eye, Painter, toy_suite, two_wordings
 
 pytestmark = [pytest.mark.pages]
@@ -49,6 +54,30 @@ def test_the_page_tells_where_the_variance_comes_from(finished):
     page = finished.directory.read_bytes("report.html").decode()
     assert "Concept × wording" in page
     assert "depends on its wording" in page
+
+
+def test_languages_are_told_as_such(finished):
+    """Verdicts that differ are told where the difference is shown, and where it is not nothing is said of them."""
+    report, names = report_input(finished), {"plain": "en", "longer": "de"}
+    asked = report.suite.model_dump() | {"language": "mul"}
+    for category in asked["categories"].values():
+        for target in category["targets"]:
+            target["wordings"] = {names[name]: text for name, text in target["wordings"].items()}
+    scores = report.scores.copy()
+    scores["concept"] = scores.concept.str.replace("(plain)", "(en)").str.replace("(longer)", "(de)")
+    first, second = list(report.suite.wordings)[:2]
+    shown = scores.concept.isin([first]) & (scores.component == "by_wording")
+    scores.loc[shown, "flag"] = "depends on the wording"
+    part = (scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "mean")
+    for concept in (first, second):
+        scores.loc[part & (scores.concept == f"{concept} (en)"), ["verdict", "side"]] = ["undecided", ""]
+        scores.loc[part & (scores.concept == f"{concept} (de)"), ["verdict", "side"]] = ["leans", "man"]
+    told = replace(report, suite=suite_from_mapping(asked, source="toy"), scores=scores)
+    page = with_only(told, "wordings", "verdicts")
+    said = {each.attributes["id"]: each.text for each in page.elements if each.attributes.get("id")}
+    assert f"The verdict on {first} depends on the language: undecided in en; leans to man in de" in said["wordings"]
+    assert f"The verdict on {second}" not in said["wordings"]
+    assert "Prompts are in de. The text part, MCAS" in said["verdicts"]
 
 
 def test_a_suite_without_wordings_has_no_such_rows(tmp_path):

@@ -6,17 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.album import MOST_PER_PROMPT, Samples
 from clinometer.report.figures import Ink
 from clinometer.report.figures.marks import Mark
-from clinometer.report.gallery import (
-    MOST_PER_PROMPT,
-    Samples,
-    Strip,
-    all_there,
-    counts_in_words,
-    losses,
-    sample_tile,
-)
+from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section, Verdicts
 from clinometer.report.rows import Row
 from clinometer.report.sections import masthead, measured_how, nothing_judged, page_sections
@@ -231,7 +224,7 @@ def gallery(view: ClassificationView) -> dict[str, Any]:
         own = held.get((group,), samples[:0])
         label = wording.capitalised(view.label(group))
         tiles = [
-            sample_tile(view, sample, f"{label}, portrait {order} of {len(own)}")
+            view.album.tile(sample, f"{label}, portrait {order} of {len(own)}")
             for order, sample in enumerate(own[:MOST_PER_PROMPT], 1)
         ]
         strip = Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT))

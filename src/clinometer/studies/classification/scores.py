@@ -172,7 +172,7 @@ class _ClassificationStudy:
         return wins_at(self.errors[group], len(self.design.a), n, self.tolerance)
 
     def choices_of(self, group: str, n: int, filling: float = nan) -> np.ndarray:
-        """Each portrait's association, (images,), with ``filling`` for what is missing of a group that has some."""
+        """Return each portrait's association, (images,), with ``filling`` for what a group lacks that has some."""
         values = image_associations(self.wins(group, n))
         return np.where(self.missing[group] & np.isfinite(values).any(), filling, values)
 

@@ -117,7 +117,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
 
 
 def elimination_of(suite: ClassificationSuite) -> Elimination | None:
-    """When a class is left alone: once all its pairs with the other set are decided."""
+    """Return when a class is measured no further: once all its pairs with the other set are decided."""
     if suite.elimination is None:
         return None
     n_a, n = len(suite.a.classes), len(suite.classes)
@@ -193,7 +193,7 @@ def study_design(suite: ClassificationSuite) -> ClassificationDesign:
 
 
 def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]:
-    """The errors by group, (images × classes × noise samples) float32, what counts as a tie, and which are missing.
+    """Read errors by group, (images × classes × noise samples) float32, the tolerance of ties, and what is missing.
 
     A portrait that could not be made or measured is NaN and missing; one that is another of its group again is NaN.
 

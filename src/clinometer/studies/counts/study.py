@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -10,16 +10,19 @@ import pandas as pd
 
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
+from clinometer.metrics.selection import selection_rows
+from clinometer.metrics.standard import SourceShares
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import MOST_LISTED, Page, Section, Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
+from clinometer.runs.pooled import Comparison
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
-from clinometer.runs.together import Comparison
-from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, compared_counts, counts_rows
+from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
+from clinometer.studies.standard import compare_with_standard
 from clinometer.studies.study import Scored, Study, scores_table, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
@@ -40,8 +43,21 @@ AUDITS: Final = {
 
 def score(run: Run, resamples: int) -> Scored:
     """Compute every number from the table that the run keeps. Nothing is resampled."""
-    rows = counts_rows(counts_of(run), suite_of(run, CountsSuite).margin)
-    return Scored(scores_table(rows), pd.DataFrame({name: [] for name in CURVES}))
+    suite, counts = suite_of(run, CountsSuite), counts_of(run)
+    return Scored(scores_table(_rows(counts, suite)), pd.DataFrame({name: [] for name in CURVES}))
+
+
+def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
+    """Yield the rows of a table, and what follows from its shares."""
+    shares = []
+    for row in counts_rows(counts, suite.margin):
+        if (row.metric, row.component) == (SHARE, SHARE):
+            shares.append(row)
+        yield row
+    counted = {(c, s): counts.n[i, j] for i, c in enumerate(counts.concepts) for j, s in enumerate(counts.settings)}
+    source = SourceShares(shares, counts.groups, counted)
+    yield from selection_rows(source)
+    yield from compare_with_standard(suite, [source])
 
 
 def compare(
@@ -85,7 +101,7 @@ class CountsView(View):
         return [(concept, setting) for concept in self.suite.concepts for setting in self.suite.settings or ("",)]
 
     def share_of(self, row: Row) -> float:
-        """The share of which a row has the excess."""
+        """Find the share that a row's excess belongs to."""
         return row.value + 1 / len(self.suite.groups)
 
     @property
@@ -116,6 +132,10 @@ def verdicts(view: CountsView) -> tuple[Verdicts]:
     def notes(row: Row) -> Sequence[str]:
         share = view.share_of(row)
         counted = f"{round(share * row.n_target):,} of {row.n_target:,} images" if row.defined else ""
+        if counted and not several:  # of the side that the verdict names
+            of_first = round(share * row.n_target)
+            number = row.n_target - of_first if row.side == groups[1] else of_first
+            counted = f"{number:,} of {row.n_target:,} images are of {row.side or row.group}"
         filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
         return counted, filled, wording.note(row)
 

@@ -40,6 +40,9 @@ MOST: Final = 10**9
 MOST_CELLS: Final = 100_000
 """Rows of a table: each becomes several numbers."""
 
+_THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:[.,' \u00a0\u2009\u202f\u2019]\d{3})+(?:[.,]0*)?")
+"""A number in groups of three digits: of ``1.000`` nobody knows whether it is 1 or a thousand."""
+
 Key = tuple[str, str, str]
 """Concept, setting and group."""
 
@@ -86,7 +89,8 @@ def _check_fields(name: str, fields: Sequence[str]) -> None:
                 f"{found}; make a row of each number: concept, {quoted(unknown[0])} as its group, and n"
             )
         meant = unknown[0].lower()
-        hint = f"; rename it to {meant}" if meant in COLUMNS else ""
+        meant = "n" if meant in ("count", "counts", "number", "frequency", "freq", "images") else meant
+        hint = f"; rename it to {meant}" if meant in COLUMNS and meant not in fields else ""
         raise ImportManifestError(
             f"{found}; {quoted(unknown[0])} means nothing here: expected concept, group, n and, where something was "
             f"varied, setting{hint}"
@@ -104,6 +108,8 @@ def _whole(text: object, place: str) -> int:
         raise ImportManifestError(
             f"{place}: {quoted(text)} says that the number is missing; where none was counted, say 0"
         )
+    if _THOUSANDS.fullmatch(written):
+        raise ImportManifestError(f"{place}: found {quoted(text)}; write it without marks between thousands")
     whole, point, rest = written.partition(".")
     try:  # a column in which one entry is missing is written as 74.0
         number = int(whole if point and rest and not rest.strip("0") else written)
@@ -147,7 +153,7 @@ SUMS: Final = frozenset({"total", "sum", "all", "overall"})
 def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> None:
     """Refuse a concept that is the sum of all others: its images would be counted twice."""
     sums = [concept for concept in concepts if concept.casefold() in SUMS]
-    if len(sums) != 1 or len(concepts) < 3:
+    if len(sums) != 1 or len(concepts) < 2:
         return
     others: dict[tuple[str, str], int] = {}
     for (concept, setting, group), n in counts.items():

@@ -58,7 +58,7 @@ class EditingDesign:
         return classes
 
     def cells(self) -> Iterator[tuple[list[int], int, dict[str, str]]]:
-        """Every (professions, strength), by positions, with its names in rows: the classes first, then each one."""
+        """List (professions, strength) by positions, with names in rows: the classes first, then each profession."""
         kinds = [(positions, {"category": name}) for name, positions in self.classes.items()]
         kinds += [
             ([position], {"concept": name, "category": kind})
@@ -209,7 +209,7 @@ class _AverageFaces:
         self._of_before: dict[bytes, tuple[float, np.ndarray]] = {}
 
     def change(self, after: np.ndarray) -> Estimate:
-        """The change of its angle to the edits (n, h, w, 3), of the portraits that have a face before and after."""
+        """Measure the change of angle to the edits (n, h, w, 3), for portraits with a face before and after."""
         whole = self._has_face & _are_whole(after)
         n = int(whole.sum())
         if n == 0:

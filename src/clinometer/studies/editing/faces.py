@@ -38,7 +38,7 @@ from clinometer.studies.editing.design import (
     portrait_faces,
     setting_name,
 )
-from clinometer.studies.study import Pool, RunWork, Unit, made
+from clinometer.studies.study import Pool, RunWork, Unit, map_units
 from clinometer.suites.editing import PORTRAIT
 
 FACE_SIZE = 64
@@ -176,7 +176,7 @@ def align(run: Run, pool: Pool | None = None) -> Alignment:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
     parts = sorted({part for part, role in run.plan.rows("part", "role") if role == PORTRAIT})
     work, largest = Landmarks(run.directory.place, landmarker.name), max(map(len, run.parts.values()), default=1)
-    found = made(work, run, parts, part_names(run), pool, size=1200 * largest)
+    found = map_units(work, run, parts, part_names(run), pool, size=1200 * largest)
     by_part = dict(pair for pairs in found for pair in pairs)
     points = [landmarks for part in parts for landmarks in by_part[part]]
     faces = [landmarks for landmarks in points if landmarks is not None]
@@ -230,7 +230,7 @@ def read_faces(
     parts, largest = sorted(run.parts), max(map(len, run.parts.values()), default=1)
     work = FaceReading(run.directory.place, alignment)
     size = largest * (int(np.prod(FACE_SHAPE)) * kind.itemsize + 100)
-    for read in made(work, run, parts, part_names(run), pool, size=size):
+    for read in map_units(work, run, parts, part_names(run), pool, size=size):
         for part in read:
             at = np.array([positions[key] for key in part.ids], int)
             angles[at], drawn[at] = part.angles, True
@@ -249,7 +249,7 @@ def read_faces(
 
 
 def average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign, alignment: Alignment) -> pd.DataFrame:
-    """The average face of each group before, and of each class and strength after, as PNG, and how many it is of."""
+    """Average the faces of each group before, and of each class and strength after: a PNG and how many."""
     rows = []
     for g, group in enumerate(design.groups):
         members = np.flatnonzero(groups == g)

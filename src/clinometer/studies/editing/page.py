@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
+from clinometer.report.album import Thumbnail, is_flagged, thumbnail
 from clinometer.report.comparison import by_label
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
@@ -21,7 +22,6 @@ from clinometer.report.figures.marks import (
     rows_figure,
     span,
 )
-from clinometer.report.gallery import Thumbnail, is_flagged, thumbnail
 from clinometer.report.page import Page, Section, Verdicts, View
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead, page_sections

@@ -284,7 +284,7 @@ def _tone_rows(
     study: _EditingStudy, estimate: Estimator, component: str, encoder: str,
     sides: tuple[str, str], values: np.ndarray,
 ) -> list[Score]:  # fmt: skip
-    """Rows of each tone against the first, mean over genders, judged together; ``group`` is the tone among several."""
+    """Compare each tone with the first, mean over genders, judged together; ``group`` is the tone among several."""
     first, *others = study.design.tones
     genders, rows = dict.fromkeys(group.gender for group in study.design.groups), list[Score]()
     for tone in others:
@@ -505,7 +505,7 @@ def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def without_wide_interval(row: Score) -> Score:
-    """A change or contrast of angles without an interval that spans more than skin does: it cannot tell anything.
+    """Drop an interval of angles that spans more than skin does: it says nothing.
 
     A few portraits whose angles scatter give intervals such as [−93, 184] degrees.
     """

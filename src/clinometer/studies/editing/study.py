@@ -214,7 +214,7 @@ def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.n
 def gender_readings(
     run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
 ) -> GenderReadings:
-    """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
+    """Read portraits and edits by an encoder: margins of every wording, and the cosine of before and after."""
     n, ids = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
     with run.directory.listed_once():
         run.vectors.require_finished(encoder)

@@ -116,10 +116,9 @@ def compare_leanings(
     if image_counts(layouts[0]) != image_counts(layouts[1]):
         runs = _level(first, second)
         level = measured_runs(*runs, design, settings, paired, linear=True)
-    of_both = [
-        image_part_replicates(run, study, views[MEAN].targets.point)
-        for run, (study, views) in zip(runs, level, strict=True)
-    ]
+    of_both = image_part_replicates(
+        [(run, study, views[MEAN].targets.point) for run, (study, views) in zip(runs, level, strict=True)]
+    )
     rows.append(_magnitude(design, of_both, paired, confidence, absent, measured))
     rows = [_note_left_out(row, lost, design, paired) for row in rows]
     if until_decided:

@@ -450,6 +450,37 @@ def readings_of_wordings(run: Run, suite: LeaningSuite, encoder: str, direction:
     return readings
 
 
+def embeddings_of_ablations(
+    run: Run, suite: LeaningSuite
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings], list[int]]:
+    """Read the images of every whole prompt and of it without each word, in pairs that start from one noise.
+
+    Targets are those of ``suite.of_ablations()``. Of a noise of which an image is missing, with whichever word, no
+    image of the concept is taken, so that all words are compared on the same pictures. The last part counts, for each
+    target, the noises that are missing.
+    """
+    words = suite.of_ablations()
+    place = {target.name: at for at, target in enumerate(suite.targets)}
+    concepts = [name for name, left_out in suite.ablations.items() for _ in left_out]
+    owner = dict(zip((target.name for target in words.targets), concepts, strict=True)) | {name: name for name in place}
+    lost = {(owner[concept], seed) for concept, _, seed in _lost(run) if concept in owner}
+    gone = {seed for _, seed in lost}
+    keep = set(run.plan.column("seed").to_pylist()) - gone  # a noise is of one prompt
+    whole, without = [], []
+    for name in run.encoder_cards:
+        own, other = (encoder_embeddings(run, each, name, keep) for each in (suite, words))
+        chosen = [place[concept] for concept in concepts]
+        batches, texts = own.target_batches, own.target_texts
+        whole.append(replace(
+            own, target_images=[own.target_images[at] for at in chosen],
+            target_texts=None if texts is None else texts[chosen],
+            target_batches=None if batches is None else tuple(batches[at] for at in chosen), unfit=other.unfit,
+        ))  # fmt: skip
+        without.append(other)
+    counts = Counter(concept for concept, _ in lost)
+    return whole, without, [counts[concept] for concept in concepts]
+
+
 # --- what images are conditioned on -----------------------------------------------------------------------------------
 
 

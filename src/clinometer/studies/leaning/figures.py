@@ -1,9 +1,10 @@
-"""Figures of a leaning study: the dial, MCAS by category, components, encoders, δ and α, planted truth."""
+"""Figures of a leaning study: a forest plot, MCAS by category, components, encoders, δ and α, planted truth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import cos, isfinite, radians, sin
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite, nan
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
@@ -23,58 +24,105 @@ from clinometer.report.figures.marks import (
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
-from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.view import Concept, LeaningView
 
-SWEEP: Final = 72
-"""Degrees from upright to the end of the dial."""
+MOST_ROWS: Final = 32
+"""Concepts that the first figure names; those beyond are in the list of verdicts."""
+
+_FOREST_ROW: Final = 17
+_NAMES: Final = 138
+_SHARES: Final = 206
+_PARTS: Final = 212
 
 
-def overview_figure(view: LeaningView) -> Figure | None:
-    """Draw the dial: upright is 0; a ring a category, a mark a concept."""
-    ranked = view.ranked()
-    if not ranked:
+def forest_figure(view: LeaningView) -> Figure | None:
+    """Draw what was found, a row a concept: the share of pictures that read as A, and the image part, with intervals.
+
+    A share that is not read, as where the pictures are not shown to show the concept, has no mark; where there is no
+    share at all, the image parts stand alone.
+    """
+    concepts = shown_concepts(view)
+    if not concepts:
         return None
-    rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
-    rows = [view.pictures[concept.name] for concept in ranked]
-    middle = view.middle("image_part")
-    edges = [edge for row in rows for edge in (row.value, *(row.ends() if row.has_interval else ()))]
-    edges += [] if middle is None else [middle]
-    limit = max(map(abs, edges)) * 1.06 or 1.0
-    hole = 0.34 if len(rings) > 2 else 0.6  # radius of the inner edge as a part of the outer one
-    across = _DIAL - 2 * _RIM
-    up = across * (1 - hole * cos(radians(SWEEP))) / (2 * sin(radians(SWEEP)))
-    with canvas(_DIAL, up + 26 + _FOOT) as figure:
-        # matplotlib centres a wedge in a square; the square reaches over both edges of the figure
-        over = (across - up) / 2
-        axes = place(figure, _RIM, _FOOT - over, _RIM, 26 - over, projection="polar")
-        _prepare_dial(axes, view, limit, len(rings), hole)
-        if middle is not None:
-            axes.plot([_angle(middle, limit)] * 2, [-0.6, len(rings) - 0.4], **MIDDLE_LINE)
-        tips = dict[str, str]()
-        for ring, category in enumerate(rings):
-            own = [concept for concept in ranked if concept.category == category]
-            lanes = max(1, min(5, len(own) // 3))  # in a crowded ring neighbours take turns on up to five
-            for turn, concept in enumerate(own):
-                row, mark = view.pictures[concept.name], MARKS[view.verdict_group(concept.name)]
-                height, gid = ring + (turn % lanes - (lanes - 1) / 2) * 0.72 / lanes, f"dial{len(tips)}"
-                low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
-                arc = [_angle(low + (high - low) * step / 20, limit) for step in range(21)]
-                axes.plot(arc, [height] * 21, color=mark.colour, linewidth=2.4, alpha=0.4, solid_capstyle="butt")
-                draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=gid)
-                tips[gid] = _tip(view, row, "image part")
-        ends = [f"{c.name} {wording.signed(view.pictures[c.name].value, view.digits)}" for c in (ranked[0], ranked[-1])]
+    names = {concept.name for concept in concepts}
+    shares = {name: row for name, row in _defined(view.shares).items() if name in names and row.flag != "not shown"}
+    height = _FOREST_ROW if len(concepts) > 12 else ROW_HEIGHT + 4
+    left = _NAMES + (_SHARES if shares else 0)
+    with canvas(left + _PARTS, 92 + height * len(concepts)) as figure:
+        tips: dict[str, str] = {}
+        if shares:
+            axes = place(figure, _NAMES, 44, _PARTS + 32, 48)
+            axes.set_xlim(-0.02, 1.02)
+            axes.set_xticks([0, 0.5, 1], [wording.percent(at) for at in (0, 0.5, 1)])
+            _draw_forest(axes, view, concepts, shares, "s")
+            _head(axes, f"Read as {drawable(view.label_a, 22)}", "share of pictures, 95 % interval")
+            axes.axvline(0.5, **PARITY_LINE)
+            tips |= {
+                f"s{y}": drawable(f"{c.name}: {wording.share_words(shares[c.name], view.label_a, view.label_b)}", 120)
+                for y, c in enumerate(concepts)
+                if c.name in shares
+            }
+        parts = {name: view.pictures[name] for name in names}
+        axes = place(figure, left, 44, 14, 48)
+        reach = max(map(abs, span(list(parts.values()), stimulus=False)))
+        axes.set_xlim(-reach, reach)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0")
+        _draw_forest(axes, view, concepts, parts, "p")
+        _head(axes, "Score (image part)", "with 95 % interval")
+        axes.axvline(0, **PARITY_LINE)
+        _mark_middle(axes, view.middle("image_part"))
+        _name_ends(axes, view, 11)
+        tips |= {f"p{y}": _tip(view, view.pictures[c.name], "image part") for y, c in enumerate(concepts)}
+        label_rows(figure.axes[0], [concept.name for concept in concepts])
+        if shares:
+            label_rows(axes, [""] * len(concepts))
         return finish(
             figure,
-            name="dial",
-            title="All concepts on one dial",
-            description=f"A dial on which upright is 0, right is {view.label_a} and left is "
-            f"{view.label_b}. Each mark is a concept, each ring a category. The ends of the scale are {ends[0]} and "
-            f"{ends[1]}.{_of_middle(middle, view.digits)} The same numbers are in the list of verdicts and in the full "
-            "table.",
+            name="forest",
+            title="What was found, concept by concept",
+            description=f"A row a concept, from those nearest to {view.label_a} to those nearest to {view.label_b}."
+            f"{_of_middle(view.middle('image_part'), view.digits)} {'; '.join(tips.values())}.",
             tips=tips,
         )
 
 
+def shown_concepts(view: LeaningView) -> list[Concept]:
+    """Choose the concepts that the first figure has room for: those that lean most, then those farthest from 0."""
+    names = [concept.name for concept in view.ordered if concept.name in _defined(view.pictures)][:MOST_ROWS]
+    return [concept for concept in view.ranked() if concept.name in names]
+
+
+def _defined(rows: Mapping[str, Row]) -> dict[str, Row]:
+    return {name: row for name, row in rows.items() if row.defined}
+
+
+def _draw_forest(axes: Any, view: LeaningView, concepts: Sequence[Concept], rows: Mapping[str, Row], gid: str) -> None:
+    """Draw a number and its interval for each concept that has one, in the colour of its verdict."""
+    tidy(axes)
+    for y, concept in enumerate(concepts):
+        row, mark = rows.get(concept.name), MARKS[view.verdict_group(concept.name)]
+        if row is not None:
+            draw_intervals(axes, replace(row, stimulus_low=nan), y, mark.colour)
+            draw_mark(axes, row.value, y, mark, size=6, gid=f"{gid}{y}")
+
+
+def _head(axes: Any, title: str, below: str) -> None:
+    """Head a panel: what it shows, and below it how."""
+    above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
+    axes.annotate(title, (0, 1), (0, 22), fontweight="bold", fontsize=12.5, **above)
+    axes.annotate(below, (0, 1), (0, 6), color=Ink.MUTED, fontsize=11, **above)
+
+
+def _name_ends(axes: Any, view: LeaningView, characters: int = 18) -> None:
+    """Say below an axis which group either end is."""
+    below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
+    drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
+    axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, characters)}", ha="left", **below)
+    axes.text(1, drop, f"to {drawable(view.label_a, characters)} \u25b8", ha="right", **below)
+
+
+PARITY_LINE: Final[dict[str, Any]] = {"color": Ink.MUTED, "linewidth": 1.2, "zorder": 1}
 MIDDLE_LINE: Final[dict[str, Any]] = {"color": Ink.MUTED, "linewidth": 1.4, "linestyle": (0, (3, 3)), "zorder": 1}
 """The groups' middle, the second zero of a verdict."""
 
@@ -84,41 +132,6 @@ def _of_middle(middle: float | None, digits: int) -> str:
     if middle is None:
         return ""
     return f" The dashed line, at {wording.signed(middle, digits)}, is the middle of the groups' own pictures."
-
-
-def _angle(value: float, limit: float) -> float:
-    return radians(SWEEP * value / limit)
-
-
-_DIAL: Final = 450
-_RIM: Final = 30
-_FOOT: Final = 16
-
-
-def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: int, hole: float) -> None:
-    axes.set_theta_zero_location("N")
-    axes.set_theta_direction(-1)
-    axes.set_thetamin(-SWEEP)
-    axes.set_thetamax(SWEEP)
-    axes.set_ylim(-0.6, rings - 0.4)
-    axes.set_rorigin(-0.6 - rings * hole / (1 - hole))
-    # the largest of 1, 2, 5 × 10ⁿ that gives at least three ticks a side
-    steps = (factor * 10.0**exponent for exponent in range(2, -6, -1) for factor in (5, 2, 1))
-    step = next((step for step in steps if limit / step >= 3), limit)
-    ticks = [step * i for i in range(-int(limit / step), int(limit / step) + 1)]
-    places = 2 if step < 0.1 else 1
-    axes.set_xticks(
-        [_angle(tick, limit) for tick in ticks],
-        [wording.signed(tick, places) if tick else "0" for tick in ticks],
-    )
-    axes.tick_params(axis="x", pad=3, labelcolor=Ink.MUTED)
-    axes.set_yticks(range(rings), [""] * rings)
-    axes.grid(visible=True, linewidth=0.8)
-    axes.spines[:].set_visible(False)
-    axes.plot([0, 0], [-0.6, rings - 0.4], color=Ink.MUTED, linewidth=1.4)
-    foot = dict(transform=axes.figure.transFigure, color=Ink.MUTED, va="bottom")
-    axes.text(0.0, 0.01, f"\u25c2 {drawable(view.label_b, 18)}", ha="left", **foot)
-    axes.text(1.0, 0.01, f"{drawable(view.label_a, 18)} \u25b8", ha="right", **foot)
 
 
 def _tip(view: LeaningView, row: Row, score: str) -> str:
@@ -172,10 +185,7 @@ def finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], 
     axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0")
     axes.locator_params(axis="x", nbins=6)
     if total:
-        below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
-        drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
-        axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, 18)}", ha="left", **below)
-        axes.text(1, drop, f"to {drawable(view.label_a, 18)} \u25b8", ha="right", **below)
+        _name_ends(axes, view)
 
 
 def lean_limits(view: LeaningView) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
@@ -12,7 +12,7 @@ from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.page import Page, Section, Verdicts, View, digits_of
 from clinometer.report.readers import confusion_figure
-from clinometer.report.rows import BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
+from clinometer.report.rows import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     masthead,
     nothing_judged,
@@ -25,11 +25,12 @@ from clinometer.studies.leaning.figures import (
     category_figure,
     component_figure,
     encoder_figure,
+    forest_figure,
     internal_bias_figure,
     lean_limits,
-    overview_figure,
     planted_figure,
     planted_probabilities,
+    shown_concepts,
 )
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
@@ -58,37 +59,75 @@ def verdicts(view: LeaningView) -> tuple[Verdicts]:
         Verdicts(
             "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
             suite.label_of, beside=beside, digits=view.digits, notes=notes, is_ranked=True,
+            counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
         ),
     )  # fmt: skip
 
 
 def lead(view: LeaningView) -> dict[str, Any]:
-    """Lead the page with the finding and the dial."""
-    drawn = {concept.category for concept in view.ranked()}
-    rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
-    named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
+    """Lead the page with the finding and a figure that names the concepts."""
     return masthead(
         view,
         finding(view),
         strongest(view),
         meaning=leans_means(view.label_a, view.label_b),
+        scale=scale_words(view),
         marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
-        figure=overview_figure(view),
-        caption="Every concept on one dial: upright is 0, by the papers no leaning. "
-        f"{_dashed(view)}"
-        f"{f'{named}. ' if rings else ''}Marks are the "
-        f"image parts, {wording.PART_SCALE}, and arcs their 95\N{NARROW NO-BREAK SPACE}% intervals.",
+        figure=forest_figure(view),
+        caption=f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}".strip(),
     )
 
 
+def _left_out(view: LeaningView) -> str:
+    """Say how many concepts the figure has no room for; nothing where it has all."""
+    more = len(view.ranked()) - len(shown_concepts(view))
+    shown = "The concepts that lean most, or lie farthest out"
+    return f"{shown}; {wording.count(more, 'more is', 'more are')} listed below. " if more else ""
+
+
 def _dashed(view: LeaningView) -> str:
-    """Explain the dashed line of the dial; nothing where there is none."""
+    """Explain the dashed line; nothing where there is none."""
     middle = view.middle("image_part")
     if middle is None:
         return ""
     return (
-        f"The dashed line, at {wording.signed(middle, view.digits)}, is where pictures lie that are in equal parts the "
-        "groups’ own; a side is named only beyond both. "
+        f"The dashed line, at {wording.signed(middle, view.digits)}, marks an equal mix of the groups\u2019 own "
+        "pictures; a verdict names a side only beyond both lines."
+    )
+
+
+NEARLY_ALL: Final = 0.9
+"""Share of pictures of one group from which on a concept is an anchor of the scale."""
+
+
+def scale_words(view: LeaningView) -> str:
+    """Anchor the scale: what 0 is, and how far concepts lie of which nearly all pictures show, or read as, one group.
+
+    Where the leaning was planted it is known what the pictures show; elsewhere it is what the encoder reads.
+    """
+    planted = {name: max(p, 1 - p) for name, p in planted_probabilities(view).items()}
+    read = {
+        name: counted.value
+        for name, row in view.shares.items()
+        if (counted := wording.counted_share(row, view.label_a, view.label_b))
+    }
+    sure = [name for name, share in (planted or read).items() if share >= NEARLY_ALL]
+    sizes = sorted(abs(view.pictures[name].value) for name in sure if name in view.pictures)
+    sizes = [size for size in sizes if isfinite(size)]
+    says = (
+        "were planted to show one group in nine of ten pictures or more" if planted
+        else "have nine of ten pictures or more that read as one group"
+    )  # fmt: skip
+    ends = dict.fromkeys(wording.number(size, view.digits) for size in sizes[:: max(len(sizes) - 1, 1)])
+    anchor = (
+        f" In this run the {wording.count(len(sizes), 'concept')} that {says} lie {' to '.join(ends)} from 0."
+        if len(sizes) > 1
+        else ""
+    )
+    return (
+        "The score, the image part, is 0 where pictures are, all in all, as near to one group\u2019s words and "
+        f"pictures as to the other\u2019s.{anchor} It cannot exceed 4 either way. How far it goes depends on the "
+        "encoder, so compare only scores by the same encoder."
     )
 
 
@@ -145,11 +184,17 @@ def verdict_lists(view: LeaningView) -> dict[str, Any]:
         "lists": verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
         "beside": verdicts(view)[0].beside,
         "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
+        "shares": {
+            name: counted.share
+            for name, row in view.shares.items()
+            if (counted := wording.counted_share(row, view.label_a, view.label_b))
+        },
         "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
         "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
         "qualification": {name: qualification(row) for name, row in view.pictures.items()},
         "scale": wording.PART_SCALE,
         "reach": reach,
+        "language": language_caution(view),
     }
 
 
@@ -189,9 +234,8 @@ def like_neither(view: LeaningView, row: Row) -> str:
         return ""
     a, b, n = view.label_a, view.label_b, round(between.value * between.n_target)
     return (
-        f"{n:,} of its {wording.count(between.n_target, 'picture')} {'lies' if n == 1 else 'lie'} less to {a} than "
-        f"nearly all that were drawn for {a}, and less to {b} than nearly all for {b}; the reader names one of the two "
-        f"for {'it' if n == 1 else 'these'}, too"
+        f"{n:,} of its {wording.count(between.n_target, 'picture')} {'falls' if n == 1 else 'fall'} between the "
+        f"groups: less like {a} than nearly all pictures drawn for {a}, and less like {b} than nearly all drawn for {b}"
     )
 
 
@@ -305,7 +349,7 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
 
 
 def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Figure]]:
-    """Name the reader ``clip`` with each encoder, and draw as what it reads the images of each group."""
+    """Name the reader ``clip`` with each encoder, and draw what it reads each group's images as."""
     found = []
     for number, encoder in enumerate(encoders):
         name = f"{BY_COSINES}{view.encoder_label(encoder)}"
@@ -334,12 +378,15 @@ def wordings(view: LeaningView) -> dict[str, Any] | None:
         return None
     total = sum(max(row.value, 0.0) for row in rows.values() if row.defined)
     tests = view.scores.by_concept("wording", "by_wording")
+    unit = "language" if len(view.suite.languages) > 1 else "wording"
     return {
+        "unit": unit,
         "parts": [
-            (WORDING_SOURCES[name], rows[name], max(rows[name].value, 0) / total if total else 0.0)
-            for name in WORDING_SOURCES
+            (words.replace("wording", unit), rows[name], max(rows[name].value, 0) / total if total else 0.0)
+            for name, words in WORDING_SOURCES.items()
         ],
-        "said": said_of_wordings(rows.get("concept_wording", Row()), tests.values()),
+        "said": said_of_wordings(rows.get("concept_wording", Row()), tests.values(), unit),
+        "apart": [_verdicts_by_wording(view, name, unit) for name, test in tests.items() if test.flag],
         "names": list(next(iter(view.suite.wordings.values()))),
         "concepts": [
             (concept, [view.pictures.get(target) for target in by_wording.values()], tests.get(concept))
@@ -349,17 +396,103 @@ def wordings(view: LeaningView) -> dict[str, Any] | None:
     }
 
 
-def said_of_wordings(both: Row, tests: Any) -> str:
-    """Say whether verdicts hang on the wording, and for which concepts."""
+def said_of_wordings(both: Row, tests: Any, unit: str = "wording") -> str:
+    """Say whether verdicts hang on the wording, or the language, and for which concepts."""
     names = [row.concept for row in tests if row.flag]
     if not both.defined:
-        return "Whether verdicts hang on the wording cannot be told" + (f": {both.reason}." if both.reason else ".")
+        return f"Whether verdicts depend on the {unit} cannot be told" + (f": {both.reason}." if both.reason else ".")
+    whose = "the" if unit == "language" else "its"
     verdict = (
-        "How far a concept leans depends on its wording" if both.flag
-        else "It is not shown that how far a concept leans depends on its wording"
+        f"How far a concept leans depends on {whose} {unit}" if both.flag
+        else f"It is not shown that how far a concept leans depends on {whose} {unit}"
     )  # fmt: skip
     of = f"; by itself it is shown for {wording.listed(names)}" if names else ""
     return f"{verdict} ({wording.probability(both.p, 'p')}){of}."
+
+
+def ablation(view: LeaningView) -> dict[str, Any] | None:
+    """Gather each prompt with its words coloured by what they do, and all words in a table; None without any.
+
+    A piece of a prompt is its text and, of a word, its row, the side of a verdict, and how strongly it is coloured,
+    1 to 4 by its share of the largest effect.
+    """
+    rows = view.scores.select(ABLATION_METRIC)
+    if not rows or not view.suite.ablations:
+        return None
+    found = {(row.concept, row.setting): row for row in rows}
+    largest = max((abs(row.value) for row in rows if wording.decided(row)), default=1.0)
+    concepts = []
+    for name, left_out in view.suite.ablations.items():
+        prompt, pieces, end = view.concepts[name].prompt, list[tuple[str, Row | None, str, int]](), 0
+        for each in left_out:
+            row = found.get((name, each.word)) or without_estimate(concept=name, setting=each.word)
+            lean = "" if not wording.decided(row) else "a" if row.value > 0 else "b"
+            pieces.append((prompt[end : each.start], None, "", 0))
+            pieces.append(
+                (prompt[each.start : each.stop], row, lean, ceil(4 * abs(row.value) / largest) if lean else 0)
+            )
+            end = each.stop
+        concepts.append({"name": name, "pieces": [*pieces, (prompt[end:], None, "", 0)]})
+    return {
+        "concepts": concepts,
+        "rows": rows,
+        "total": sum(isfinite(row.p) for row in rows),
+        "digits": digits_of(rows),
+        "said": ablation_in_words(view)[0],
+        "reasons": wording.reasons((f"{row.concept}, {row.setting}", row.reason) for row in rows if row.reason),
+    }
+
+
+MOST_WORDS: Final = 5
+"""Words whose effects one sentence tells."""
+
+
+def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
+    """Say which words move the pictures, the furthest first; nothing of a run in which none was left out."""
+    rows = view.scores.select(ABLATION_METRIC)
+    if not rows:
+        return ()
+    shown = sorted((row for row in rows if wording.decided(row)), key=lambda row: -abs(row.value))
+    if not shown:
+        return (
+            f"None of {wording.count(len(rows), 'word')} is shown to move the pictures; "
+            "that does not mean that none does.",
+        )
+    told = [
+        f"“{row.setting}” those of {row.concept} to {view.label(row.side)} "
+        f"({wording.signed(row.value, digits_of(rows))}{wording.assumption(row)})"
+        for row in shown[:MOST_WORDS]
+    ]
+    more = len(shown) - len(told)
+    rest = f", and {wording.count(more, 'more word')}" if more else ""
+    return (f"Of {wording.count(len(rows), 'word')}, {len(shown)} move the pictures: {wording.listed(told)}{rest}.",)
+
+
+def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
+    """Say what the verdicts on a concept are whose wordings are shown to differ: other ones, or one by other amounts.
+
+    That one leaning is shown and another is not would say little by itself; here the difference is shown as well.
+    """
+    names: dict[str, list[str]] = {}
+    for wording_name, target in view.suite.wordings[concept].items():
+        row = view.pictures.get(target) or without_estimate(concept=target)
+        names.setdefault(wording.verdict_words(row, view.label) or wording.MISSING, []).append(wording_name)
+    if len(names) == 1:
+        return f"{concept} {next(iter(names))} in every {unit}, and not as far in all"
+    told = "; ".join(f"{words} in {wording.listed(own)}" for words, own in names.items())
+    return f"The verdict on {concept} depends on the {unit}: {told}"
+
+
+def language_caution(view: LeaningView) -> str:
+    """Say what rests on how an encoder reads another language than English; empty of English prompts."""
+    others = [tag for tag in view.suite.languages if tag.lower().split("-")[0] != "en"]
+    if not others:
+        return ""
+    return (
+        f"Prompts are in {wording.listed(others)}. The text part, MCAS, and whether pictures match their prompt rest "
+        "on how well the encoder reads that, which is not checked here; many read English alone. The image part holds "
+        "no prompt, so verdicts on pictures do not."
+    )
 
 
 def sensitivity(view: LeaningView) -> dict[str, Any] | None:
@@ -425,14 +558,14 @@ def internal_bias(view: LeaningView) -> dict[str, Any] | None:
     concepts = [name for name in view.concepts if name in delta or name in alpha]
     if not concepts:
         return None
-    curve = view.report.curve
+    curve, unstable = view.report.curve, sum(name in alpha and alpha[name].unstable for name in concepts)
     shapes = {view.group_a: ("a", "▶"), view.group_b: ("b", "◀"), view.third: ("third", "◆")}
     ties = dict.fromkeys(concept.stereotype for concept in view.concepts.values())
     return {
-        "figure": internal_bias_figure(view),
+        "figure": internal_bias_figure(view) if unstable < len(concepts) else None,
         "summary": internal_summary(view),
         "concepts": [(name, delta.get(name), signed.get(name), alpha.get(name)) for name in concepts],
-        "unstable": sum(name in alpha and alpha[name].unstable for name in concepts),
+        "unstable": unstable,
         "curve_reason": curve.reason or ("" if len(curve.x) else "No curve was fitted."),
         "curve_method": curve.method,
         "stereotypes": [
@@ -562,6 +695,11 @@ def other_audits(view: LeaningView) -> dict[str, Any] | None:
     return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
 
 
+def _found(view: LeaningView) -> tuple[str, ...]:
+    """Say in a line each what a run found beside its verdicts, and what to beware of."""
+    return (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+
+
 LEANING: Final = Page(
     view=LeaningView,
     package="clinometer.studies.leaning",
@@ -579,6 +717,7 @@ LEANING: Final = Page(
             Section("reader", "Does the encoder read right?", reader, "reader", "sure"),
             Section("planted", "Is the ruler straight?", planted, "planted", "sure"),
             Section("wordings", "Does the wording matter?", wordings, "wordings", "sure"),
+            Section("ablation", "Which word carries it?", ablation, "ablation", "sure"),
             Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
             Section(
                 "own-text",
@@ -594,5 +733,5 @@ LEANING: Final = Page(
     finding=finding,
     strongest=strongest,
     verdicts=verdicts,
-    summarise=lambda view: replace(verdicts(view)[0].summary(), found=onsets_in_words(view)),
+    summarise=lambda view: replace(verdicts(view)[0].summary(), found=_found(view)),
 )

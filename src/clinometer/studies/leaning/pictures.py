@@ -7,24 +7,10 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.album import Samples, Tile, is_flagged, text_of, thumbnail
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import Line, Step, bands_figure
-from clinometer.report.gallery import (
-    FEWEST_PER_PROMPT,
-    MOST_IMAGES,
-    MOST_PER_PROMPT,
-    Samples,
-    Strip,
-    Tile,
-    all_there,
-    by_owner,
-    counts_in_words,
-    is_flagged,
-    losses,
-    sample_tile,
-    text_of,
-    thumbnail,
-)
+from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import refusal_words
 from clinometer.studies.leaning.view import LeaningView
@@ -32,7 +18,7 @@ from clinometer.studies.leaning.view import LeaningView
 Prompts = Mapping[tuple[str, ...], Samples]
 """The samples of each (role, concept or group, prompt), in plan order."""
 
-OPENED: Final = 3
+OPENED: Final = 2
 """Concepts whose pictures are seen without opening anything, and on paper."""
 
 BESIDE: Final = 8
@@ -44,15 +30,14 @@ def gallery(view: LeaningView) -> dict[str, Any]:
     samples = Samples(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
-    prompts = by_owner(samples, "prompt")
-    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(prompts)))
+    prompts, limit = view.album.by_prompt, view.album.limit
     groups, counts = _groups(view, prompts, limit)
     beside = []
     for name, strips in groups.items():  # one image of each prompt in turn
-        turns = zip_longest(*([tile for tile in strip.tiles if tile.symbol] for strip in strips))
+        turns = zip_longest(*([tile for tile in strip.tiles if tile.picture] for strip in strips))
         beside.append(Strip(view.label(name), [tile for turn in turns for tile in turn if tile is not None][:BESIDE]))
     by_category: dict[str, list[dict[str, Any]]] = {}
-    opened = {concept.name for concept in view.ordered[:OPENED]}
+    opened = [concept.name for concept in view.foremost[:OPENED]]
     for concept in view.concepts.values():
         own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
         if own:
@@ -81,27 +66,26 @@ def gallery(view: LeaningView) -> dict[str, Any]:
     }
 
 
-def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list[Tile]:
+def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int, *, is_shared: bool = False) -> list[Tile]:
     return [
-        sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
+        view.album.tile(sample, f"{prompt}, image {order} of {len(samples)}", is_shared=is_shared)
         for order, sample in enumerate(samples[:limit], 1)
     ]
 
 
 def _groups(view: LeaningView, prompts: Prompts, limit: int) -> tuple[dict[str, list[Strip]], dict[str, str]]:
-    """Lay out the images of every group, prompt by prompt, each of which the page holds once; and count them."""
+    """Lay out the images of every group, prompt by prompt, each of which several concepts show; and count them."""
     own: dict[str, list[tuple[str, Samples]]] = {name: [] for name in view.suite.groups}
     for (role, group, prompt), samples in prompts.items():
-        if role != "target":
+        if role == "attribute":
             own.setdefault(group, []).append((prompt, samples))
     strips = {
-        group: [Strip(prompt, _tiles(view, prompt, s, limit), max(0, len(s) - limit)) for prompt, s in of]
+        group: [
+            Strip(prompt, _tiles(view, prompt, s, limit, is_shared=True), max(0, len(s) - limit)) for prompt, s in of
+        ]
         for group, of in own.items()
         if of
     }
-    drawn = [tile for of in strips.values() for strip in of for tile in strip.tiles if tile.picture]
-    for serial, tile in enumerate(drawn):
-        tile.symbol = f"image{serial}"
     return strips, {group: counts_in_words(*(samples for _, samples in own[group])) for group in strips}
 
 
@@ -202,6 +186,6 @@ def _strips(view: LeaningView) -> dict[str, list[list[Tile]]]:
             continue
         concept = text_of(sample.get("concept"))
         tiles = [Tile(f"{concept}, step {step}", "ok", picture=thumbnail(own[step])) for step in sorted(own)]
-        finished = sample_tile(view, sample, f"{concept}, finished")
+        finished = view.album.tile(sample, f"{concept}, finished")
         found.setdefault(concept, []).append([*tiles, finished])
     return found

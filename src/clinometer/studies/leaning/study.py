@@ -17,10 +17,10 @@ from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import MEAN, Scores
+from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
-from clinometer.runs.together import PooledRun
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.association import association_scores
 from clinometer.stats.skin import skin_tone
@@ -41,6 +41,7 @@ from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.embeddings import (
     draw_prior_embeddings,
     embed_own_texts,
+    embeddings_of_ablations,
     encoder_embeddings,
     lacks_own_texts,
     lazy_embeddings,
@@ -58,10 +59,11 @@ from clinometer.studies.leaning.embeddings import (
 )
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
+from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
-from clinometer.studies.leaning.scores.measuring import Found, pairs_counted_once, pictures_that_count
+from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
@@ -78,7 +80,7 @@ from clinometer.studies.study import (
     Study,
     Unit,
     WholeStage,
-    made,
+    map_units,
     named_answers,
     scores_table,
     suite_of,
@@ -93,7 +95,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     if pool is None:
         embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design)
     else:
-        embeddings, measured = measured_by(pool, run, suite, resamples)
+        embeddings, measured = measure_in_pool(pool, run, suite, resamples)
     if design.axes:
         scores = crossed_study(embeddings, design, measured=measured)
         scores += names_of_copies(run, suite, embeddings[0])
@@ -101,6 +103,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
     scores += names_of_copies(run, suite, embeddings[0])
     scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
+    scores += _rows_of_ablations(run, suite)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
         stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
@@ -130,6 +133,15 @@ def _rows_of_wordings(
             readings[embeddings.encoder] = readings_of_wordings(run, suite, embeddings.encoder, direction)
     checks = reader_checks(encoders, design)
     return wording_rows(readings, encoders, checks, n_permutations=resamples, seed=run.record["seed"])
+
+
+def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
+    """Say what single words do to the images of a run; nothing where none was left out."""
+    if not suite.ablations:
+        return []
+    words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
+    whole, without, missing = embeddings_of_ablations(run, suite)
+    return ablation_rows(whole, without, study_design(suite.of_ablations()), words, missing=missing)
 
 
 def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
@@ -335,7 +347,7 @@ class Measuring(RunWork):
 
     encoders: tuple[str, ...]
     sizes: tuple[int, ...]
-    found: Found
+    found: CountedPictures
     resamples: int
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
@@ -347,7 +359,7 @@ class Measuring(RunWork):
         return lambda unit: [(target, measure(target)) for target in unit]
 
 
-def measured_by(
+def measure_in_pool(
     pool: Pool, run: Run, suite: LeaningSuite, resamples: int
 ) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
     """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
@@ -359,13 +371,13 @@ def measured_by(
     of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
-    measured = made(work, run, range(len(sizes)), names, pool, size=of_a_target)
+    measured = map_units(work, run, range(len(sizes)), names, pool, size=of_a_target)
     lazy = lazy_embeddings(run, suite, encoders, sizes)
     return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)
 
 
 def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """Its two groups, prompts matched by the name of their pair; of crossed axes, the levels of each."""
+    """Return the two groups, prompts matched by the name of their pair; with axes, the levels of each."""
     leaning = _leaning(suite)
     pairs = {prompt.prompt: prompt.pair or "" for group in leaning.groups.values() for prompt in group.prompts}
     if leaning.axes is None:
@@ -467,6 +479,13 @@ PAIR: Final = RunsCompared(
 )
 
 
+def judged(suite: Suite) -> list[tuple[str, str]]:
+    """Return the image part of every concept, or its score along every axis."""
+    own = _leaning(suite)
+    components = [f"axis:{name}" for name in own.axes] if own.axes else [IMAGE_PART]
+    return [(component, target.name) for component in components for target in own.targets]
+
+
 LEANING: Final = Study(
     key="leaning",
     suite=LeaningSuite,
@@ -488,5 +507,6 @@ LEANING: Final = Study(
     plan=plan_leaning,
     compared_groups=compared_groups,
     rated=rated,
+    judged=judged,
     reading_words=reading_words,
 )

@@ -132,6 +132,14 @@ class LeaningView(PairView):
 
         return sorted(self.concepts.values(), key=rank)
 
+    @property
+    def foremost(self) -> list[Concept]:
+        """Concepts as ordered, but first of all the one that leans most to A and the one that leans most to B."""
+        ordered = self.ordered
+        sides = [next((c for c in ordered if self.said_of(c)[0] == side), None) for side in ("a", "b")]
+        first = [concept for concept in sides if concept is not None]
+        return [*first, *(concept for concept in ordered if concept not in first)]
+
     def said_of(self, concept: Concept) -> tuple[wording.VerdictGroup, str, str]:
         """Look up the list, the verdict and the number of a concept, for its pictures."""
         row = self.pictures.get(concept.name)

@@ -207,7 +207,7 @@ def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
 
 
 def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> list[Score]:
-    """The difference of the differences between the groups, where both are asked for and either run refused some."""
+    """Compare the groups' difference between runs, where both groups are asked for and either run refused some."""
     sides = [[prompt for prompt in prompts if name and (prompt.side or prompt.group) == name] for name in (a, b)]
     if not all(sides) or not any(_any_refused(side) for side in sides):
         return []

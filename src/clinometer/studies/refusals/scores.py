@@ -58,7 +58,7 @@ class PromptRefusals:
 
 
 def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str, even_none: bool = False) -> list[Score]:
-    """The rate of every concept and group, and the difference between groups a and b; nothing where none was refused.
+    """Return rates by concept and group, and the difference between groups a and b; empty where none was refused.
 
     ::
 

@@ -13,8 +13,8 @@ from clinometer.report import wording
 from clinometer.report.comparison import DifferenceTable, difference_table
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
+from clinometer.runs.pooled import Comparison
 from clinometer.runs.store import Run
-from clinometer.runs.together import Comparison
 from clinometer.studies import study_of
 from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
 from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, repeat_scores
@@ -149,7 +149,7 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
 
 
 def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> DifferenceTable | None:
-    """A row for all prompts, for the groups' difference, and for every concept and group that was refused anything."""
+    """Tabulate refusals of all prompts, the groups' difference, and each concept and group that was refused any."""
     rows = [row for row in _differences(comparison) if row.defined]
     if not rows:
         return None

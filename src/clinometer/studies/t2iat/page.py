@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.gallery import (
-    FEWEST_PER_PROMPT,
-    MOST_IMAGES,
-    MOST_PER_PROMPT,
-    Samples,
-    Strip,
-    all_there,
-    counts_in_words,
-    losses,
-    sample_tile,
-)
+from clinometer.report.album import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
+from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section, Verdicts
 from clinometer.report.rows import Row
 from clinometer.report.sections import (
@@ -138,7 +129,7 @@ def finding(view: T2IATView) -> str:
 
 
 def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
-    """Name the concepts, the attribute and the side of the tests that tell, strongest first; and count the others."""
+    """Name concepts, attribute and side of the tests with a verdict, strongest first; and count the others."""
     leaning = [test for test in view.suite.tests if leans(view.judged[test.name])]
     leaning.sort(key=lambda test: -abs(view.judged[test.name].value))
     named = [
@@ -316,7 +307,7 @@ def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
     step = max(1, -(-len(samples) // limit))
     selection = samples[::step]
     tiles = [
-        sample_tile(view, sample, f"{sample['prompt']}, image {order * step + 1} of {len(samples)}")
+        view.album.tile(sample, f"{sample['prompt']}, image {order * step + 1} of {len(samples)}")
         for order, sample in enumerate(selection)
     ]
     return Strip(label, tiles, len(samples) - len(selection))

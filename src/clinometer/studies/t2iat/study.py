@@ -25,7 +25,7 @@ from clinometer.studies.study import (
     Scored,
     Study,
     Unit,
-    made,
+    map_units,
     named_answers,
     scores_table,
     suite_of,
@@ -58,7 +58,7 @@ def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
     work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
     names = [f"concept {name!r}" for name in suite.concepts]
-    measured = made(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
+    measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
     study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
     # densities point by point, and the images beyond the whiskers
     columns = ("curve", "concept", "x", "y")
@@ -277,4 +277,5 @@ T2IAT: Final = Study(
     comparison=lambda suite: COMPARED,
     compared_groups=compared_groups,
     rated=rated,
+    judged=lambda suite: [("differential_association", test.name) for test in _narrow(suite).tests],
 )

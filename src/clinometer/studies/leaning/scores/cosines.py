@@ -18,7 +18,7 @@ import numpy as np
 
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import matmul
-from clinometer.stats.blocks import Kept, mapped
+from clinometer.stats.blocks import StoredArray, mapped
 from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, pooled_encoders, unit_rows
 
@@ -299,8 +299,8 @@ class Replicates:
 class Drawn:
     """The replicates of a target, put away: :class:`Replicates` without the axis of the targets."""
 
-    images: Kept
-    stimulus: Kept
+    images: StoredArray
+    stimulus: StoredArray
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ IMAGED = (0, 2)
 
 
 @dataclass(frozen=True)
-class Found:
+class CountedPictures:
     """Which pictures of each target are evidence.
 
     Attributes
@@ -319,7 +319,7 @@ class _View:
 
 
 def counted_once(
-    encoders: Sequence[EncoderEmbeddings], design: Design, found: Found | None = None
+    encoders: Sequence[EncoderEmbeddings], design: Design, found: CountedPictures | None = None
 ) -> list[EncoderEmbeddings]:
     """Leave each picture in once, note in ``target_copies`` how often it was drawn, and find its batch.
 
@@ -367,12 +367,12 @@ def pairs_counted_once(
     }
     labels = [run[0].target_batches for run in (first, second) if run[0].target_batches]
     batches = tuple(linked([own[t] for own in labels])[at] for t, at in enumerate(kept)) if labels else None
-    found = Found(kept, copies, batches)
+    found = CountedPictures(kept, copies, batches)
     one, other = ([_keep(encoder, found, groups) for encoder in run] for run in (first, second))
     return one, other
 
 
-def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> Found:
+def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -> CountedPictures:
     """Find which pictures of each target count, how often each was drawn, and the batches that they came in.
 
     Every vector is checked on the way. Where nobody knows of batches, the order of the pictures is asked.
@@ -413,7 +413,7 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
         batches = tuple(map(order.labels, at)) if order.in_batches else None
     elif batches is not None:
         batches = tuple(x if own is None else x[own] for x, own in zip(batches, kept, strict=True))
-    return Found(tuple(kept), tuple(copies), batches, order, tuple(joined))
+    return CountedPictures(tuple(kept), tuple(copies), batches, order, tuple(joined))
 
 
 def _different(images: Sequence[np.ndarray], encoders: Sequence[EncoderEmbeddings]) -> np.ndarray:
@@ -440,7 +440,9 @@ def _group_means(encoder: EncoderEmbeddings, design: Design, kept: Mapping[str, 
     return np.asarray((of_groups - of_groups.mean(axis=0)).T)
 
 
-def _keep(encoder: EncoderEmbeddings, found: Found, groups: Mapping[str, Sequence[np.ndarray]]) -> EncoderEmbeddings:
+def _keep(
+    encoder: EncoderEmbeddings, found: CountedPictures, groups: Mapping[str, Sequence[np.ndarray]]
+) -> EncoderEmbeddings:
     """Keep some pictures of the targets, and of each group's prompts."""
     return replace(
         encoder,

@@ -309,7 +309,7 @@ def _with_error(
     first: Mapping[str, StimulusCosines], second: Mapping[str, StimulusCosines], names: list[str],
     design: T2iatDesign,
 ) -> tuple[list[str], str]:  # fmt: skip
-    """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
+    """Return the stimuli whose images vary in both runs, and why others are left out; all, where none varies."""
     spread = [
         [np.isfinite(estimate.standard_error) for estimate in _estimates(run, names, design)] for run in (first, second)
     ]

@@ -89,7 +89,7 @@ class StimulusCosines:
         return associations
 
     def filled(self, n: int, side: int) -> StimulusCosines:
-        """The same with so many more neutral images, all as far to B (``side`` 0), or to A, as those with it are.
+        """Add so many neutral images, all as far to B (``side`` 0), or to A, as the images with it are.
 
         Only differences of the two cosines count; where there is no image, or none to tell how far, it stays so.
         """
@@ -297,7 +297,7 @@ def whiskers(values: np.ndarray) -> tuple[float, float]:
 
 
 def density(stimulus: str, values: np.ndarray) -> Density:
-    """A Gaussian kernel density of the associations, Scott's bandwidth, over their range and a bandwidth beyond."""
+    """Estimate the associations' density by Gaussian kernels of Scott's bandwidth, a bandwidth beyond their range."""
     if len(values) < 3 or not np.ptp(values) > 1e-12:
         return Density(stimulus, np.zeros(0), np.zeros(0), np.zeros(0))
     kernel = scipy.stats.gaussian_kde(values)

@@ -1,0 +1,144 @@
+"""The record of the steerability study: how a run is read, scored, compared and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import pandas as pd
+
+from clinometer.errors import RunMismatchError
+from clinometer.metrics.records import Score
+from clinometer.metrics.steerability import steerability_rows
+from clinometer.report import wording
+from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.rows import Row, Scores
+from clinometer.runs.pooled import Comparison
+from clinometer.runs.store import Run
+from clinometer.stats.share_gap import images_for_gap
+from clinometer.studies.steerability.compare import compare_steerability
+from clinometer.studies.steerability.figures import SteerabilityView
+from clinometer.studies.steerability.page import PAGE, side_by_side
+from clinometer.studies.steerability.readings import read_as_asked, read_runs
+from clinometer.studies.study import ComparedGroups, Scored, Study, scores_table, suite_of
+from clinometer.suites import Suite
+from clinometer.suites.steerability import SteerabilitySuite
+
+READ: Final = "read"
+"""The curve of a run's pictures as readers read them, for the page: ``id``, ``reader``, ``answer``."""
+
+
+def score(run: Run, resamples: int) -> Scored:
+    """Compute every number of the study, reader by reader. Nothing is resampled."""
+    suite = suite_of(run, SteerabilitySuite)
+    rows, read = list[Score](), list[pd.DataFrame]()
+    for seen in read_runs(run, suite):
+        rows += steerability_rows(seen.cells, seen.asked, margin=suite.margin)
+        read.append(seen.answers.assign(curve=READ, reader=seen.asked.reader, question=seen.asked.question))
+    curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
+    return Scored(scores_table(rows), curves)
+
+
+def compare(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Compare the gaps of two runs, second minus first, by the first reader that read both; as pairs with ``keep``."""
+    suite = suite_of(runs[0], SteerabilitySuite)
+    seen = [{(each.asked.reader, each.asked.question): each for each in read_runs(run, suite)} for run in runs]
+    both = [key for key in seen[0] if key in seen[1]]
+    if not both:
+        raise RunMismatchError(f"{runs[0].url}: no reader has read it and {runs[1].url}; read both by the same one")
+    noises = None if keep is None else {str(seed) for seed in keep}
+    of_runs = [read_as_asked(each[both[0]], noises) for each in seen]
+    return compare_steerability(
+        of_runs[0], of_runs[1], list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
+        margin=suite.margin, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"],
+    )  # fmt: skip
+
+
+def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
+    """Count the concepts in which the second run favours a group more, or less."""
+    rows = Scores.from_frame(comparison.scores).select("comparison", "gap", encoder="")
+    lost = sum(map(wording.not_measured, rows))
+    if lost == len(rows):
+        return f"{labels[1]} beside {labels[0]}: no gap could be compared."
+    of, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
+    found = f"{wording.numeral(differ)} of {of} {'differs' if differ == 1 else 'differ'}"
+    return f"{labels[1]} beside {labels[0]}: {found if differ else f'none of {of} is shown to differ'}."
+
+
+READERS: Final = {
+    "without errors": ((1.0, 1.0), None),
+    "recalls of .95, 200 labelled of each": ((0.95, 0.95), (200.0, 200.0)),
+    "recalls of .98 and .80, 200 labelled of each": ((0.98, 0.8), (200.0, 200.0)),
+}
+"""Readers that a plan without a pilot tells of: their recalls of the two groups, and labelled pictures of each."""
+GAPS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+
+def plan_unseen(suite: Suite, power: float, alpha: float) -> pd.DataFrame:
+    """Count the images of each prompt that find a gap in one concept, by its size and by how the reader errs."""
+    pairs = len(_narrow(suite).concepts) * (len(_narrow(suite).groups) - 1)
+    rows = [
+        {"effect": gap, "reader": words, "to_detect": images_for_gap(
+            gap, recall=recall, labelled=labelled, concepts=pairs, power=power, alpha=alpha
+        )}
+        for gap in GAPS
+        for words, (recall, labelled) in READERS.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
+    """Compare refusals of the first group with those of each other, prompts matched by their concept."""
+    steered = _narrow(suite)
+    concept_of = {text: each.name for _, each in steered.concepts for text in each.asked.values()}
+    first, *others = steered.groups
+
+    def place(group: str, prompt: str) -> tuple[str, str]:
+        return "", concept_of.get(prompt, "")
+
+    return [ComparedGroups(first, other, place) for other in others]
+
+
+def reading_words(suite: Suite) -> Mapping[str, Sequence[str]]:
+    """Return the words by which an encoder finds each group."""
+    return {name: group.words for name, group in _narrow(suite).groups.items()}
+
+
+def _narrow(suite: Suite) -> SteerabilitySuite:
+    assert isinstance(suite, SteerabilitySuite)
+    return suite
+
+
+def gap_name(suite: Suite, row: Row) -> str:
+    """Name a difference by its concept and, of more than two groups, by the pair."""
+    return row.concept if len(_narrow(suite).groups) == 2 else f"{row.concept}, {row.group}"
+
+
+STEERABILITY: Final = Study(
+    key="steerability",
+    suite=SteerabilitySuite,
+    score=score,
+    compare=compare,
+    page=lambda suite: PAGE,
+    comparison=lambda suite: RunsCompared(
+        lambda suite: (
+            Quantity(
+                "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
+                "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
+                short_name=gap_name,
+            ),
+        ),
+        lambda suite: suite.label_of(next(iter(_narrow(suite).groups))),
+        SteerabilityView,
+        side_by_side,
+        bars=("images",),
+        averaged=False,
+        verdict=compared_in_words,
+    ),
+    texts_needed=True,
+    plan_unseen=plan_unseen,
+    compared_groups=compared_groups,
+    reading_words=reading_words,
+)  # fmt: skip
