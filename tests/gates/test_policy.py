@@ -56,6 +56,11 @@ RULE = {"metric": "mcas", "within": 1}
         ([RULE | {"wihtin": 1}], "policy: rules.0.wihtin: unknown key; did you mean within?"),
         ([RULE | {"colour": 1}], "policy: rules.0.colour: unknown key; expected name, metric, difference, component"),
         ([RULE | {"concept": []}], "rules.0.concept"),
+        ([{"four_fifths": 80}], "rules.0.four_fifths: expected at most 1, found 80"),
+        (
+            [{"four_fifths": 0.8, "at_least": 0.8}],
+            "four_fifths stands for the metric and its limit; leave",
+        ),
         ([RULE | {"interval": "words"}], "rules.0.interval: expected 'images' or 'stimuli'"),
     ],
 )

@@ -25,7 +25,8 @@ from clinometer.pipeline.comparison_page import (
     side_by_side,
 )
 from clinometer.report.inputs import report_input
-from clinometer.runs.together import shared_encoders
+from clinometer.runs.pooled import shared_encoders
+from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -143,7 +144,7 @@ def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs,
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "160"})
     assert f"Report: {tmp_path}/out/comparison.html" in result.output
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("clinometer.api.runs.first_against_rest", None)
+    monkeypatch.setattr("clinometer.api.results.first_against_rest", None)
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "file")])
     assert isinstance(result.exception, RunStorageError)
     assert "cannot be written: File exists; give another --out, or copy" in str(result.exception)
@@ -238,7 +239,9 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
     for other_way in (f"{runs['plain'].url}/", f"file://{runs['plain'].url}", os.path.relpath(runs["plain"].url)):
         with pytest.raises(RunMismatchError, match="cannot be compared with itself"):
             cm.compare(runs["plain"], other_way)
-    other = audit(tmp_path / "other", suite=toy_suite(**small, concepts=2))
+    asked = toy_suite(**small).model_dump()
+    asked["groups"]["man"]["words"] = ["him"]
+    other = audit(tmp_path / "other", suite=suite_from_mapping(asked, source="other"))
     with pytest.raises(RunMismatchError, match="asks other things"):
         cm.compare(runs["plain"], other)
     strict = audit(tmp_path / "strict", suite=toy_suite(**small, margin=0.3))
@@ -661,3 +664,24 @@ def test_downstream_runs_have_a_command_a_page_and_a_table(request, study, tmp_p
 def test_runs_of_two_studies_are_refused_by_name(edits, classified):
     with pytest.raises(RunMismatchError, match="suite 'toy classification' asks other things than suite 'toy-editing'"):
         cm.compare(edits["plain"], classified["plain"])
+
+
+def test_runs_of_other_concepts_are_compared_by_those_that_both_asked_for(runs, tmp_path):
+    """A run that asked for more is scored as if it had asked for what is shared: so it is all the same which had."""
+    names = [target.name for target in toy_suite(**SUITE).targets][1:3]
+    fewer = audit(tmp_path / "fewer", Redder(name="redder"), concepts=names)
+    whole, narrow = runs["plain"], audit(tmp_path / "narrow", concepts=names)
+    (found,), (expected,) = cm.compare(whole, fewer), cm.compare(narrow, fewer)
+    pd.testing.assert_frame_equal(found.scores, expected.scores)
+    pd.testing.assert_frame_equal(found.first.scores, narrow.scores)
+    assert (found.pairs, found.unpaired) == (expected.pairs, "")
+    assert set(found.left_out) | set(names) == {target.name for target in whole.suite.targets}
+    assert "Left out, because not all of the runs asked for them: 2 concepts (" in pairing_in_words(found)
+    assert len(whole.scores) > len(found.first.scores)  # the run itself is as it was
+
+
+def test_runs_that_share_no_concept_are_not_compared(runs, tmp_path):
+    other = audit(tmp_path / "other", concepts=[runs["plain"].suite.targets[0].name])
+    last = audit(tmp_path / "last", concepts=[runs["plain"].suite.targets[-1].name])
+    with pytest.raises(RunMismatchError, match="asks other things than suite"):
+        cm.compare(other, last)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
+from clinometer.errors import InvalidInputError
 from clinometer.models import GenerationResult
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
@@ -18,6 +19,7 @@ from clinometer.pipeline.comparison_page import (
     comparison_tables,
     pairing_in_words,
     side_by_side,
+    write_comparison,
 )
 from clinometer.report.comparison import compared, run_names
 from clinometer.report.inputs import report_input
@@ -126,6 +128,14 @@ def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning, le
     assert rows["Clinometer"] == [runs[0].record["versions"]["clinometer"]] * 2
     (same,) = page.find("p", class_="note same")
     assert "The same in all: images asked for: 2 a target, 2 an attribute prompt; origin: generated;" in same.text
+
+
+def test_a_file_of_somebody_elses_is_not_replaced(tmp_path):
+    for name in ("comparison.html", "comparison.csv"):
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(InvalidInputError, match=f"{name}: it is there and was not written by clinometer"):
+            write_comparison([], tmp_path)
+        (tmp_path / name).unlink()
 
 
 def test_a_setting_that_differs_or_that_one_run_lacks_is_a_row(tmp_path):

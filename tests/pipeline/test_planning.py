@@ -186,8 +186,10 @@ def test_bad_input_is_named(pilot):
         cm.plan("reference", price=-1)
     with pytest.raises(InvalidInputError, match="effect: expected a positive number, found -1"):
         cm.plan("reference", effect=-1)
-    with pytest.raises(SuiteError, match="planning is for suites of study leaning"):
+    with pytest.raises(SuiteError, match="planning is for suites of study leaning or steerability"):
         cm.plan("t2iat/reference")
+    with pytest.raises(InvalidInputError, match="effect: a suite of study steerability is planned without; its report"):
+        cm.plan("steerability/reference", effect=0.1)
     with pytest.raises(SuiteError, match="expected one of 'reference'"):
         cm.plan("reference", pilot=pilot.url)
     with pytest.raises(SuiteError, match="its suite 'toy' asks other things"):
@@ -201,3 +203,12 @@ def test_fewer_concepts_need_fewer_images():
     assert whole.images - some.images == 26 * asked.target
     with pytest.raises(SuiteError, match="concepts: suite mcas has no 'nobody'"):
         cm.plan("mcas", concepts=["nobody"])
+
+
+def test_steerability_is_planned_by_the_gap_and_the_reader():
+    few, many = (cm.plan("steerability/occupations", concepts=n).table for n in (4, 32))
+    by_reader = many.pivot(index="effect", columns="reader", values="to_detect")
+    assert by_reader.index.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    assert by_reader.loc[0.2, "without errors"] == by_reader.loc[0.2].min()
+    assert (few.to_detect.dropna() <= many.to_detect[few.to_detect.notna()].fillna(10_001)).all()  # fewer are tested
+    assert f"<td>{by_reader.loc[0.2].min():,.0f}</td>" in cm.plan("steerability/occupations")._repr_html_()

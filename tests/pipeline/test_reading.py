@@ -142,6 +142,23 @@ def test_what_failed_is_asked_again(folder):
     assert found.reason.isna().all()
 
 
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (lambda images: [Reading("man")] * (len(images) + 1), r"^reader gaze: found 4 answers to 3 images"),
+        (lambda images: None, "^reader gaze: found NoneType to 3 images"),
+        (lambda images: [Reading("a cat")] * len(images), "found the answer 'a cat'"),
+        (lambda images: next(iter([])), "reader gaze: it stopped with StopIteration"),
+    ],
+)
+def test_what_a_reader_of_a_folder_may_not_do(folder, tmp_path, says, message):
+    gaze = Gaze()
+    gaze.read = lambda images, question: says(images)
+    with pytest.raises(ModelError, match=message):
+        cm.read_images(folder, reader=gaze, out=tmp_path / "kept")
+    assert not list((tmp_path / "kept").rglob("*.parquet"))
+
+
 def test_another_question_is_another_reading(folder, tmp_path):
     read(folder)
     (tmp_path / "else.yaml").write_text("name: gender\ntext: Who?\nanswers: {woman: {text: she}, man: {text: he}}\n")

@@ -26,8 +26,11 @@ from clinometer.models import Card, Reading
 from clinometer.models.images import image_sha256
 from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
+from clinometer.report.inputs import report_input
+from clinometer.report.readers import reader_lines
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
+from clinometer.studies.leaning.view import LeaningView
 from clinometer.studies.reading import answered_questions, vectors_of_some
 from tests import quick
 from tests.pipeline.engine_toys import Glance
@@ -326,6 +329,14 @@ def test_a_question_in_other_words_is_another_question(place, tmp_path):
         ("man", "expected a Reading with an answer or a reason"),
         (Reading("man", (0.5, 0.5)), r"found the probabilities .* expected 6 from 0 to 1 that sum to 1"),
         (Reading("man", (2.0, -1.0, 0, 0, 0, 0)), "expected 6 from 0 to 1 that sum to 1"),
+        (Reading("man", (float("nan"),) * 6), "expected 6 from 0 to 1 that sum to 1"),
+        (Reading("man", ("a",) * 6), "expected 6 from 0 to 1 that sum to 1"),
+        (Reading("man", reason="failed: it blinked"), "expected a Reading with an answer or a reason"),
+        (Reading(["man"]), r"found list as a reading's answer, expected text"),
+        (Reading("man", words="a\udc00"), r"as a reading's words, expected text"),
+        (Reading("man", words="a" * 10**6), r"as a reading's words, expected text of 4,000 characters"),
+        (Reading(None, reason=7), "as a reading's reason, expected text"),
+        (Reading("man", size=float("nan")), "found the size nan"),
     ],
 )
 def test_what_is_no_reading_is_refused(place, says, message):
@@ -733,3 +744,91 @@ def test_the_command_prints_what_was_said_of_a_run(place, tmp_path, monkeypatch)
     run.end_stage()
     with pytest.raises(RunCorruptError, match=r"question 'colour' were given to another prompt \(abababab…\) than its"):
         verify_run(place)
+
+
+# --- A reader that changes -------------------------------------------------------------------------------------------
+
+
+class Moody(Glance):
+    """Says the same of all pictures from its n-th answer on."""
+
+    def __init__(self, changes_at, **options):
+        super().__init__("moody", **options)
+        self.changes_at = changes_at
+
+    def _reading(self, image, question):
+        reading = super()._reading(image, question)
+        return Reading("man", words="a mood") if self.asked > self.changes_at else reading
+
+
+def drift(place):
+    (row,) = cm.open_run(place).scores[lambda rows: rows.component == "drift"].itertuples()
+    return row
+
+
+def test_a_reader_that_stays_the_same_is_asked_again_and_not_flagged(place):
+    steady = Glance()
+    cm.read_run(place, reader=steady, check_drift=3)
+    row, run = drift(place), cm.open_run(place)
+    assert steady.asked == len(run.samples) + 3 * row.n_a
+    assert row.n_a == len(parts(place)) + 3  # four rounds at first, one before each further part, one at the end
+    assert (row.value, row.flag, row.n_target) == (0.0, "", 3)
+    assert verify_run(place) > 0
+    idle = Glance()
+    cm.read_run(place, reader=idle)  # all is read: nothing is asked again, and what was is kept
+    assert (idle.asked, drift(place).n_a) == (0, row.n_a)
+    cm.read_run(place, reader=Glance(), check_drift=3)  # but where somebody wants to know
+    assert drift(place).n_a == row.n_a + 1
+
+
+def test_a_reader_that_changes_is_flagged_from_there_on_and_nothing_is_lost_when_it_is_stopped(place):
+    tired = Moody(10**6, stop_after=40)
+    with pytest.raises(ModelError, match="it is tired"):
+        cm.read_run(place, reader=tired, check_drift=4)
+    before = pq.read_table(place / "readings/moody/again.parquet").to_pandas()
+    cm.read_run(place, reader=Moody(30))  # the run keeps that it is asked again
+    again = pq.read_table(place / "readings/moody/again.parquet").to_pandas()
+    pd.testing.assert_frame_equal(again.iloc[: len(before)], before)
+    row, run = drift(place), cm.open_run(place)
+    assert (row.flag, row.p <= 0.05, row.value > row.null) == ("the reader changed", True, True)
+    assert row.setting.startswith("part ")
+    own = run.scores[(run.scores.encoder == "moody") & (run.scores.metric == "reading")]
+    assert {"the reader changed", "decides"} <= set(own.flag)
+    assert "" not in set(own.flag)
+    assert own[own.verdict != ""].depends_on.str.contains("drift").all()
+    assert any("moody changed before part" in line for line in reader_lines(LeaningView.of(report_input(run))))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"check_drift": -1}, "check_drift: found -1"), ({"check_drift": 2, "workers": 2}, "found beside 2 workers")],
+)
+def test_asking_again_takes_a_number_and_one_process(place, given, said):
+    with pytest.raises(InvalidInputError, match=said):
+        cm.read_run(place, reader=Glance(), **given)
+
+
+def test_asking_again_counts_towards_the_budget(place):
+    reader = Glance()
+    reader.price_per_image = 1.0
+    images = len(cm.open_run(place).samples)
+    with pytest.raises(ModelError, match=f"{images + 2 * 10} answers at 1 each cost"):
+        cm.read_run(place, reader=reader, check_drift=2, budget=float(images))
+    assert reader.asked == 0
+
+
+def test_a_server_that_changes_its_mind_is_told(place, tmp_path, monkeypatch):
+    from tests.models.openai.image_server import ImageServer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-tests")
+    images = len(cm.open_run(place).samples)
+
+    def behaviour(number, asked):
+        message = {"role": "assistant", "content": "man" if number < images else "woman"}
+        return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}, {}
+
+    with ImageServer(behaviour) as server:
+        cm.read_run(place, reader="openai:seer", base_url=server.url, price=0, check_drift=6)
+    row = drift(place)
+    assert (row.encoder, row.flag, row.null) == ("seer", "the reader changed", 0.0)
+    assert row.value == 1.0

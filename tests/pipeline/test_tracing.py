@@ -1,16 +1,20 @@
 """An audit with a trace: the same images bit for bit, each step's vectors sealed, and a run traced later alike."""
 
+import re
 import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
 from clinometer.pipeline.comparison_page import comparison_tables, write_comparison
 from clinometer.pipeline.results import write_report
-from clinometer.runs.together import pooled
+from clinometer.runs import record
+from clinometer.runs.ledger import STRIPS, part_name, trace_name
+from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of
 from tests import quick
 from tests.builders import tiny_stable_diffusion
@@ -131,6 +135,59 @@ def sketches(tmp_path_factory):
         "otherwise": sketched(folder / "otherwise", sets_in=3, seed=2, trace_steps="2,4"),
         "untraced": sketched(folder / "untraced", sets_in=3, seed=3, trace=False),
     }
+
+
+def with_column(name, cells):
+    return lambda table: table.set_column(table.column_names.index(name), name, pa.array(cells(table)))
+
+
+FOREIGN = {
+    "its rows are not each of its images": with_column("step", lambda t: pa.array([9] * len(t), pa.int32())),
+    "at each of the steps [1, 2, 3, 4], once": lambda table: table.slice(1),
+    "once)": lambda table: pa.concat_tables([table, table.slice(0, 1)]),
+    "which is no image of this part": with_column("id", lambda t: [f"{row:x}" for row in range(len(t))]),
+    "'step' holds string": with_column("step", lambda t: ["1"] * len(t)),
+    "'vector' is empty in 1 of": with_column(
+        "vector", lambda t: pa.array([None, *t["vector"].to_pylist()[1:]], t["vector"].type)
+    ),
+    "'vector' holds string": with_column("vector", lambda t: ["x"] * len(t)),
+    "'vector' holds list<": with_column("vector", lambda t: [[0.5] * (row % 3 + 1) for row in range(len(t))]),
+}
+
+
+def test_a_trace_that_somebody_sealed_again_is_no_trace_of_other_images_or_steps(sketches, tmp_path):
+    """Most of these gave other numbers without a word, the others a traceback."""
+    run = cm.open_run(shutil.copytree(sketches["third"].url, tmp_path / "run"))
+    name = trace_name("eye", 1)
+    whole = run.ledger.read_table(name)
+    for said, change in FOREIGN.items():
+        run.ledger.write_table(name, change(whole))
+        run.ledger.list_files()
+        with pytest.raises(RunCorruptError, match=re.escape(said)) as raised:
+            run.traces.at("eye", 1)
+        assert name in str(raised.value)
+        assert "\n" not in str(raised.value)
+    run.ledger.write_table(name, whole.slice(0, 0))  # of a part whose images were all refused
+    run.ledger.list_files()
+    assert run.traces.at("eye", 1).keys() == sketches["third"].traces.at("eye", 1).keys() - set(whole["id"].to_pylist())
+    strips = part_name(STRIPS, 0)
+    pictures = run.ledger.read_table(strips)
+    run.ledger.write_table(strips, with_column("image", lambda t: ["x"] * len(t))(pictures))
+    with pytest.raises(RunCorruptError, match="'image' holds string"):
+        run.traces.strips()
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [[1], "x", {"steps": "14"}, {"steps": [1, 1]}, {"steps": [2, 1]}, {"steps": [0]}, {"steps": [5]}, {"steps": []},
+     {"total": "<script>"}, {"total": 1e308}, {"total": None}, {"decoder": {}}],
+)  # fmt: skip
+def test_a_record_that_tells_no_steps_is_refused_in_a_line(sketches, trace):
+    said = sketches["third"].record
+    other = said | {"trace": said["trace"] | trace if isinstance(trace, dict) else trace}
+    with pytest.raises(RunCorruptError, match=r"^run\.json: trace") as raised:
+        record.require_whole(record.with_checksum(other), "run.json")
+    assert "\n" not in str(raised.value)
 
 
 def of_trace(scores, component):

@@ -4,8 +4,8 @@ A policy lists rules; each names numbers of the scores, or of the comparison wit
 holds only where the intervals show it: ``holds``, ``broken`` or ``undecided``.
 """
 
-from clinometer.gates.gate import gate
+from clinometer.gates.gate import gate, policy_of_verdicts
 from clinometer.gates.policy import Policy, Rule, load_policy, policy_from_mapping
 from clinometer.gates.telling import Gate, RuleOutcome
 
-__all__ = ["Gate", "Policy", "Rule", "RuleOutcome", "gate", "load_policy", "policy_from_mapping"]
+__all__ = ["Gate", "Policy", "Rule", "RuleOutcome", "gate", "load_policy", "policy_from_mapping", "policy_of_verdicts"]

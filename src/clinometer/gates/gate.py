@@ -13,10 +13,21 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
-from clinometer.gates.policy import NONE, SELECTORS, GateReason, Policy, Rule, Withheld, require_known, unread
-from clinometer.gates.telling import Gate, Outcome, RuleOutcome, limits_in_words
+from clinometer.gates.history import LAST, History, find_history, hold_to_history
+from clinometer.gates.policy import (
+    NONE,
+    SELECTORS,
+    GateReason,
+    Policy,
+    Rule,
+    Withheld,
+    policy_from_mapping,
+    require_known,
+    unread,
+)
+from clinometer.gates.telling import Gate, Outcome, RuleOutcome, rule_limits_in_words
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
-from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.records import DECIDES, MEAN, SELECTION, Score
 from clinometer.metrics.verdict import LEVEL, Source, source_of
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
@@ -33,9 +44,10 @@ from clinometer.suites import Suite
 
 COLUMNS: Final = (
     "rule", "outcome", "reason", "metric", "component", "concept", "category", "group", "setting", "encoder", "value",
-    "low", "high", "at_least", "at_most", "p", "p_holm", "n_target", "n_decide", "carried_by",
+    "low", "high", "at_least", "at_most", "p", "p_holm", "n_target", "n_decide", "carried_by", "change", "since",
+    "spread", "n_history",
 )  # fmt: skip
-"""Columns of :attr:`Gate.table`."""
+"""Columns of :attr:`Gate.table`; the last four are of rules against the history, and empty elsewhere."""
 
 
 WHOLE: Final = ""
@@ -43,7 +55,14 @@ WHOLE: Final = ""
 
 
 def gate(
-    run: Run, policy: Policy, baseline: Run | None = None, *, source: str = "gate", unchecked: bool = False
+    run: Run,
+    policy: Policy,
+    baseline: Run | None = None,
+    *,
+    history: str | None = None,
+    last: int = LAST,
+    source: str = "gate",
+    unchecked: bool = False,
 ) -> Gate:
     """Check a run against a policy.
 
@@ -53,15 +72,21 @@ def gate(
     (:func:`clinometer.stats.equivalence.hold_to_limits`). A number that has no verdict because there are too few
     images, or because its encoder does not fit, is undecided.
 
+    Against the history, a number breaks its limits where it is shown to have changed, and the change is beyond them.
+    Of all gates of a year of nights, at most 5 in 100 years see any that has not changed called so
+    (:func:`clinometer.stats.latest_change.latest_change`).
+
     Parameters
     ----------
+    history : a folder of runs that were accepted, of which the ``last`` are held against.
     source : where the policy stands, for messages.
     unchecked : whether a run without checksums is held to limits all the same.
 
     Raises
     ------
     GateError
-        A rule names numbers that the run does not have, or differences where no baseline is given.
+        A rule names numbers that the run does not have, differences where no baseline is given, or changes where no
+        history is.
     RunError
         A run is not drawn to the end, not scored since it changed, or cannot be compared with the other; it has no
         checksums; or something that its numbers rest on is gone, or is not what was written.
@@ -70,6 +95,10 @@ def gate(
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
+    if policy.needs_history and history is None:
+        raise GateError(f"{source}: a rule is against the history, and there is none; name the folder of earlier runs")
+    if history is not None and not policy.needs_history:
+        raise GateError(f"{source}: there is a history, and no rule is against it; add one, or leave it out")
     runs = (run,) if baseline is None else (run, baseline)
     for each in runs:
         if each.unchecked and not unchecked:
@@ -92,13 +121,31 @@ def gate(
         [rows.assign(rule=name, place=place) for place, (rows, name) in enumerate(zip(chosen, names, strict=True))],
         ignore_index=True,
     )
-    held = pd.concat([table, _hold(table)], axis=1)
+    held_against = None if history is None else find_history(run, history, last)
+    held = pd.concat([table, _hold_all(table, held_against)], axis=1)
     parts = [held[held.place == place] for place in range(len(names))]
     rules = tuple(
         RuleOutcome(rule, name, _worst(rows.outcome), rows[list(COLUMNS)].reset_index(drop=True))
         for rule, name, rows in zip(policy.rules, names, parts, strict=True)
     )
-    return Gate(policy, _worst([rule.outcome for rule in rules]), rules, held[list(COLUMNS)], runs)
+    return Gate(policy, _worst([rule.outcome for rule in rules]), rules, held[list(COLUMNS)], runs, held_against)
+
+
+def policy_of_verdicts(run: Run) -> Policy:
+    """Return the policy that the numbers of a run's first verdicts are unchanged from the history.
+
+    Raises
+    ------
+    GateError
+        The run has no verdicts.
+    """
+    judged = run.scores[run.scores.verdict != ""]
+    if not len(judged):
+        raise GateError(f"{run.url}: it has no verdict whose numbers a history could be asked of; give a policy")
+    first = judged.iloc[0]
+    return policy_from_mapping(
+        {"rules": [{"metric": first.metric, "component": first.component, "against": "history"}]}
+    )
 
 
 def _require_scores_of_now(run: Run) -> None:
@@ -128,8 +175,10 @@ def _name(rule: Rule) -> str:
     """Return a rule's own name, or what it says."""
     if rule.name is not None:
         return rule.name
+    if rule.four_fifths is not None:
+        return f"share over the largest {rule_limits_in_words(rule)}"
     number = f"difference of {rule.difference}" if rule.difference is not None else rule.component or rule.metric
-    return f"{number} {limits_in_words(*rule.limits)}"
+    return f"{number} {rule_limits_in_words(rule)}"
 
 
 class _Numbers:
@@ -165,10 +214,12 @@ class _Numbers:
         return cls(rows, over_stimuli, withheld=Withheld(rows, _unfit(baseline) | _unfit(run), unreadable), exact=same)
 
     def chosen(self, rule: Rule, place: str) -> pd.DataFrame:
-        """The rows of a rule, with their limits, the interval that is held to them, and why any is not judged."""
+        """Return the rows of a rule, with limits, the interval compared with them, and why any is not judged."""
         rows = self._select_rows(rule, place)
         if rule.encoder is None and (rows.encoder == MEAN).any():
             rows = rows[rows.encoder == MEAN]
+        if rule.four_fifths is not None and rule.encoder is None and (rows.flag == DECIDES).any():
+            rows = rows[rows.flag == DECIDES]
         if rule.setting is None and (rows.setting == WHOLE).any():
             rows = rows[rows.setting == WHOLE]
         for column in SELECTORS:
@@ -179,15 +230,19 @@ class _Numbers:
         # an interval over images that is not that of a t test, such as a bootstrapped one, may have a tail as long as
         # that of one degree of freedom
         students = rows.p.notna() & (rows.n_splits == 0) & ~_about_refusals(rows) & ~stimuli
+        # a ratio has a longer upper tail than its interval says: with 20 degrees the correction was shown to hold
+        most_freedom = np.where(rows.metric == SELECTION, 20, np.inf)
         at_least, at_most = rule.limits
         low, high = (np.where(stimuli, rows[f"stimulus_{end}"], rows[end]) for end in ("low", "high"))
         withheld = np.array([self._withheld.reason(row) for row in rows.to_dict("records")], object)
-        if not self._exact:
+        if rule.against is not None:  # few images, and intervals without width, are those of every night
+            withheld[withheld == GateReason.TOO_FEW] = GateReason.NONE
+        elif not self._exact:
             withheld[(low == high) & (withheld == GateReason.NONE)] = GateReason.NO_WIDTH
         return rows[["metric", "component", *SELECTORS, "value", "n_target"]].assign(
             low=low,
             high=high,
-            freedom=np.where(students, np.maximum(rows.n_target - 1, 1), 1),
+            freedom=np.where(students, np.clip(rows.n_target - 1, 1, most_freedom), 1),
             # of a number about all concepts, n_target counts these, and of a text part the text
             units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
             bound_low=low + (rows.bound_low - rows.low).fillna(0.0),
@@ -199,7 +254,8 @@ class _Numbers:
             at_most=at_most,
             withheld=withheld,
             reason_stored=rows.reason,
-            carried_by=self._carried_by(rows, low, high, rule.limits),
+            against=rule.against or "",
+            carried_by=self._carried_by(rows, low, high, rule.limits) if rule.against is None else Source.NONE,
         )
 
     def _carried_by(
@@ -223,19 +279,19 @@ class _Numbers:
         if rule.difference is not None:
             require_known(rule.difference, tuple(self._rows.component.unique()), f"{place}.difference")
             return self._rows[self._rows.component == rule.difference]
-        assert rule.metric is not None
-        require_known(rule.metric, tuple(self._rows.metric.unique()), f"{place}.metric")
-        rows = self._rows[self._rows.metric == rule.metric]
+        metric, component = rule.number
+        assert metric is not None
+        key = "metric" if rule.four_fifths is None else "four_fifths"
+        require_known(metric, tuple(self._rows.metric.unique()), f"{place}.{key}")
+        rows = self._rows[self._rows.metric == metric]
         components = tuple(rows.component.unique())
-        component = rule.component
-        if component is None and rule.metric in components:
-            component = rule.metric
+        if component is None and metric in components:
+            component = metric
         if component is None and len(components) == 1:
             (component,) = components
         if component is None:
             raise GateError(
-                f"{place}: metric {rule.metric!r} has several components; give component, one of "
-                f"{', '.join(components)}"
+                f"{place}: metric {metric!r} has several components; give component, one of {', '.join(components)}"
             )
         require_known(component, components, f"{place}.component")
         return rows[rows.component == component]
@@ -290,6 +346,22 @@ def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...]
             )
 
 
+def _hold_all(table: pd.DataFrame, history: History | None) -> pd.DataFrame:
+    """Test numbers against their limits, and those of rules on the history against earlier runs: two families."""
+    against = table.against == "history"
+    parts = [_hold(table[~against])] if not against.all() else []
+    if history is not None:
+        parts.append(_hold_changes(table[against], history))
+    return pd.concat(parts).reindex(table.index).astype({"n_decide": "Int64", "since": "Int64", "n_history": "Int64"})
+
+
+def _hold_changes(rows: pd.DataFrame, history: History) -> pd.DataFrame:
+    """Outcome, reason and what was found of every row that is held against the history."""
+    found = hold_to_history(rows, history)
+    outcome = np.select([found.reason != "", found.is_beyond], [Outcome.UNDECIDED, Outcome.BROKEN], Outcome.HOLDS)
+    return found.drop(columns="is_beyond").assign(outcome=outcome, n_decide=pd.array([pd.NA] * len(rows), "Int64"))
+
+
 def _hold(table: pd.DataFrame) -> pd.DataFrame:
     """Outcome, reason, p-values and the images that would decide, of every row; all rows are one family."""
     judged = table.withheld == GateReason.NONE
@@ -313,7 +385,8 @@ def _hold(table: pd.DataFrame) -> pd.DataFrame:
     n_decide = pd.array(held.n_decide, "Int64")
     n_decide[(outcome == Outcome.UNDECIDED) & (held.n_decide == 0)] = pd.NA
     columns = {"outcome": outcome, "reason": reasons, "p": held.p, "p_holm": held.p_holm, "n_decide": n_decide}
-    return pd.DataFrame(columns, index=table.index)
+    unasked = {"change": np.nan, "since": pd.NA, "spread": np.nan, "n_history": pd.NA}
+    return pd.DataFrame(columns | unasked, index=table.index)
 
 
 def _hold_from(table: pd.DataFrame, judged: pd.Series, columns: Sequence[str]) -> tuple[HeldToLimits, np.ndarray]:

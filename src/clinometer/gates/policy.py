@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -15,7 +17,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import GateError
 from clinometer.metrics.mcas import TEXT_PART
-from clinometer.metrics.records import MEAN
+from clinometer.metrics.records import MEAN, SELECTION
+from clinometer.metrics.selection import SMALLEST, TO_LARGEST
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
 from clinometer.suites.reading import read_request
 from clinometer.suites.strict import Name, Number, Strict, Text, explain, several
@@ -57,6 +60,10 @@ class Rule(Strict):
         ``encoder`` those of the average over encoders, and without ``setting`` those of none, where there are any.
     within : the limits are ± this.
     at_least, at_most : or they are these; either may be left out.
+    four_fifths : in place of metric and limits: the smallest share over the largest is at least this, 0.8 by the US
+        rule of thumb; with ``group`` the share of each of these groups over the largest.
+    against : ``"history"`` holds the change from the last runs that were accepted to the limits, in place of the number
+        itself; without limits any change is beyond them.
     interval : what the interval that is held to the limits is over; by default what the number's verdict rests on.
     """
 
@@ -72,7 +79,9 @@ class Rule(Strict):
     within: Annotated[Number, Field(gt=0)] | None = None
     at_least: Number | None = None
     at_most: Number | None = None
+    four_fifths: Annotated[Number, Field(gt=0, le=1)] | None = None
     interval: Literal["images", "stimuli"] | None = None
+    against: Literal["history"] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -85,21 +94,43 @@ class Rule(Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.four_fifths is not None:
+            for key in ("metric", "component", "difference", "within", "at_least", "at_most", "interval", "against"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"four_fifths stands for the metric and its limit; leave out {key}")
+            return self
         if (self.metric is None) == (self.difference is None):
-            raise ValueError("expected one of metric and difference: of this run, or of this run less the baseline")
+            raise ValueError(
+                "expected one of metric and difference, of this run or of this run less the baseline; or four_fifths"
+            )
         if self.difference is not None and self.component is not None:
             raise ValueError("a difference is named by its component alone; leave out component")
         if self.within is not None and (self.at_least is not None or self.at_most is not None):
             raise ValueError("within stands for both limits; leave out at_least and at_most")
-        if self.within is None and self.at_least is None and self.at_most is None:
+        if self.against is not None and (self.difference is not None or self.interval is not None):
+            raise ValueError(
+                "against: history holds a metric of each run to its limits; leave out difference, interval"
+            )
+        if self.against is None and self.within is None and self.at_least is None and self.at_most is None:
             raise ValueError("it has no limit; give within, at_most or at_least")
         if self.limits[0] > self.limits[1]:
             raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
         return self
 
     @property
+    def number(self) -> tuple[str | None, str | None]:
+        """The metric and the component; None of a difference, and for the component that has the metric's name."""
+        if self.four_fifths is not None:
+            return SELECTION, TO_LARGEST if self.group else SMALLEST
+        return self.metric, self.component
+
+    @property
     def limits(self) -> tuple[float, float]:
-        """The lower and the upper limit; ∓∞ for none."""
+        """The lower and the upper limit; ∓∞ for none. Of a change without limits both are 0."""
+        if self.four_fifths is not None:
+            return self.four_fifths, inf
+        if self.against is not None and self.within is None and self.at_least is None and self.at_most is None:
+            return 0.0, 0.0
         if self.within is not None:
             return -self.within, self.within
         return -inf if self.at_least is None else self.at_least, inf if self.at_most is None else self.at_most
@@ -122,6 +153,11 @@ class Policy(Strict):
         """Whether a rule is about a difference."""
         return any(rule.difference is not None for rule in self.rules)
 
+    @property
+    def needs_history(self) -> bool:
+        """Whether any rule compares the run with earlier ones."""
+        return any(rule.against is not None for rule in self.rules)
+
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Read a policy's file.
@@ -132,6 +168,27 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
         There is none, or it says something it must not: the message names the file and the key.
     """
     return policy_from_mapping(read_request(path, "policy", GateError), source=os.fspath(path))
+
+
+def canonical(policy: Policy) -> bytes:
+    """Return a policy as JSON that is the same however its file is laid out."""
+    rules = policy.model_dump(mode="json", exclude_none=True)
+    return json.dumps(rules, sort_keys=True, ensure_ascii=False).encode()
+
+
+def policy_digest(policy: str | os.PathLike[str] | Mapping[str, Any] | Policy) -> str:
+    """Return the SHA-256 of a policy, given as a file, a mapping or itself; comments and layout do not change it.
+
+    Raises
+    ------
+    GateError
+        It cannot be read.
+    """
+    if isinstance(policy, Mapping):
+        policy = policy_from_mapping(policy)
+    elif not isinstance(policy, Policy):
+        policy = load_policy(policy)
+    return hashlib.sha256(canonical(policy)).hexdigest()
 
 
 def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> Policy:
@@ -167,6 +224,7 @@ class GateReason(StrEnum):
     LEFT_OUT = "it leaves out a concept that was not measured"
     UNFIT = "the encoder does not fit, or cannot read its own attribute images"
     UNCHECKED = "too few attribute images to tell whether the encoder reads them"
+    SHORT_HISTORY = "too few earlier runs to show a change"
     REACHES_OVER = "interval reaches over the limit"
     REACHES_BACK = "interval reaches back over the limit"
     CORRECTION = "not after correction"

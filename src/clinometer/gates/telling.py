@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer._messages import printable
+from clinometer.gates.history import NEEDED, NIGHTS, History
 from clinometer.gates.policy import SELECTORS, GateReason, Policy, Rule
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
@@ -65,6 +66,7 @@ class Gate:
     table : a row a number that was held to limits; ``n_decide`` is missing where no number of images is known that
         would decide, and 0 of a number that is decided.
     runs : the run, and the baseline where there is one.
+    history : the earlier runs that rules against the history are about.
     """
 
     policy: Policy
@@ -72,6 +74,7 @@ class Gate:
     rules: tuple[RuleOutcome, ...]
     table: pd.DataFrame
     runs: tuple[Run, ...]
+    history: History | None = None
 
     @property
     def holds(self) -> bool:
@@ -99,6 +102,7 @@ class Gate:
             "title": self.policy.title,
             "run": described[0],
             "baseline": described[1] if len(described) > 1 else None,
+            **({} if self.history is None else {"history": self.history.as_mapping()}),
             "versions": package_versions(),
             "rules": [
                 {"name": rule.name, "outcome": rule.outcome.value, "numbers": len(rule.rows)}
@@ -140,19 +144,41 @@ def limits_in_words(at_least: float, at_most: float) -> str:
     return f"from {at_least:g} to {at_most:g}"
 
 
+def rule_limits_in_words(rule: Rule) -> str:
+    """Return a rule's limits; of a change: ``changed from earlier runs by at most 0.2``."""
+    if rule.against is None:
+        return limits_in_words(*rule.limits)
+    if rule.limits == (0.0, 0.0):
+        return "unchanged from earlier runs"
+    return f"change from earlier runs {limits_in_words(*rule.limits)}"
+
+
 def gate_in_words(judged: Gate) -> str:
     """Say what became of a gate."""
+    if judged.outcome == Outcome.HOLDS and judged.policy.needs_history:
+        return "The gate holds: no number is shown to have changed, and every other to keep its limits."
     if judged.outcome == Outcome.HOLDS:
         return "The gate holds: every number is shown to keep its limits."
     if judged.outcome == Outcome.BROKEN:
         broken = int((judged.table.outcome == Outcome.BROKEN).sum())
         are = f"{broken} is" if broken == 1 else f"{broken} are"
         return f"The gate is broken: of {len(judged.table)} numbers {are} shown to be beyond the limit."
+    if judged.history is not None and not judged.history.is_long_enough:
+        return (
+            "The gate is undecided: a change can be shown once "
+            f"{NEEDED - 1} earlier runs are comparable, and {len(judged.history.runs)} are."
+        )
     return "The gate is undecided: no number is shown to be beyond its limit, but not all are shown to keep theirs."
 
 
 def way_on(judged: Gate) -> str:
     """Say what may be done about an outcome."""
+    changed = judged.table.n_history.notna() & (judged.table.outcome == judged.outcome)
+    if changed.any() and judged.outcome != Outcome.UNDECIDED:
+        return (
+            "A change that is not shown may be there all the same: it takes three nights or more to show one. In "
+            f"{NIGHTS} nights of independent trainings without a change, a gate is broken with a chance of 5 % at most."
+        )
     if judged.outcome == Outcome.HOLDS:
         return "Of models with a number at its limit or beyond, at most 2.5 in 100 pass such a gate by chance."
     if judged.outcome == Outcome.BROKEN:
@@ -162,6 +188,9 @@ def way_on(judged: Gate) -> str:
         )
     known = judged.table[judged.table.n_decide.fillna(0) > 0]
     draw = "Fix what the reasons name"
+    if judged.history is not None and not judged.history.is_long_enough:
+        more = wording.count(NEEDED - 1 - len(judged.history.runs), "more run")
+        draw = f"Put {more}, accepted by other rules, into the folder"
     if len(known):
         row = known.sort_values("n_decide", kind="stable").iloc[-1]
         most = wording.about(int(row.n_decide)).replace("about", "up to about")
@@ -178,7 +207,7 @@ def _beside(judged: Gate, metric: str) -> str:
 def rule_in_words(rule: RuleOutcome) -> str:
     """``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
     counts = rule.rows.outcome.value_counts()
-    limits = limits_in_words(*rule.rule.limits)
+    limits = rule_limits_in_words(rule.rule)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
     why = _shared_reason(rule.rows[rule.rows.outcome != Outcome.HOLDS])
     # which part carries what became of MCAS: ``; broken by its text``; of several numbers, how many by which
@@ -215,6 +244,9 @@ def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
             ": ".join(filter(None, (outcome, reason)))
             for outcome, reason in zip(rows.outcome, rows.reason, strict=True)
         ]
+    if rows.n_history.notna().any():
+        columns["change"] = [wording.signed(value, digits) for value in rows.change]
+        columns["runs that show it"] = [f"{n:,}" if n else "" for n in rows.since.fillna(0)]
     if (rows.carried_by != "").any():
         columns["carried"] = list(rows.carried_by)
     if (rows.n_decide > 0).any():
@@ -236,10 +268,14 @@ def _names(rows: pd.DataFrame) -> list[str]:
 
 def explanations(judged: Gate) -> Iterator[str]:
     """Say of every number, in the order of the table, why it came out as it did."""
+    family = sum(len(rule.rows) for rule in judged.rules if rule.rule.against is None)
     for rule in judged.rules:
         digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])
         for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
-            yield f"{name}: {_why(row, digits, len(judged.table), _beside(judged, row['metric']))}"
+            if rule.rule.against is None:
+                yield f"{name}: {_why(row, digits, family, _beside(judged, row['metric']))}"
+            else:
+                yield f"{name}: {_why_changed(row, digits, rule_limits_in_words(rule.rule))}"
 
 
 def _why(row: dict[Any, Any], digits: int, family: int, beside: str) -> str:
@@ -271,6 +307,21 @@ def _why(row: dict[Any, Any], digits: int, family: int, beside: str) -> str:
         many = wording.capitalised(wording.about(int(decide)))
         more = f" {many} images{beside} would decide in four of five runs; there are {int(row['n_target']):,}."
     return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
+
+
+def _why_changed(row: dict[Any, Any], digits: int, limits: str) -> str:
+    number = f"{wording.signed(row['value'], digits)}, and the rule is {limits}"
+    if row["outcome"] == Outcome.UNDECIDED:
+        return f"{number}. {wording.capitalised(str(row['reason']))}: it is undecided."
+    nights = "this run lies" if row["since"] == 1 else f"the last {row['since']} runs lie"
+    moved = (
+        f"Of {row['n_history']} earlier runs and this one, {nights} {wording.signed(row['change'], digits)} from those "
+        f"before (standard deviation of a run {wording.number(row['spread'], digits)}; over all numbers and a year of "
+        f"nights {wording.probability(row['p_holm'])})"
+    )
+    if row["outcome"] == Outcome.BROKEN:
+        return f"{number}. {moved}: it is broken."
+    return f"{number}. {moved}, which shows no change beyond it: it holds."
 
 
 def junit(judged: Gate, *, allow_undecided: bool = False) -> bytes:
@@ -347,4 +398,6 @@ def markdown(judged: Gate) -> str:
         if len(rows) > MOST_ROWS:
             lines += ["", f"{len(rows) - MOST_ROWS} more are not listed."]
     told = f"{escaped(run['model'])} on {escaped(run['suite'])}, seed {run['seed']}"
+    if judged.history is not None:
+        told = f"{told}. {escaped(judged.history.in_words()).rstrip('.')}"
     return "\n".join([*lines, "", f"{told}. Brackets: 95 % intervals.", ""])

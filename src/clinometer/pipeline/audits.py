@@ -20,6 +20,7 @@ from clinometer.models import reference
 from clinometer.models.files import choose_portraits, read_portraits
 from clinometer.models.files.source import EmbeddedSource, FolderSource, PortraitSource
 from clinometer.models.protocols import (
+    Card,
     Converts,
     DrawsAtOnce,
     EditRequest,
@@ -31,13 +32,14 @@ from clinometer.models.protocols import (
     weights_of,
 )
 from clinometer.models.registry import require_names, stamps_of
-from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
+from clinometer.pipeline.engines import Engine, find_engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import (
     Executor,
     Job,
     Rounds,
     Serial,
     SteeredRounds,
+    count_of_groups,
     execute,
     is_as_it_ended,
     is_finished,
@@ -47,10 +49,10 @@ from clinometer.pipeline.execution import (
 )
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import (
-    Given,
     Models,
+    ReadyModel,
     Recipe,
-    Watched,
+    TracedGenerator,
     WithEncoders,
     WithPortraits,
     named_encoders,
@@ -69,8 +71,9 @@ from clinometer.runs.record import Departure, card_record, portrait_departures, 
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
-from clinometer.studies.fit import misfits
-from clinometer.studies.reading import require_counterfactuals
+from clinometer.studies.fit import misfits, require_learned
+from clinometer.studies.reading import require_counterfactuals, require_reader
+from clinometer.studies.standard import read_reference
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
 from clinometer.suites import Protocol as PaperProtocol
@@ -191,7 +194,7 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         As :func:`clinometer.audit`.
     """
-    suite, rounds = _suite_and_rounds(request, steering)
+    suite, rounds = suite_and_rounds(request, steering)
     questions_asked = questions_of(suite, request.reader)
     ask = partial(_hash_asked, request, suite) if steering is None else lambda: None
     asked = ask()
@@ -200,7 +203,8 @@ def audit(
     prescribed = None if request.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
     generator, recipe = models.generator(request.model, request.adapter_options, request.device, prefer=prefer)
-    out = request.out or default_out(generator, suite)
+    require_learned(card_record(generator.card), suite)
+    out = request.out or default_out(generator.card, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
     questions, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
@@ -248,8 +252,8 @@ class Preview:
     ----------
     model : its name.
     takes : what a request of it can say, by the name of a setting.
-    suite : its name. ``images`` are those of a whole run, without portraits that are given, ``price`` is what one costs
-        and ``cost`` what all do.
+    suite : its name. ``images`` are those of a whole run, without portraits that are given, ``of_groups`` those of them
+        that are drawn for the groups, ``price`` is what one costs and ``cost`` what all do.
     prompt, seed : of the first image.
     requests : what would be sent for it, key masked; empty of a model that asks no server.
     """
@@ -258,6 +262,7 @@ class Preview:
     takes: Mapping[str, str]
     suite: str
     images: int
+    of_groups: int
     price: float
     cost: float
     prompt: str
@@ -265,24 +270,43 @@ class Preview:
     requests: Sequence[str]
 
 
-def preview(request: AuditRequest) -> Preview:
+def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Preview:
     """Load a model and say what an audit of it would ask first. Nothing is drawn, sent or written.
+
+    ``others`` : audits that are asked for together with it; their names are checked.
 
     Raises
     ------
-    SuiteError, ModelError, InvalidInputError
+    SuiteError, ModelError, EngineError, RunError, InvalidInputError
         As :func:`clinometer.audit`, of what is asked. Encoders and readers are looked up by name, and not loaded.
     """
     from PIL import Image
 
     from clinometer.models.description import capabilities_of
 
-    suite, rounds = _suite_and_rounds(request)
+    suite, rounds = suite_and_rounds(request)
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
-    require_names(named_encoders(request.encoder or ()), one_by_one(request.reader))
+    for other in others:
+        suite_and_rounds(other)
+    readers = one_by_one(request.reader)
+    generators = [each.model for each in (request, *others)]
+    require_names(named_encoders(request.encoder or ()), readers, generators)
+    if isinstance(request.engine, str):
+        find_engine(request.engine)
     if request.watches is not None:
         require_traced(suite)
     generator, _ = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)
+    require_learned(card_record(generator.card), suite)
+    decider, directory = (
+        request.kept.get("verdict_reader"),
+        Directory(request.out or default_out(generator.card, suite)),
+    )
+    if decider and not readers:  # what those are called is known once they are loaded
+        if not directory.exists(RECORD):
+            raise InvalidInputError(
+                f"found {decider!r}, and nothing that reads the images; give --reader as well", field="verdict_reader"
+            )
+        require_reader(store.Run(directory.url), str(decider))
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
     if study.check is not None:
         study.check(generator, suite)
@@ -290,16 +314,20 @@ def preview(request: AuditRequest) -> Preview:
         (suite if rounds is None else rounds).prompt_specs(), seed=request.seed,
         model_fingerprint=generator.card.fingerprint, part_size=part_size,
     )  # fmt: skip
-    if request.portraits is not None and study.extend_plan is not None:  # which are given: their edits are asked for
-        plan = [sample for sample in study.extend_plan(suite, plan, part_size) if sample.source]
-        images = len(plan)
+    if request.portraits is not None:
+        given_portraits(request, suite, None if request.protocol is None else suite.protocol)  # whether they are there
+        if study.extend_plan is not None:  # their edits are asked for
+            plan = [sample for sample in study.extend_plan(suite, plan, part_size) if sample.source]
+            images = len(plan)
     first, price = plan[0], price_of(generator)
     asked = GenerationRequest(first.id, first.prompt, first.seed)
     if first.source:
         asked = EditRequest(first.id, first.prompt, first.seed, Image.new("RGB", (64, 64)), first.strength)
+    of_groups = count_of_groups(sample.role for sample in plan)
     return Preview(
-        generator.card.name, capabilities_of(generator).takes, suite.name, images, price, cost(images, price),
-        first.prompt, first.seed, generator.shown_requests(asked) if offers(generator, ShowsRequests) else (),
+        generator.card.name, capabilities_of(generator).takes, suite.name, images, of_groups, price,
+        cost(images, price), first.prompt, first.seed,
+        generator.shown_requests(asked) if offers(generator, ShowsRequests) else (),
     )  # fmt: skip
 
 
@@ -324,12 +352,12 @@ def finish(
     for encoder in encoders:
         if warning := misfits(card_record(encoder.card), card_record(job.generator.card), job.suite):
             progress.note(warning)
-    if job.origin == "imported" and isinstance(generator, Given) and offers(job.generator, Converts):
+    if job.origin == "imported" and isinstance(generator, ReadyModel) and offers(job.generator, Converts):
         generator = WithEncoders(generator, tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders))
         job = replace(job, generator=EmbeddedSource(job.generator, encoders))
     if job.watches is not None:
         looking = tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders)
-        generator = Watched(generator, looking, job.watches)
+        generator = TracedGenerator(generator, looking, job.watches)
         job = replace(job, generator=WatchedGenerator(job.generator, encoders, **job.watches))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
@@ -380,7 +408,7 @@ def audited(suite: str | Path | Suite) -> Suite:
     return loaded_suite
 
 
-def _suite_and_rounds(request: AuditRequest, steering: Steering | None = None) -> tuple[Suite, Rounds | None]:
+def suite_and_rounds(request: AuditRequest, steering: Steering | None = None) -> tuple[Suite, Rounds | None]:
     """Load the suite with its options, and the rounds that it is drawn in where it may stop early.
 
     Raises
@@ -390,8 +418,16 @@ def _suite_and_rounds(request: AuditRequest, steering: Steering | None = None) -
     """
     suite = suite_under(request.protocol, audited(request.suite))
     suite = suite.with_options(**{name: getattr(request, name) for name in OF_SUITE})
+    if request.reference is not None:
+        suite = suite.with_reference(read_reference(request.reference), os.fspath(request.reference))
     if request.until is None:
         return suite, None
+    if getattr(suite, "ablate", None):
+        raise InvalidInputError(
+            f"found beside --until {request.until}; pairs with and without a word need a number of images fixed "
+            "beforehand, so leave one of them out",
+            field="ablate",
+        )
     rounds = rounds_of(suite, request.until, request.images)
     return rounds.suite, rounds if steering is None else SteeredRounds(rounds.rule, rounds.suite, steering.targets)
 
@@ -415,9 +451,9 @@ def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def default_out(generator: Generator, suite: Suite) -> Path:
+def default_out(card: Card, suite: Suite) -> Path:
     """Name the directory of a run that was given none."""
-    return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
+    return Path("runs") / f"{card.name}-{suite.name}".replace("/", "-")
 
 
 def given_portraits(

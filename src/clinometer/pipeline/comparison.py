@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from clinometer._cores import one_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.verdict import Evidence
-from clinometer.pipeline.results import resamples_of
+from clinometer.pipeline.results import compute_scores, resamples_of
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
+from clinometer.runs.pooled import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
-from clinometer.runs.together import Comparison, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.fit import withhold_unfit
 from clinometer.studies.refusals.scoring import compared_refusals
@@ -138,7 +139,7 @@ Start = tuple[int, str, float]
 
 
 def _explain_unpaired(first: Run, second: Run) -> str:
-    """What keeps images from being paired, in words; empty where they start from the same noise, or portraits."""
+    """Say what keeps images from being pairs; empty where they start from the same noise, or portraits."""
     runs = (first, second)
     if COUNTED in [run.record["origin"] for run in runs]:
         return "the runs hold counts, so no image shares its noise with another"
@@ -169,7 +170,7 @@ def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
 
 
 def _other_plans(first: Run, second: Run) -> str:
-    """How the plans of two runs differ: their seeds, their numbers of images, or, where neither does, their noise."""
+    """Say how the plans of two runs differ: in seeds, in numbers of images or, where in neither, in noise."""
     seeds = [run.record["seed"] for run in (first, second)]
     images = [run.suite.images_in_words() for run in (first, second)]
     causes = [f"other seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []
@@ -179,7 +180,9 @@ def _other_plans(first: Run, second: Run) -> str:
 
 def _start(sample: Sample) -> Start:
     """Return what an image starts from: its noise, what is asked, and how strongly where it is an edit."""
-    return sample.seed, sample.concept or sample.prompt, sample.strength  # in whichever wording
+    if sample.concept:  # in whichever wording, but apart where prompts of a concept name groups
+        return sample.seed, f"{sample.concept}\0{sample.group}", sample.strength
+    return sample.seed, sample.prompt, sample.strength
 
 
 def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
@@ -196,7 +199,7 @@ def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
 
 
 def _comparable(first: Run, second: Run) -> list[str]:
-    """The encoders that both runs share, where the study needs any; refuse runs that were asked different things."""
+    """Return the encoders that both runs share, where the study needs any; refuse runs of different questions."""
     if first.directory.place == second.directory.place:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     study = study_of(first.suite)
@@ -244,7 +247,32 @@ def _require_same_suite(first: Run, second: Run) -> None:
 
 
 def first_against_rest(runs: Sequence[Run]) -> list[Comparison]:
-    """Compare every further run with the first."""
+    """Compare every further run with the first, by the concepts that all of them asked for."""
     if len(runs) < 2:
         raise RunMismatchError(f"compare: found {len(runs)} run, expected two or more")
-    return [compare_runs(runs[0], run) for run in runs[1:]]
+    runs, left_out = _narrowed(runs)
+    return [replace(compare_runs(runs[0], run), left_out=left_out) for run in runs[1:]]
+
+
+def _narrowed(runs: Sequence[Run]) -> tuple[Sequence[Run], tuple[str, ...]]:
+    """Narrow runs that differ in nothing but their concepts to those that all have; return the others' names, too."""
+    suites = [run.suite for run in runs]
+    asked = [
+        list(dict.fromkeys(spec.concept for spec in suite.every_prompt_spec() if spec.role == "target"))
+        for suite in suites
+    ]
+    if all(suite.content == suites[0].content for suite in suites):
+        return runs, ()
+    shared = suites[0].shared_concepts(suites[1:])
+    if not shared:
+        return runs, ()
+    narrowed = [
+        run if len(own) == len(shared) else NarrowedRun(run, run.suite.with_options(concepts=shared), _scores_of_some)
+        for run, own in zip(runs, asked, strict=True)
+    ]
+    return narrowed, tuple(dict.fromkeys(name for own in asked for name in own if name and name not in shared))
+
+
+def _scores_of_some(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    scored = compute_scores(run, resamples_of(run))
+    return scored.scores, scored.curves

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 from clinometer._csv import csv_text
+from clinometer._messages import first_and_more
 from clinometer.report import wording
 from clinometer.report.comparison import (
     DifferenceTable,
@@ -27,11 +28,14 @@ from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, repor
 from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
+from clinometer.runs.pooled import Comparison, PooledRun, shared_encoders
 from clinometer.runs.storage import Directory
-from clinometer.runs.together import Comparison, PooledRun, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words
 from clinometer.suites import Suite
+
+MOST_NAMED: Final = 5
+"""Concepts that a sentence names; the others are counted."""
 
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
@@ -63,6 +67,10 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
     )  # fmt: skip
 
 
+OWN_MARKS: Final = {"comparison.html": b"clinometer", "comparison.csv": b"metric,component"}
+"""The files that are written, and what stands in them: another file of such a name is somebody else's."""
+
+
 class Comparisons(list[Comparison]):
     """Runs held against the first of them, a comparison each; shown, they say in words which leans more."""
 
@@ -86,8 +94,15 @@ class Comparisons(list[Comparison]):
 
 
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
-    """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
+    """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place.
+
+    Raises
+    ------
+    InvalidInputError
+        A file of somebody else's has one of these names.
+    """
     directory = Directory(folder)
+    directory.require_own(OWN_MARKS, OWN_MARKS)
     table = Comparisons(comparisons).table
     directory.write_bytes("comparison.csv", csv_text(table).encode("utf-8", "backslashreplace"))
     directory.write_bytes("comparison.html", comparison_html(comparisons).encode("utf-8", errors="replace"))
@@ -253,8 +268,13 @@ def pairing_in_words(comparison: Comparison) -> str:
     runs = zip(pair_names([comparison])[0], (comparison.first, comparison.second), strict=True)
     each = [(name, one) for name, run in runs for one in (run.runs if isinstance(run, PooledRun) else (run,))]
     repeats = "".join(f" {name}: {said}" for name, run in each for said in repeats_in_words(run))
+    fewer = ""
+    if comparison.left_out:
+        concepts = wording.count(len(comparison.left_out), "concept", "concepts")
+        named = first_and_more(comparison.left_out, MOST_NAMED)
+        fewer = f" Left out, because not all of the runs asked for them: {concepts} ({named})."
     if not comparison.paired:
-        return f"Not paired: {comparison.unpaired}.{repeats}"
+        return f"Not paired: {comparison.unpaired}.{fewer}{repeats}"
     sentence = wording.count(comparison.pairs, "pair of images", "pairs of images")
     sentence += ", each drawn from one prompt and one noise"
     if comparison.dropped:
@@ -266,7 +286,7 @@ def pairing_in_words(comparison: Comparison) -> str:
         cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
         why = ": model, settings and seed are the same" if cards[0] == cards[1] else ""
         same = f" Both images of every pair are one and the same{why}. So every difference is 0."
-    return f"{sentence}.{same}{repeats}{once}"
+    return f"{sentence}.{fewer}{same}{repeats}{once}"
 
 
 def _same_images(comparison: Comparison) -> bool:

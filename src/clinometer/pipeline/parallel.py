@@ -31,14 +31,14 @@ from clinometer.models.readers import Reader
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
 from clinometer.pipeline.engines.dispatch import Work as EngineWork
 from clinometer.pipeline.execution import Serial
-from clinometer.pipeline.recipes import Recipe, built
+from clinometer.pipeline.recipes import Recipe, load_once
 from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, finish_reading, forgotten, read, require_drawn, waiting_answers
 from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
+from clinometer.runs.pooled import WorkerRun
 from clinometer.runs.progress import Failures, NoProgress, Progress
 from clinometer.runs.store import Run
-from clinometer.runs.together import WorkerRun
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
 TEXTS: Final[Unit] = ()
@@ -242,7 +242,7 @@ def _written_by_workers(run: Run) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
-    """Where a model is stopped, keep no part of failures alone that a worker wrote and nobody has counted yet.
+    """Drop parts of failures alone that a worker wrote and nobody has counted, where the model is stopped.
 
     The set holds the parts that are not met yet; its user takes out those that are.
     """
@@ -376,7 +376,7 @@ class StageWork:
         use_threads(self.threads)
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
-        model = built(self.recipe, self.card)
+        model = load_once(self.recipe, self.card)
         if self.batch_size is not None:
             model.batch_size = self.batch_size
         return partial(self._make, model, WorkerRun(self.place, self.redraw))

@@ -139,6 +139,8 @@ def plan_audit(
 ) -> Plan:
     """Plan an audit of a leaning suite: images with which its verdicts are reached, by the verdicts' own tests.
 
+    A suite of another study that can be planned without a pilot, such as steerability, is planned so alone.
+
     Parameters
     ----------
     pilot : a scored run of the same suite. Larger runs are drawn from its pictures' scores and judged, with all that it
@@ -163,15 +165,17 @@ def plan_audit(
     for name, value in (("price", price), ("answer_price", answer_price)):
         if not value >= 0:
             raise InvalidInputError(f"expected 0 or more, found {value}", field=name)
-    if not isinstance(suite, LeaningSuite):
-        raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
-    suite.pair_for("plan")
-    margin = suite.margin if margin is None else margin
+    _require_planned(suite, pilot, effect)
+    margin = getattr(suite, "margin", None) if margin is None else margin
     plan = Plan(
         pd.DataFrame(), effect=nan if effect is None else effect, margin=nan if margin is None else margin,
         power=power, alpha=alpha, images=suite.image_count, images_needed=nan, price=price,
         answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
     )  # fmt: skip
+    if not isinstance(suite, LeaningSuite):
+        unseen = study_of(suite).plan_unseen
+        assert unseen is not None  # _require_planned
+        return replace(plan, table=unseen(suite, power, alpha))
     if pilot is None:
         to_detect = [
             images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images_each(suite))
@@ -209,6 +213,21 @@ def plan_audit(
         by_server="price_per_image" in pilot.record["model"].get("notes", {}),
         pilot=pilot.directory.shown,
     )
+
+
+def _require_planned(suite: Suite, pilot: Run | None, effect: float | None) -> None:
+    """Refuse a suite that cannot be planned, and a pilot of one that is planned without."""
+    if isinstance(suite, LeaningSuite):
+        suite.pair_for("plan")
+    elif study_of(suite).plan_unseen is None:
+        raise SuiteError(
+            f"suite {suite.name}: planning is for suites of study leaning or steerability, found {suite.study}"
+        )
+    elif pilot is not None or effect is not None:
+        raise InvalidInputError(
+            f"a suite of study {suite.study} is planned without; its report says how many images each verdict takes",
+            field="effect" if pilot is None else "pilot",
+        )
 
 
 def _attribute_images_each(suite: LeaningSuite) -> tuple[float, float]:
@@ -273,6 +292,9 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
         f"{suite} draws {plan.images:,} images.{costs}",
         f"A reader of them gives {wording.count(plan.answers, 'answer')}.{asked}",
     ]
+    if not plan.pilot and "reader" in plan.table:
+        lines.append("No number: labelled pictures are too few to tell such a gap from the reader's own.")
+        return _unseen_in_words(plan), lines
     if not plan.pilot:
         shares = [(f"{row['share']:g}", _number(row["to_detect"])) for row in plan.table.to_dict("records")]
         lines.append(
@@ -310,6 +332,15 @@ def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, 
             + (f"; --budget {plan.cost_needed:.2f}." if plan.price or plan.answer_price else ".")
         )
     return table, lines + _limit_in_words(plan)
+
+
+def _unseen_in_words(plan: Plan) -> WrittenTable:
+    """Word what is found without a pilot: a row a size of effect, a column a reader."""
+    wide = plan.table.pivot(index="effect", columns="reader", values="to_detect")[list(plan.table.reader.unique())]
+    each = zip(wide.index, wide.to_numpy(), strict=True)
+    rows = [(f"{100 * effect:.0f} pp", *map(_number, images)) for effect, images in each]
+    tests = f"q over all; power {plan.power:g}, level {plan.alpha:g}"
+    return f"Images of each prompt that find a gap in one concept, {tests}", ["gap", *map(str, wide.columns)], rows
 
 
 def _limit_in_words(plan: Plan) -> list[str]:

@@ -34,8 +34,9 @@ from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.models.weights import file_hash
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
-from clinometer.runs.encoding import AT_ONCE, checked_vectors
+from clinometer.runs.encoding import AT_ONCE, checked_vectors, require_readings
 from clinometer.runs.ledger import part_name
+from clinometer.runs.progress import named
 from clinometer.studies.fit import unfit_pictures
 from clinometer.studies.reading import clusters_of, distribute, read_pictures, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
@@ -119,7 +120,8 @@ def read_folder(
         be read or written.
     """
     question = question_of(spec)
-    reader.offers(question)
+    with named("reader", reader.card.name):
+        reader.offers(question)
     _require_use(encoder, question, truth)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
@@ -269,9 +271,13 @@ def _read(
 ) -> tuple[list[Reading | None], ReadingStopped | None]:
     """Read some files; one that is no picture has no answer, with the reason. An interrupt leaves out the rest."""
     decoded, stopped = [decode_image(at_hand(file)) for file in files], None
+    images = [each.image for each in decoded if each.image is not None]
     answers: Iterator[Reading | None]
     try:
-        answers = iter(reader.read([each.image for each in decoded if each.image is not None], question))
+        with named("reader", reader.card.name):
+            given = reader.read(images, question)
+        require_readings(given, len(images), question, reader.card.name)
+        answers = iter(given)
     except ReadingStopped as interrupt:
         answers, stopped = iter(interrupt.readings), interrupt
     readings = [

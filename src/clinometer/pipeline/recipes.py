@@ -51,7 +51,7 @@ What counts is what is free at the time, so processes that keep models side by s
 """
 
 
-class Residents:
+class LoadedGenerators:
     """Generators by a key for each: one at work, and those that wait."""
 
     def __init__(self) -> None:
@@ -176,12 +176,12 @@ class AtSettings:
         return self.weights.build().with_settings(**self.settings)
 
 
-_GENERATORS: Final = Residents()
+_GENERATORS: Final = LoadedGenerators()
 """The generators that a worker has loaded, by the keys of their recipes."""
 
 
 @dataclass(frozen=True)
-class Given:
+class ReadyModel:
     """A model that is sent as it is: an object of Python's, or a source of files."""
 
     model: Any
@@ -209,17 +209,17 @@ class WithPortraits:
 class WithEncoders:
     """Finished images, and the encoders that embed them, each by its card and how a worker comes by it."""
 
-    source: Given
+    source: ReadyModel
     encoders: tuple[tuple[Recipe, Card], ...]
     key: str = field(default_factory=_new_key)
 
     def build(self) -> Any:
         """Load the encoders."""
-        return EmbeddedSource(self.source.build(), [built(recipe, card) for recipe, card in self.encoders])
+        return EmbeddedSource(self.source.build(), [load_once(recipe, card) for recipe, card in self.encoders])
 
 
 @dataclass(frozen=True)
-class Watched:
+class TracedGenerator:
     """A generator that tells what it takes images for on the way, and the encoders that look at it.
 
     Attributes
@@ -234,14 +234,14 @@ class Watched:
 
     def build(self) -> Any:
         """Load all of them."""
-        encoders = [built(recipe, card) for recipe, card in self.encoders]
+        encoders = [load_once(recipe, card) for recipe, card in self.encoders]
         return WatchedGenerator(self.generator.build(), encoders, **self.watches)
 
 
 _BUILT: dict[str, Any] = {}
 
 
-def built(recipe: Recipe, card: Card) -> Any:
+def load_once(recipe: Recipe, card: Card) -> Any:
     """Return the model of a recipe, built once in a process.
 
     Raises
@@ -272,7 +272,7 @@ def built(recipe: Recipe, card: Card) -> Any:
 class Models:
     """What is loaded. Of generators one is on its device, the last: two may not fit."""
 
-    _generators: Residents = field(default_factory=Residents)
+    _generators: LoadedGenerators = field(default_factory=LoadedGenerators)
     _recipes: dict[str, Loaded] = field(default_factory=dict)
     _encoders: dict[tuple[str, str], tuple[Encoder, Recipe]] = field(default_factory=dict)
 
@@ -298,7 +298,7 @@ class Models:
                     "the model by its name",
                     field=names,
                 )
-            return model, Given(model)
+            return model, ReadyModel(model)
         load_options = {name: value for name, value in options.items() if value not in (None, "auto")}
         load_options |= {"device": device, "prefer": dict(prefer or {})}
         weights, generator = self._weights(os.fspath(model), load_options)
@@ -309,7 +309,7 @@ class Models:
         return (generator if same else generator.with_settings(**settings)), AtSettings(weights, settings)
 
     def _weights(self, spec: str, options: Mapping[str, Any]) -> tuple[Loaded, Generator]:
-        """The weights on their device, and their recipe, one for as long as this lives: workers know them by it."""
+        """Put the weights on their device, with one recipe as long as this lives: workers know them by it."""
         for_any, for_these = (
             json.dumps([what, spec, key_options], sort_keys=True, default=str)
             for what, key_options in (("any settings", _split(options)[1]), ("these", options))
@@ -341,7 +341,7 @@ class Models:
         pairs: list[tuple[Encoder, Recipe]] = []
         for spec in named_encoders(specs):
             if not isinstance(spec, str | os.PathLike):
-                pairs.append((spec, Given(spec)))
+                pairs.append((spec, ReadyModel(spec)))
                 continue
             key = os.fspath(spec), device
             if key not in self._encoders:
@@ -361,7 +361,7 @@ class Models:
     def readers(
         self, specs: Readers | None, device: str, asked: Sequence[QuestionSpec], server: Mapping[str, Any]
     ) -> tuple[list[Reader], dict[str, Recipe]]:
-        """The readers, and how workers come by each, by its name; ``server`` : what those behind an endpoint take.
+        """Load the readers, with a recipe for workers, by name; ``server`` : options of those behind an endpoint.
 
         Raises
         ------
@@ -375,7 +375,7 @@ class Models:
         served = [spec for spec in named_ones if str(spec).startswith("openai:")] or named_ones
         readers, recipes = list[Reader](), dict[str, Recipe]()
         for spec in named_ones:
-            recipe: Recipe = Given(spec)
+            recipe: Recipe = ReadyModel(spec)
             if isinstance(spec, str | os.PathLike):
                 recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
             reader = recipe.build()

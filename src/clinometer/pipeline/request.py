@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
@@ -108,7 +108,8 @@ def _read_concepts(concepts: Any) -> Any:
         concepts = int(concepts) if concepts.strip().isdecimal() else concepts.split(",")
     if concepts is None or (isinstance(concepts, int) and not isinstance(concepts, bool) and concepts > 0):
         return concepts
-    names = [name.strip() for name in concepts] if isinstance(concepts, list | tuple) else []
+    listed = concepts if isinstance(concepts, list | tuple) else ()
+    names = [name.strip() for name in listed] if all(isinstance(name, str) for name in listed) else []
     if not names or not all(names):
         raise ValueError(f"expected a number from 1 up, or names separated by commas, found {concepts!r}")
     return names
@@ -161,6 +162,11 @@ class CellOptions(Strict):
         "N",
         min_length=1,
         description="The expression that is taken from a face database: N, A, F, HC or HO.",
+    )
+    reference: Annotated[Place | None, Flag(default="the suite's", alike=True)] = Field(
+        None,
+        description="A declared standard that shares are compared with, as they are with parity: a CSV file of "
+        "concept, group, share, source and, where known, n or se, year, place, code; or a YAML file.",
     )
     budget: Annotated[Scale | None, Flag(panel=SERVERS)] = Field(
         None,
@@ -240,6 +246,14 @@ class AuditOptions(CellOptions):
     wording: Annotated[str | None, Flag(several=str, of_suite=True, default="all")] = Field(
         None, description="One wording alone, by its name, where a suite asks for its concepts in several."
     )
+    ablate: Annotated[bool | None, Flag(name="--ablate", of_suite=True, kept=True)] = Field(
+        None,
+        description="Also draw every concept without each word of its prompt, from the same noises, and say what the "
+        "word does. It draws a concept's images once more for every word.",
+    )
+    phrases: Annotated[Sequence[str] | None, Flag(name="--phrase", many=True, of_suite=True, kept=True)] = Field(
+        None, description="With --ablate, words that are left out together, as one. Repeatable."
+    )
     image_counts: Annotated[
         Mapping[str, ImageCount] | None, Flag(typed=False, default="the suite's", of_suite=True)
     ] = Field(
@@ -278,6 +292,11 @@ class AuditOptions(CellOptions):
         Annotated[WholeNumber, Field(ge=1)] | None,
         Flag(panel=WORK, default="this one; where there are several GPUs, one for each"),
     ] = Field(None, description="Processes that draw and embed. Scores do not depend on them.")
+    registration: Annotated[Place | None, Flag()] = Field(
+        None,
+        description="What `clinometer register` wrote before: it says what is asked, and its journal lists every "
+        "attempt. Options that change what is measured are left out.",
+    )
     progress: Annotated[Listener | None, Flag(typed=False)] = Field(None, description="A listener for the long stages.")
 
 
@@ -295,6 +314,14 @@ class AuditRequest(AuditOptions):
         Field(None, description="Run directory. One that holds part of the same audit is continued.")
     )
 
+    _registered: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    def under(self, registered: Mapping[str, Any]) -> AuditRequest:
+        """Return the same request of a run that keeps which registration it was drawn under."""
+        request = self.model_copy()
+        request._registered = dict(registered)
+        return request
+
     @property
     def adapter_options(self) -> dict[str, Any]:
         """What the model's adapter is given."""
@@ -305,7 +332,8 @@ class AuditRequest(AuditOptions):
     def kept(self) -> dict[str, Any]:
         """What run.json keeps of it: options beside their defaults that stand in no card and in no suite."""
         fields = AuditRequest.model_fields
-        return {name: getattr(self, name) for name in KEPT if getattr(self, name) != fields[name].default}
+        kept = {name: getattr(self, name) for name in KEPT if getattr(self, name) != fields[name].default}
+        return kept | ({"registration": self._registered} if self._registered else {})
 
 
 def flag_of(field: FieldInfo) -> Flag:
@@ -324,11 +352,27 @@ OF_SUITE: Final = tuple(name for name, field in AuditRequest.model_fields.items(
 ALIKE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).alike)
 
 
+FREE: Final = (
+    "out", "device", "batch_size", "budget", "engine", "workers", "retry_failed", "report", "answer_price",
+    "registration", "progress",
+)  # fmt: skip
+"""Options that change no number, or only by rounding: a registration leaves them to the audit."""
+FREE_OF_MODELS: Final = (
+    "price",
+    "concurrency",
+    "requests_per_minute",
+    "offload",
+    "device_map",
+    "vae_tiling",
+    "compile",
+)
+
+
 def fields_in_order() -> dict[str, FieldInfo]:
     """List every option of an audit: first what it is of, then what it is asked."""
     fields: dict[str, FieldInfo] = {}
     for options in (AuditRequest, AuditOptions, CellOptions):
-        fields |= {name: AuditRequest.model_fields[name] for name in options.__annotations__}
+        fields |= {name: AuditRequest.model_fields[name] for name in options.__annotations__ if name[0] != "_"}
     return fields
 
 

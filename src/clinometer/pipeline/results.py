@@ -72,14 +72,15 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
         name = next(iter(run.encoders.begun), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
-    scored = _compute(run, resamples, pool)
+    scored = compute_scores(run, resamples, pool)
     run.write_scores(scored.scores, scored.curves, made_of)
     progress.advance(1)
     progress.finish()
     return scored.scores
 
 
-def _compute(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+def compute_scores(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Compute every number of a run from what is on disk; nothing is written."""
     scored = score_study(run, resamples, pool)
     scores = with_repeats(run, with_refusals(run, scored.scores))
     scores = with_readings(run, with_ratings(run, study_of(run.suite).rated(run.suite), scores))
@@ -112,7 +113,7 @@ def require_same_scores(run: Run, progress: Progress) -> None:
     stored = {SCORES: run.scores, "curves.parquet": run.curves}
     require_drawn(run)
     progress.start("scoring anew", 1, 0)
-    scored = _compute(run, resamples_of(run))
+    scored = compute_scores(run, resamples_of(run))
     progress.advance(1)
     progress.finish()
     anew = {SCORES: scored.scores, "curves.parquet": scored.curves}

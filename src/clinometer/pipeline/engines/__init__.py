@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -53,19 +52,12 @@ def open_engine(
     if workers is not None and workers < 1:
         raise EngineError(f"expected 1 or more, found {workers}", field="workers")
     name, _, address = spec.partition("=")
-    if name == "local":
-        return _local(address, workers, device, weights, make_room)
-    if name == "ray":
-        try:
-            from clinometer.pipeline.engines.ray import RayEngine
-        except ImportError as error:
-            raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
-        factory: Callable[[str, int | None], Any] = partial(RayEngine, weights=weights)
-    else:
-        factory = _plug_in(name)
+    factory = find_engine(spec)
+    if factory is None:
+        return _local(workers, device, weights, make_room)
     make_room()
     try:
-        engine: Engine = factory(address, workers)
+        engine: Engine = factory(address, workers, weights=weights) if name == "ray" else factory(address, workers)
     except ClinometerError:
         raise
     except Exception as error:  # a plug-in raises what it likes
@@ -73,13 +65,31 @@ def open_engine(
     return engine
 
 
-def _local(
-    address: str, workers: int | None, device: str, weights: int, make_room: Callable[[], None]
-) -> LocalEngine | None:
-    if address:
+def find_engine(spec: str) -> Callable[..., Any] | None:
+    """Return what opens the engine that ``spec`` names, without opening it; None for this machine's own.
+
+    Raises
+    ------
+    EngineError
+        As :func:`open_engine`, of the name.
+    """
+    name, _, address = spec.partition("=")
+    if name == "local" and address:
         raise EngineError(
             f"'local' is this machine and takes no address, found {address!r}; leave it out", field="engine"
         )
+    if name == "local":
+        return None
+    if name != "ray":
+        return _plug_in(name)
+    try:
+        from clinometer.pipeline.engines.ray import RayEngine
+    except ImportError as error:
+        raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
+    return RayEngine
+
+
+def _local(workers: int | None, device: str, weights: int, make_room: Callable[[], None]) -> LocalEngine | None:
     gpus = visible_gpus() if device in ("auto", "cuda") else []
     if workers is None and len(gpus) < 2:
         return None
@@ -97,7 +107,7 @@ def places_by_weights(spec: str, device: str) -> bool:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process sees, as ``CUDA_VISIBLE_DEVICES`` names them; none where no model asked for torch."""
+    """List this process's GPUs as ``CUDA_VISIBLE_DEVICES`` names them; none where no model asked for torch."""
     if "torch" not in sys.modules:
         return []
     from clinometer._torch import torch
@@ -113,7 +123,7 @@ def _plug_in(name: str) -> Callable[[str, int | None], Any]:
         names = sorted({"local", "ray", *plug_ins})
         hint = did_you_mean(name, names)
         raise EngineError(
-            f"found {name!r}, expected one of {', '.join(names)}.{f' {hint}' if hint else ''}", field="engine"
+            f"found {name!r}, expected one of {', '.join(names)}{f'; {hint}' if hint else ''}", field="engine"
         )
     try:
         factory: Callable[[str, int | None], Any] = plug_ins[name].load()

@@ -108,7 +108,7 @@ class Slot(Protocol):
         ...
 
     def read_error(self, error: BaseException) -> BaseException:
-        """What an error of a future means: `WorkerDiedError` where the worker is gone, else what the work raised."""
+        """Translate a future's error: `WorkerDiedError` where the worker is gone, else what the work raised."""
         ...
 
 
@@ -217,7 +217,7 @@ class Gpu:
 
 
 def gpu_table() -> dict[str, Gpu]:
-    """The GPUs of this machine by their numbers and their identifiers; empty where the driver's tool tells nothing.
+    """List this machine's GPUs by number and identifier; empty where the driver's tool reports none.
 
     The tool is asked and not torch, which would take memory on each GPU that it looks at.
     """

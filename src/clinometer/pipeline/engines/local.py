@@ -193,7 +193,7 @@ def _begin(environment: Mapping[str, str]) -> None:
 
 
 def _end_with_driver() -> None:
-    """A driver that is killed cannot end its workers."""
+    """End this worker when its driver is gone: a driver that is killed cannot do it."""
     driver = multiprocessing.parent_process()
     if driver is not None:
         driver.join()

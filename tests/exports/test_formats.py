@@ -8,6 +8,8 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from huggingface_hub import parse_eval_result_entries
 from PIL import Image
 from typer.testing import CliRunner
@@ -15,7 +17,8 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
-from clinometer.pipeline.formats import FORMATS, TAKES, tasks_of
+from clinometer.exports.eval_results import tasks_of
+from clinometer.exports.registry import FORMATS
 from clinometer.report.inputs import report_input
 from clinometer.report.wording import not_measured, too_few
 from clinometer.studies import study_of
@@ -119,6 +122,22 @@ def test_every_eval_ever_holds_each_number_with_its_interval_n_and_hashes(leanin
     assert {each["source_data"]["hf_repo"] for each in named["evaluation_results"]} == {"me/colours"}
 
 
+def test_an_ml_bom_is_valid_and_holds_each_verdict(run):
+    text = cm.model_card(run, format="cyclonedx")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert cm.model_card(run, format="cyclonedx") == text
+    (component,) = json.loads(text)["components"]
+    shown = component["modelCard"]
+    verdicts = [each for each in shown["properties"] if each["name"].startswith("clinometer:verdict:")]
+    rows = [row for _, row in judged(run)]
+    assert len(verdicts) == len({each["name"] for each in verdicts}) == len(rows)
+    metrics = shown["quantitativeAnalysis"]["performanceMetrics"]
+    assert [float(each["value"]) for each in metrics] == [row.value for row in rows if row.defined]
+    assert {each["name"]: each["value"] for each in shown["properties"]}["clinometer:run_checksum"] == (
+        run.record["checksum"]
+    )
+
+
 def test_what_was_not_measured_or_rests_on_too_few_images_is_not_passed_on(run):
     kept = [row for _, row in judged(run) if row.defined and not too_few(row) and not not_measured(row)]
     if not kept:
@@ -144,6 +163,18 @@ def test_evaluation_results_name_tasks_of_the_benchmark(leaning, tmp_path):
         assert "95 % over images" in entry.notes
         assert entry.source_url == "https://example.org/run"
     assert set(yaml.safe_load(text)[0]) <= {"dataset", "value", "verifyToken", "date", "source", "notes"}
+
+
+@pytest.mark.parametrize(("form", "given"), [("every-eval-ever", {}), ("fairness", SCOPE), ("cyclonedx", {})])
+def test_a_file_of_somebody_else_is_not_replaced(leaning, tmp_path, form, given):
+    place = tmp_path / "file.json"
+    place.write_text("{}")
+    with pytest.raises(InvalidInputError, match="it is there and was not written by clinometer"):
+        cm.model_card(leaning, format=form, out=place, **given)
+    assert place.read_text() == "{}"
+    place.unlink()
+    for _ in range(2):  # our own may be replaced
+        cm.model_card(leaning, format=form, out=place, **given)
 
 
 def test_tasks_of_names_in_other_letters_are_told_apart():
@@ -183,7 +214,7 @@ def test_a_run_without_checksums_is_not_passed_on_and_several_are_no_single_card
     old = quick.audit(Painter(), toy_suite(), tmp_path / "old", encoder=Eye())
     as_of_format_1(tmp_path / "old")
     for form in FORMATS:
-        with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="its numbers are not passed on"):
+        with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="its numbers are not exported"):
             cm.model_card(old.url, format=form)
 
 
@@ -191,7 +222,6 @@ def test_the_command_takes_what_each_format_takes(leaning, tmp_path):
     def told(*words):
         return CliRunner().invoke(app, ["card", leaning.url, *words], catch_exceptions=False)
 
-    assert set(TAKES) == set(FORMATS)
     done = told(
         "-f", "fairness", "--in-scope", "a", "--in-scope", "b", "--out-of-scope", "c", "-o", str(tmp_path / "c")
     )

@@ -100,7 +100,7 @@ _SERVED: Final = ("openai-", "gemini-")
 
 
 @dataclass(frozen=True)
-class Said:
+class CardDetails:
     """What a run does not know, and somebody types by hand.
 
     Attributes
@@ -261,7 +261,7 @@ def _spell(value: Any) -> str:
 
 
 def _suite_words(run: Run) -> Iterator[str]:
-    """A built-in suite by its name, with the fewest options by which it becomes the run's; of any other, its file."""
+    """Yield a built-in suite's name and the fewest options that make it the run's; of any other suite, its file."""
     suite = run.suite
     protocol = ["--protocol", "paper"] if run.record.get("protocol") else []
     if suite.name not in suite_names():
@@ -278,6 +278,10 @@ def _suite_words(run: Run) -> Iterator[str]:
             if base.with_options(**given).fingerprint == suite.fingerprint:
                 yield from ("--suite", suite.name, *protocol)
                 for name, value in given.items():
-                    yield from (f"--{name.replace('_', '-')}", _spell(value)) if value else ()
+                    if name == "phrases":
+                        yield from (word for phrase in value or () for word in ("--phrase", phrase))
+                    elif value:
+                        typed = f"--{name.replace('_', '-')}"
+                        yield from (typed,) if value is True else (typed, _spell(value))
                 return
     yield from ("--suite", FILE, *protocol)

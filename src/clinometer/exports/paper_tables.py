@@ -158,7 +158,7 @@ class _Source:
 def paper_table(
     run: Run, paper: str, models: Sequence[str] = (), renamed: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Every printed cell of a paper's tables beside the run's number: a row a cell, the fields of :class:`PrintedCell`.
+    """Compare each printed cell of a paper's tables with the run's number: a row a cell, a :class:`PrintedCell`.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def latex(table: pd.DataFrame, *, caption: str, label: str, notes: str = "") -> 
 
 
 def _column(head: str, cells: tuple[str, ...]) -> Column:
-    """Take a column of estimates apart: the numbers, and below each its interval and what is said of it."""
+    """Split a column of estimates: the numbers, and below each its interval and notes."""
     found = [_ESTIMATE.fullmatch(cell) for cell in cells]
     if any(match and match[2] for match in found) and all(
         match or cell in ("", "—") for match, cell in zip(found, cells, strict=True)

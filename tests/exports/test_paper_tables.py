@@ -17,7 +17,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.cli.results import column_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.paper_tables import CELLS, CODES, MACHINE, PEOPLE, SETS, TESTS, PrintedCell, models_of
+from clinometer.exports.paper_tables import CELLS, CODES, MACHINE, PEOPLE, SETS, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick

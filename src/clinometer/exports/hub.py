@@ -20,8 +20,9 @@ from markupsafe import Markup
 
 from clinometer._secrets import masked, remember
 from clinometer.errors import InvalidInputError, RunCorruptError, RunStorageError
-from clinometer.pipeline.formats import eval_results, results_name, tasks_of
-from clinometer.pipeline.model_cards import Said, card_input, is_served
+from clinometer.exports.eval_results import eval_results, results_name, tasks_of
+from clinometer.exports.model_cards import CardDetails, card_input, is_served
+from clinometer.exports.paper import OWN_MARKS
 from clinometer.report import wording
 from clinometer.report.model_card import eval_results as model_index
 from clinometer.report.model_card import hub, merged
@@ -105,6 +106,7 @@ def write_dataset(run: Run, out: str | os.PathLike[str], *, license: str = "") -
         raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
     files = dataset_of(run, license=license)
     place.require_place()
+    place.require_own(files, OWN_MARKS)
     for name, content in files.items():
         place.write_bytes(name, content if isinstance(content, bytes) else _bytes_of(run, content))
     return list(files)
@@ -119,7 +121,7 @@ def require_to_be_passed_on(run: Run) -> None:
         It is; the message says which file, and the way out.
     """
     if run.unchecked:
-        raise RunCorruptError(f"{run.url}: {run.unchecked}, so it is not passed on; audit the model anew")
+        raise RunCorruptError(f"{run.url}: {run.unchecked}, so it is not sent; run the audit again in a new folder")
     verify(run, NoProgress())
     if left := unfinished(run):
         raise RunCorruptError(f"{run.url}: it is not finished: {left}; finish it first")
@@ -282,6 +284,7 @@ def write_benchmark(suite: Suite, out: str | os.PathLike[str]) -> list[str]:
         "test.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
         "suite.yaml": yaml.safe_dump(suite.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120),
     }
+    place.require_own(files, OWN_MARKS)
     for name, content in files.items():
         place.write_bytes(name, content.encode("utf-8"))
     return list(files)
@@ -321,7 +324,9 @@ class Pushed:
     notes: tuple[str, ...] = field(default=())
 
 
-def push(run: Run, target: str, *, dry_run: bool, said: Said, license: str, public: bool, pull_request: bool) -> Pushed:
+def push(
+    run: Run, target: str, *, dry_run: bool, said: CardDetails, license: str, public: bool, pull_request: bool
+) -> Pushed:
     """Send a run to the Hub: its images to a data set's repository, or its results to a model's.
 
     The token is huggingface_hub's own, from its store or its environment; it is not read here, and is in no message.
@@ -382,7 +387,7 @@ def push(run: Run, target: str, *, dry_run: bool, said: Said, license: str, publ
     return Pushed(target, sizes, url=str(commit.pr_url or commit.commit_url))
 
 
-def _results(run: Run, said: Said) -> dict[str, bytes | str]:
+def _results(run: Run, said: CardDetails) -> dict[str, bytes | str]:
     """Gather what goes to a model's repository: its card, and evaluation results where a benchmark is named."""
     require_to_be_passed_on(run)
     files: dict[str, bytes | str] = {CARD: _with_section(run, "", index=not said.benchmark).encode("utf-8")}

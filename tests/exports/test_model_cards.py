@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
+from clinometer.exports.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.metrics.verdict import Verdict
-from clinometer.pipeline.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.report.model_card import BEGIN, END, section_of
 from clinometer.report.model_card.content import escaped
 from clinometer.report.wording import MISSING

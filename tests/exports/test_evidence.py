@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import date, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import InvalidInputError, RunCorruptError, UncheckedRunWarning
-from clinometer.gates.evidence import HASHED
+from clinometer.exports.evidence import HASHED
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
 from tests import quick
@@ -88,6 +89,15 @@ def test_clauses_say_by_what_and_claim_nothing(run, tmp_path):
     table = pd.read_csv(tmp_path / "clauses.csv", keep_default_na=False)
     assert (table[["framework", "clause", "asks", "field", "source"]] != "").all(axis=None)
     assert set(table[table.field == "checksum"].shown) == {run.record["checksum"]}
+    for clause in table.itertuples():  # a date in law, or no duty
+        assert (clause.applies_from == "") == (clause.applies == "Voluntary.") == ("AI Act" not in clause.framework)
+        assert (
+            not clause.applies_from
+            or datetime.fromisoformat(clause.applies_from).strftime("%-d %B %Y") in clause.applies
+        )
+    assert date.fromisoformat(table.as_of.unique().item()) >= date(2026, 7, 27)  # when the dates were last changed
+    said = read(tmp_path)["results"][0]["reviewed-controls"]["remarks"]
+    assert all(words in said for words in (*table.applies, *table.as_of))
     assert set(table[table.field == "outcome"].shown) == {"none"}
     assert "compl" not in "".join(table.shown)
     assert "no claim of compliance" in read(tmp_path)["metadata"]["remarks"]
@@ -134,7 +144,7 @@ def test_a_record_that_does_not_follow_from_its_run_is_refused(run, tmp_path, ch
     verify_run(run, evidence=record)
     old, new = changed
     change(record, at=(old, new if new != "X" else f"{old}not "))
-    with pytest.raises(RunCorruptError, match=r"and that is not what follows from"):
+    with pytest.raises(RunCorruptError, match=r"that is not what follows from"):
         verify_run(run, evidence=record)
 
 
@@ -185,7 +195,7 @@ def test_nothing_is_signed_for_a_run_without_checksums(tmp_path):
 
 
 def test_a_policy_goes_with_evidence_alone(run, tmp_path):
-    with pytest.raises(InvalidInputError, match="a policy becomes part of evidence alone"):
+    with pytest.raises(InvalidInputError, match="are part of evidence alone"):
         cm.export(run, tmp_path, policy=POLICY)
     with pytest.raises(InvalidInputError, match="this is the run itself"):
         cm.export(run, run.url, evidence=True)

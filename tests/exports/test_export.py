@@ -10,9 +10,9 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, RunError
-from clinometer.pipeline import export
-from clinometer.pipeline.export import metric_latex
-from clinometer.pipeline.latex import latex
+from clinometer.exports import paper
+from clinometer.exports.latex import latex
+from clinometer.exports.paper import metric_latex
 from clinometer.report.figures import Ink
 from tests import quick
 from tests.latex import CLASSES, complaints
@@ -71,7 +71,7 @@ def test_each_figure_of_the_report_is_there_in_colours_of_its_own(exported):
         streams = [zlib.decompress(each) for each in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)]
         drawn = b"".join(each for each in streams if b" re" in each or b" l\n" in each or b" rg" in each)
         assert content.startswith(b"%PDF")
-        assert b"0.0039" not in drawn
+        assert not re.search(rb"(?<![\d.])0\.0039", drawn)  # 1/255, of which the sentinel colours are made
 
 
 def test_tables_hold_the_numbers_of_the_run(exported):
@@ -171,12 +171,12 @@ def test_names_of_a_forged_run_are_text_in_every_file(forged, tmp_path):
 def test_methods_escape_what_a_run_names(forged, tmp_path, monkeypatch):
     text = EVIL[5] + EVIL[7] + EVIL[8]
     card = forged.model_card | {"name": text, "family": text, "settings": {text: text}}
-    given = export.report_input
+    given = paper.report_input
 
     def changed(run):
         return dataclasses.replace(given(run), model_card=card)
 
-    monkeypatch.setattr(export, "report_input", changed)
+    monkeypatch.setattr(paper, "report_input", changed)
     cm.export(forged, tmp_path, board=None)
     said = (tmp_path / "methods.md").read_text("utf-8")
     assert "<img" not in said
@@ -210,6 +210,20 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
         cm.export(run, run.url)
     with pytest.raises(RunError, match="not a run directory"):
         cm.export(tmp_path, tmp_path / "paper")
+
+
+@pytest.mark.parametrize("exported", ["leaning"], indirect=True)
+def test_nobody_else_s_file_is_written_over(exported, tmp_path):
+    run, folder, _ = exported
+    shutil.copy(folder / "references.bib", tmp_path)  # an export may be written anew
+    (tmp_path / "methods.md").write_text("# Our methods\n")
+    with pytest.raises(InvalidInputError, match=r"methods\.md: it is there and was not written by clinometer"):
+        cm.export(run, tmp_path, board=None)
+    (tmp_path / "README.md").write_text("# Our repository\n")
+    for write in (lambda: cm.export(run, tmp_path, dataset=True), lambda: cm.write_benchmark(run.suite, tmp_path)):
+        with pytest.raises(InvalidInputError, match=r"README\.md: it is there and was not written by clinometer"):
+            write()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "methods.md", "references.bib"]
 
 
 @pytest.mark.thorough

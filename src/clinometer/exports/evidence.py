@@ -7,12 +7,14 @@ record is evidence: it says what was measured, and never that a law is kept.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from math import isfinite
+from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -20,24 +22,29 @@ import pandas as pd
 import yaml
 
 from clinometer._csv import csv_text
-from clinometer._messages import quoted
 from clinometer.errors import InvalidInputError, RunCorruptError
+from clinometer.exports.statement import require_bom, require_same, require_statement, statement_of, unwrapped
 from clinometer.gates.gate import gate as gate_of
 from clinometer.gates.policy import policy_from_mapping
 from clinometer.gates.telling import Gate, Outcome, RuleOutcome
+from clinometer.models.signing import model_digest
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.report.page import Page, Verdicts, View
 from clinometer.report.rows import Row
 from clinometer.runs import Directory, Run
 from clinometer.runs.files import MOST_JSON
-from clinometer.runs.record import package_versions
+from clinometer.runs.record import package_versions, registration_in_words
 from clinometer.studies import study_of
 
 OSCAL: Final = "1.1.3"
 NAMESPACE: Final = "urn:clinometer:evidence:1"
 RECORD: Final = "assessment-results.json"
-NO_RECORD: Final = f"no record of a run, expected {RECORD} of clinometer export --evidence"
+IN_TOTO: Final = "statement.json"
+NO_RECORD: Final = (
+    f"no record of a run, expected {RECORD} or {IN_TOTO} of clinometer export --evidence, or the BOM of "
+    "clinometer card --format cyclonedx"
+)
 POLICY: Final = "policy"
 BASELINE: Final = "baseline"
 CLAUSES: Final = "clauses.csv"
@@ -51,24 +58,37 @@ _STATES: Final = {
 }
 
 
-def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = None) -> list[str]:
+def write_evidence(
+    run: Run,
+    out: str | os.PathLike[str],
+    gate: Gate | None = None,
+    model: str | os.PathLike[str] | None = None,
+) -> list[str]:
     """Write the record of a scored run, and the table of clauses that it may serve, into a folder.
 
     Parameters
     ----------
     gate : what became of a policy, whose rules are then the findings; without it there are observations alone.
+    model : the folder of the model's files, which the statement is then about; else it is about the run.
 
     Returns
     -------
-    Names of the files: ``assessment-results.json`` (OSCAL Assessment Results) and ``clauses.csv``.
+    Names of the files: ``assessment-results.json`` (OSCAL Assessment Results), ``clauses.csv`` and, of a policy,
+    ``statement.json`` (an in-toto Test Result; :mod:`clinometer.exports.statement`).
 
     Raises
     ------
     RunError
         The run has no checksums, is damaged or is not scored; the folder cannot be written.
     InvalidInputError
-        The folder is the run itself.
+        The folder is the run itself; a model is given and no policy.
+    ModelError
+        The model's folder is not that of the run's model, or cannot be digested.
     """
+    if model is not None and gate is None:
+        raise InvalidInputError(
+            "a statement about it says what became of a policy; give one, or leave it out", field="model"
+        )
     if run.unchecked:
         raise RunCorruptError(f"{run.url}: {run.unchecked}, so nothing can be signed for it; audit the model anew")
     place = Directory(out)
@@ -76,9 +96,18 @@ def write_evidence(run: Run, out: str | os.PathLike[str], gate: Gate | None = No
         raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
     table, record = _record(run, gate)
+    statement = None if gate is None else statement_of(run, gate, _hashed(run), None if model is None else Path(model))
     place.write_bytes(RECORD, json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")
     place.write_bytes(CLAUSES, csv_text(table).encode())
-    return [RECORD, CLAUSES]
+    if statement is None:
+        return [RECORD, CLAUSES]
+    place.write_json(IN_TOTO, statement)
+    return [RECORD, CLAUSES, IN_TOTO]
+
+
+def _hashed(run: Run) -> dict[str, str]:
+    """Return the SHA-256 of the run's files that a record names."""
+    return {name: run.directory.sha256(name) for name in HASHED if run.directory.exists(name)}
 
 
 def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -86,16 +115,20 @@ def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
     page = study_of(run.suite).page(run.suite)
     view = page.view.of(report_input(run))
     said = _facts(run, page.verdicts(view), gate)
-    clauses = yaml.safe_load((resources.files("clinometer.gates") / "clauses.yaml").read_text("utf-8"))
+    listed = yaml.safe_load((resources.files("clinometer.exports") / "clauses.yaml").read_text("utf-8"))
+    as_of, clauses = str(listed["as_of"]), listed["clauses"]
     table = pd.DataFrame(
         [
-            {key: clause[key] for key in ("framework", "clause", "asks")}
-            | {"field": field, "shown": said[field], "source": clause["source"]}
+            {key: str(clause[key]) for key in ("framework", "clause", "asks", "applies_from", "applies")}
+            | {"as_of": as_of, "field": field, "shown": said[field], "source": clause["source"]}
             for clause in clauses
             for field in clause["shown_by"]
         ]
     )
-    return table, assessment_results(run, page, view, gate, said, [clause["id"] for clause in clauses])
+    dates = "; ".join(f"{each['framework']}, {each['clause']}: {each['applies']}" for each in clauses)
+    applies = f"When they apply, as of {as_of} ({listed['dates_source']}): {dates}"
+    controls = [clause["id"] for clause in clauses]
+    return table, assessment_results(run, page, view, gate, said, controls, applies)
 
 
 def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[str, str]:
@@ -121,13 +154,14 @@ def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[
         "created": record["created"],
         "versions": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
         "checksum": record["checksum"],
+        "registration": registration_in_words(record) or "none",
         "policy": "none" if gate is None else gate.policy.title or ", ".join(rule.name for rule in gate.rules),
         "outcome": "none" if gate is None else gate.outcome.value,
     }
 
 
 def assessment_results(
-    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str]
+    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str], applies: str
 ) -> dict[str, Any]:
     """Build OSCAL Assessment Results of a run: observations, findings, and the run's files with their hashes.
 
@@ -135,19 +169,22 @@ def assessment_results(
     ----------
     page, view : how the run's study shows it, and what it shows.
     said : the facts of the run by name; some are properties of the result.
-    controls : identifiers of the clauses for which the record may serve.
+    controls, applies : identifiers of the clauses for which the record may serve, and from when they apply.
     """
     base = uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
-    result = _result(run, page, view, gate, said, controls, base)
+    result = _result(run, page, view, gate, said, base)
+    result["reviewed-controls"] |= {
+        "control-selections": [{"include-controls": [{"control-id": control} for control in controls]}],
+        "remarks": applies,
+    }
     now = result["end"]
     files = [
         {
             "uuid": str(uuid5(base, name)),
             "title": name,
-            "rlinks": [{"href": name, "hashes": [{"algorithm": "SHA-256", "value": run.directory.sha256(name)}]}],
+            "rlinks": [{"href": name, "hashes": [{"algorithm": "SHA-256", "value": digest}]}],
         }
-        for name in HASHED
-        if run.directory.exists(name)
+        for name, digest in _hashed(run).items()
     ]
     return {
         "assessment-results": {
@@ -166,13 +203,12 @@ def assessment_results(
     }
 
 
-def _result(
-    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str], base: UUID
-) -> dict[str, Any]:
+def _result(run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], base: UUID) -> dict[str, Any]:
     """Build the one result: what was looked at, every verdict, and what a policy makes of them."""
     card, model = run.record["model"], str(uuid5(base, "model"))
     created = datetime.fromisoformat(run.record["created"]).astimezone(UTC).isoformat("T", "seconds")
-    described = {name: said[name] for name in ("suite_fingerprint", "seed", "images", "missing_images", "checksum")}
+    facts = ("suite_fingerprint", "seed", "images", "missing_images", "registration", "checksum")
+    described = {name: said[name] for name in facts}
     of_every_verdict = {
         "subjects": [{"subject-uuid": model, "type": "component"}],
         "relevant-evidence": [{"href": f"#{uuid5(base, 'scores.parquet')}", "description": "A row of the scores."}],
@@ -199,7 +235,6 @@ def _result(
         },
         "reviewed-controls": {
             "description": "Clauses for which this may serve as evidence; clauses.csv says what of it.",
-            "control-selections": [{"include-controls": [{"control-id": control} for control in controls]}],
         },
         "observations": [
             _observation(verdicts, row)
@@ -252,28 +287,93 @@ def _finding(base: UUID, rule: RuleOutcome, place: int, gate: Gate) -> dict[str,
     }
 
 
-def require_unchanged(run: Run, source: str | os.PathLike[str], baseline: Run | None = None) -> int:
+def require_unchanged(
+    run: Run, source: str | os.PathLike[str], baseline: Run | None = None, model: str | os.PathLike[str] | None = None
+) -> str:
     """Refuse a run that is not the one of a record, and a record that does not follow from the run.
 
-    Observations and findings are derived again, these by the policy that the record holds, from the run and, of a
-    policy about differences, the ``baseline``. Returns how many files the record names.
+    What the record says is derived again, from the run and, of a policy about differences, the ``baseline``. It is an
+    OSCAL record or an in-toto statement of :func:`write_evidence`, the statement perhaps within a signed envelope, or a
+    CycloneDX BOM of :func:`clinometer.exports.cyclonedx.ml_bom`. With ``model``, a folder, the model's files must be
+    those that the run, and the statement's subject, are of.
+
+    Returns
+    -------
+    A remark on what was not looked at; may be empty.
 
     Raises
     ------
     InvalidInputError
-        The file is no record of this kind, or it needs a baseline.
+        The file is no record of these kinds, or it needs a baseline.
     RunCorruptError
         A file of the run is missing, or is not the one that the record names; or the record says something else than
         what follows from the run.
+    ModelError
+        The folder does not hold the model's files.
     """
+    found = _read_record(source)
+    record, folder = unwrapped(found), None if model is None else Path(model)
+    remark = "" if record is found else "whether the signature is genuine only its key tells; "
+    if not isinstance(record, dict):
+        raise InvalidInputError(f"{source}: {NO_RECORD}")
+    if "predicateType" in record:
+        files = _hashed(run)
+        return remark + require_statement(run, source, record, files, baseline=baseline, model=folder)
+    if record.get("bomFormat") == "CycloneDX":
+        require_bom(run, source, record)
+    else:
+        _require_files(run, source, record)
+        _require_derived(run, source, record, baseline)
+    if folder is not None:
+        model_digest(folder, run.model_card)
+    return ""
+
+
+def policy_of(source: str | os.PathLike[str]) -> Mapping[str, Any] | None:
+    """Return the policy that a record holds; None of one without a policy, such as a BOM.
+
+    Raises
+    ------
+    InvalidInputError
+        The file cannot be read, or is no record.
+    """
+    record = unwrapped(_read_record(source))
+    try:
+        if "predicateType" in record:
+            described = {each["name"]: each for each in record["predicate"]["configuration"]}
+            rules = base64.b64decode(described[POLICY]["content"], validate=True)
+        elif "assessment-results" in record:
+            props = record["assessment-results"]["results"][0]["props"]
+            rules = {each["name"]: each["value"] for each in props}.get(POLICY, "null")
+        else:
+            return None
+        found = json.loads(rules)
+        return found if isinstance(found, dict) else None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+
+
+def _read_record(source: str | os.PathLike[str]) -> Any:
+    """Read a file of JSON, up to a limit."""
     try:
         with open(source, "rb") as file:
             content = file.read(MOST_JSON + 1)
-        record = json.loads(content) if len(content) <= MOST_JSON else {}
-        found = record["assessment-results"]["back-matter"]["resources"]
-        listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
+        if len(content) > MOST_JSON:
+            raise InvalidInputError(f"{source}: more than {MOST_JSON >> 20} MiB; {NO_RECORD}")
+        return json.loads(content)
     except OSError as error:
         raise InvalidInputError(f"{source}: it cannot be read: {error.strerror or error}") from error
+    except InvalidInputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+
+
+def _require_files(run: Run, source: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Refuse a run whose files are not those that an OSCAL record names."""
+    try:
+        found = record["assessment-results"]["back-matter"]["resources"]
+        listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise InvalidInputError(f"{source}: {NO_RECORD}") from error
     for name, checksum in listed.items():
@@ -286,8 +386,6 @@ def require_unchanged(run: Run, source: str | os.PathLike[str], baseline: Run | 
                 f"{run.directory.path(name)}: it is not the one of the record (SHA-256 {str(checksum)[:8]}…, found "
                 f"{now[:8]}…); it was changed or made anew since"
             )
-    _require_derived(run, source, record, baseline)
-    return len(listed)
 
 
 _OF_ITS_TIME: Final = ("uuid", "end", "last-modified", "version", "oscal-version")
@@ -312,23 +410,7 @@ def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, base
         )
     judged = None if policy is None else gate_of(run, policy_from_mapping(policy), baseline if checksum else None)
     expected = json.loads(json.dumps(_record(run, judged)[1]))
-    if place := _difference(record, expected):
-        raise RunCorruptError(
-            f"{source}: {place}, and that is not what follows from {run.url}; the record was changed, or is another "
-            f"version's: export it anew"
-        )
-
-
-def _difference(found: Any, expected: Any, place: str = "") -> str:
-    """Say where two records differ first; empty where they do not."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        names = [name for name in {**expected, **found} if name not in _OF_ITS_TIME]
-        parts = [(f"{place}.{name}".lstrip("."), found.get(name), expected.get(name)) for name in names]
-    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        parts = [(f"{place}.{at}", *pair) for at, pair in enumerate(zip(found, expected, strict=True))]
-    else:
-        return "" if found == expected else f"{place} is {quoted(found)}"
-    return next(filter(None, (_difference(one, other, at) for at, one, other in parts)), "")
+    require_same(source, record, expected, run, beside=_OF_ITS_TIME)
 
 
 def _props(values: Mapping[str, str]) -> list[dict[str, str]]:

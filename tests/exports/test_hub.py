@@ -15,11 +15,12 @@ from PIL import Image
 import clinometer as cm
 from clinometer.api import push, write_benchmark
 from clinometer.errors import InvalidInputError, RunCorruptError, RunError, RunNotFoundError, SuiteError
-from clinometer.pipeline.formats import tasks_of
+from clinometer.exports.eval_results import tasks_of
 from clinometer.report.model_card import BEGIN
+from clinometer.runs import Directory
 from clinometer.suites import load_suite
 from tests import quick
-from tests.pipeline.hub_server import TOKEN, hub_server
+from tests.exports.hub_server import TOKEN, hub_server
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -77,7 +78,7 @@ def test_a_changed_part_is_not_the_one_that_croissant_names(exported, tmp_path):
     said = json.loads((folder / "croissant.json").read_text())
     hashes = {each["@id"]: each["sha256"] for each in said["distribution"] if "sha256" in each}
     for name, checksum in hashes.items():
-        same = cm.open_run.__globals__["Directory"](tmp_path / "copy").sha256(name) == checksum
+        same = Directory(tmp_path / "copy").sha256(name) == checksum
         assert same is (name != "scores.parquet")
 
 
