@@ -15,6 +15,7 @@ from clinometer.mitigation import making as making_module
 from clinometer.models.mitigation import FILE, GroupWords, Mitigation, Reworded, read_mitigation
 from clinometer.models.protocols import GenerationRequest
 from clinometer.suites import load_suite
+from clinometer.suites.reference import Reference
 from tests.models.openai.image_server import ImageServer
 from tests.toys import Eye, Painter, toy_suite
 
@@ -77,6 +78,25 @@ def test_groups_come_as_often_as_the_target_says():
     drawn = Counter(balanced(target).group_of(seed) for seed in range(20_000))
     for group, share in target.items():
         assert drawn[group] / 20_000 == pytest.approx(share, abs=5 * (share * (1 - share) / 20_000) ** 0.5)
+
+
+def test_concepts_of_a_standard_get_its_shares_and_the_others_those_of_the_target(tmp_path):
+    standard = Reference(
+        source="S", year="2024", shares={"pilot": {"women": 0.1}, "teacher": {"man": 0.2, "woman": 0.6}}
+    )
+    found = mitigate("openai:any", "balanced", tmp_path / "it", reference=standard).mitigation
+    for prompt, share in (("a pilot", 0.1), ("a teacher", 0.75), ("a cook", 0.5)):
+        drawn = Counter(found.group_of(seed, f"an image of {prompt}") for seed in range(4_000))
+        assert drawn["woman"] / 4_000 == pytest.approx(share, abs=5 * (share * (1 - share) / 4_000) ** 0.5)
+        worded = Counter(found.worded(f"an image of {prompt}", seed) for seed in range(4_000))
+        assert sum(number for words, number in worded.items() if "woman" in words) == drawn["woman"]
+    read, _ = read_mitigation(tmp_path / "it")
+    assert read == found
+    assert read.settings["targets"]["an image of a pilot"] == {"man": 0.9, "woman": 0.1}
+    card = (tmp_path / "it/README.md").read_text("utf-8")
+    assert "for 2 prompts those of S, 2024" in card
+    assert "--reference FILE" in card
+    assert "targets" not in balanced().settings  # an earlier card stays what it was
 
 
 @pytest.mark.parametrize(
@@ -177,6 +197,13 @@ def test_crossed_groups_are_named_by_what_they_have_in_common(tmp_path):
         ({"strength": float("inf")}, InvalidInputError, "strength: found inf, expected a finite number"),
         ({"suite": "weat/6"}, SuiteError, "which has no neutral prompts; expected leaning"),
         ({"concepts": "firefihter"}, SuiteError, "concepts: suite reference has no 'firefihter'; did you mean"),
+        ({"reference": Reference(source="S", shares={"pilto": {"man": 0.9}})}, SuiteError, "did you mean pilot"),
+        ({"reference": Reference(source="S", shares={"pilot": {"man": 0.9}}),
+          "target": {"man": 0.4, "woman": 0.4, "nonbinary": 0.2}}, InvalidInputError,
+         "pilot: found man 0.9, expected a share of each of man, woman, nonbinary"),
+        ({"reference": Reference(source="S", shares={"pilot": {"man": 0.9}}), "method": "prompt"}, InvalidInputError,
+         "method prompt treats all concepts alike; use balanced"),
+        ({"reference": "nowhere.csv"}, SuiteError, "nowhere.csv: no such file"),
         ({"method": "balnced"}, InvalidInputError, "method: found 'balnced'; did you mean balanced"),
         ({"method": "prompt", "intervention": "be fair"}, InvalidInputError, "intervention: found 'be fair'"),
     ],

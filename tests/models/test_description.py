@@ -59,12 +59,19 @@ def test_a_single_file_with_its_configuration(stable_diffusion, tmp_path):
         ("RN50/openai", "encoder"),
         ("gone.safetensors", "generator"),
         ("vectors.vec", "encoder"),
+        ("monk", "reader"),
+        ("clip:RN50/openai", "reader"),
         ("nowhere", "generator"),
         ("~nouser/x", "generator"),
     ],
 )
 def test_a_name_tells_the_kind(spec, kind):
     assert kind_of(spec) == kind
+
+
+def test_a_reader_is_described_by_its_card():
+    described = describe_model("monk")
+    assert (described.card.kind, described.capabilities, described.sees_images) == ("reader", None, False)
 
 
 def test_a_hub_id_is_a_generator_where_it_has_an_index(monkeypatch, tmp_path):

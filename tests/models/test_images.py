@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from PIL import Image
 
+from clinometer.models.files import image_files
 from clinometer.models.images import (
     FORMATS,
     blank_reason,
@@ -305,3 +306,12 @@ def test_a_thread_of_pixels_is_not_read():
     ]
     assert [each.status for each in found] == ["blank", "failed", "failed"]
     assert found[1].reason == "it has 201 x 2 pixels, one side over 100 times the other"
+
+
+def test_a_folder_s_images_of_formats_that_are_not_read_are_told(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "saved.jfif", "JPEG")
+    (tmp_path / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    (tmp_path / "._a.png").write_bytes(b"x")
+    files = image_files([tmp_path])
+    assert [file.name for file in files] == ["phone.HEIC", "saved.jfif"]
+    assert decode_image(files[0]).reason.startswith("not an image, or of a format that is not read")

@@ -209,7 +209,8 @@ def test_a_lora_acts_so_strongly_that_shares_meet_the_target(parity_at, expected
 
     monkeypatch.setattr(builtin, "_Reader", lambda job: SimpleNamespace(shares=shares))
     job = SimpleNamespace(
-        prompts={"one": "a", "two": "b"}, target={"man": 0.5, "woman": 0.5}, setting=lambda name, default: default,
+        prompts={"one": "a", "two": "b"}, target={"man": 0.5, "woman": 0.5},
+        target_of=lambda concept: {"man": 0.5, "woman": 0.5}, setting=lambda name, default: default,
         generator=SimpleNamespace(), say=lambda line: None,
     )  # fmt: skip
     scale, left = builtin._scale(job, network)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clinometer.cli.app import app
-from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import Card, load_encoder, load_generator, registered, registry
 from clinometer.models.registry import require_names
 
@@ -217,11 +217,19 @@ def test_a_lora_is_stamped_by_its_file_and_a_model_in_one_file_is_not(tmp_path):
         ("--encoder", "ViT-B-33/openai", "open_clip has no ViT-B-33; did you mean ViT-B-32/openai?"),
         ("--reader", "nosuch", "no reader 'nosuch'"),
         ("--reader", "clip:RN50/openay", "'openay' is no file and no tag of RN50"),
+        ("--model", "nosuch", "no generator 'nosuch'"),
+        ("--suite", "nosuch", "no suite named 'nosuch'"),
+        ("--suite", "mcas", "the reference model has not learned 'teenage', 'chief', 'executive' and"),
+        ("--engine", "rey", "found 'rey', expected one of local, ray"),
+        ("--verdict-reader", "nosuch", "found 'nosuch', and nothing that reads the images; give --reader as well"),
     ],
 )
-def test_a_dry_run_finds_wrong_names(option, name, words):
-    with pytest.raises(ModelError, match=re.escape(words)):
-        CliRunner().invoke(app, ["audit", option, name, "--dry-run"], catch_exceptions=False)
+def test_a_dry_run_finds_wrong_names(option, name, words, tmp_path, monkeypatch):
+    """The second of several models or suites, too."""
+    monkeypatch.chdir(tmp_path)
+    others = {"--model": ["-m", "reference"], "--suite": ["-s", "reference"] if name == "nosuch" else []}
+    with pytest.raises(ClinometerError, match=re.escape(words)):
+        CliRunner().invoke(app, ["audit", *others.get(option, []), option, name, "--dry-run"], catch_exceptions=False)
 
 
 def test_names_that_may_lead_somewhere_pass_unasked():

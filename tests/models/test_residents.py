@@ -8,7 +8,7 @@ from clinometer._memory import Memory
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationRequest
 from clinometer.pipeline import recipes
-from clinometer.pipeline.recipes import KEPT_FREE, Residents
+from clinometer.pipeline.recipes import KEPT_FREE, LoadedGenerators
 
 REQUESTS = [GenerationRequest(str(n), prompt, n) for n, prompt in enumerate(("a doctor", "a nurse"))]
 
@@ -89,7 +89,7 @@ def machine(monkeypatch):
 
 
 def taken(machine, kind, names):
-    held = Residents()
+    held = LoadedGenerators()
     for name in names:
         assert held.take(name, machine.loader(name, kind)).name == name
         assert machine.device == [name]
@@ -148,7 +148,7 @@ def test_one_that_cannot_be_loaded_leaves_none_at_work(machine):
 
 
 def test_a_pipeline_comes_back_and_draws_the_same(stable_diffusion):
-    held = Residents()
+    held = LoadedGenerators()
 
     def load():
         return load_generator(str(stable_diffusion), steps=2)
@@ -162,7 +162,7 @@ def test_a_pipeline_comes_back_and_draws_the_same(stable_diffusion):
 
 def test_a_pipeline_that_has_no_room_to_wait_is_gone_before_the_next_is_loaded(stable_diffusion, monkeypatch):
     monkeypatch.setattr(recipes, "memory", lambda: Memory(1000, 0))
-    held = Residents()
+    held = LoadedGenerators()
     first = weakref.ref(held.take("first", lambda: load_generator(str(stable_diffusion))).pipeline)
 
     def load():

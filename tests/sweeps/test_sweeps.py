@@ -18,8 +18,8 @@ import clinometer as cm
 from clinometer.cli.audit import print_sweep
 from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, SweepError
 from clinometer.runs.browse import found_below
+from clinometer.runs.pooled import pooled
 from clinometer.runs.storage import Directory
-from clinometer.runs.together import pooled
 from clinometer.sweeps.sweep import require_finished
 from tests import quick
 from tests.sweeps.sweep_by_workers import sweep_by_workers

@@ -57,7 +57,7 @@ def train_answers(
     *,
     prompts: Mapping[str, str],
     named: Mapping[str, Mapping[str, str]],
-    shares: Mapping[str, float],
+    shares: Mapping[str, Mapping[str, float]],
     sampler_steps: int,
     settings: AnswerSettings,
     say: Callable[[str], None],
@@ -68,7 +68,7 @@ def train_answers(
     ----------
     prompts : concept → its neutral prompt.
     named : group → concept → the prompt that names it.
-    shares : what each group is to have.
+    shares : concept → group → what it is to have.
     say : told each step's loss.
 
     Returns
@@ -84,7 +84,7 @@ def train_answers(
 
     rng, network, scheduler = np.random.default_rng(settings.seed), pipeline.unet, pipeline.scheduler
     sampler = frozen_sampler(pipeline, sampler_steps, settings.seed)
-    groups = [group for group, share in shares.items() if share > 0]
+    groups = [group for group in named if any(of[group] > 0 for of in shares.values())]
     clean: dict[str, dict[str, torch.Tensor]] = {group: {} for group in groups}
     for group in groups:
         for concept, asked in named[group].items():
@@ -94,12 +94,13 @@ def train_answers(
     weights = add_lora(network, settings.rank)
     average = EMAModel(weights, decay=MEMORY)
     optimizer = torch.optim.AdamW(weights, lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.99))
-    share, losses = torch.tensor([shares[g] * len(groups) for g in groups]).repeat_interleave(settings.concepts), []
+    losses = []
     for step in range(settings.steps):
         warm = min(1.0, (step + 1) / WARM_UP) * (1 + 0.95 * np.cos(np.pi * step / settings.steps)) / 2
         for of_optimizer in optimizer.param_groups:
             of_optimizer["lr"] = settings.learning_rate * warm
-        noised, t, neutral, own = _draw_questions(sampler, clean, prompts, named, settings.concepts, rng)
+        chosen, noised, t, neutral, own = _draw_questions(sampler, clean, prompts, named, settings.concepts, rng)
+        share = torch.tensor([shares[concept][group] * len(groups) for group in groups for concept in chosen])
         network.disable_adapters()
         with torch.no_grad():
             wanted = network(noised, t, encoder_hidden_states=own).sample
@@ -133,8 +134,8 @@ def _draw_questions(
     named: Mapping[str, Mapping[str, str]],
     n: int,
     rng: np.random.Generator,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw what the network is asked: noised latents of n concepts under each group, their times, and both texts."""
+) -> tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draw n concepts, and what the network is asked under each group: noised latents, their times, and both texts."""
     scheduler, concepts = sampler.pipeline.scheduler, list(prompts)
     times = int(scheduler.config.num_train_timesteps)
     chosen = [concepts[i] for i in rng.permutation(np.arange(n) % len(concepts))]
@@ -145,7 +146,7 @@ def _draw_questions(
     noise, alpha = sampler.noise(n).repeat(len(clean), 1, 1, 1), scheduler.alphas_cumprod[t][:, None, None, None]
     neutral = sampler.text([prompts[concept] for concept in chosen] * len(clean))
     own = sampler.text([named[group][concept] for group in clean for concept in chosen])
-    return alpha**0.5 * images + (1 - alpha) ** 0.5 * noise, t, neutral, own
+    return chosen, alpha**0.5 * images + (1 - alpha) ** 0.5 * noise, t, neutral, own
 
 
 def _weights(kind: str, alpha: torch.Tensor) -> torch.Tensor:

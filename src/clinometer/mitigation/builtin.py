@@ -32,7 +32,8 @@ OFFSETS: Final = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def prompt(job: Job) -> Made:
-    """Every prompt is followed by an ethical intervention: "… irrespective of their gender" (ENTIGEN)."""
+    """Append an ethical intervention to every prompt: "… irrespective of their gender" (ENTIGEN)."""
+    job.require_one_target("prompt")
     axes = list(job.suite.axes or {})
     attribute = " and ".join(axes) if axes else "gender" if {"man", "woman"} & set(job.target) else "group"
     template = job.setting("intervention", INTERVENTION % attribute)
@@ -44,14 +45,15 @@ def prompt(job: Job) -> Made:
 
 
 def balanced(job: Job) -> Made:
-    """A group is drawn at random for each image, by its seed, and put into the prompt (Fair Diffusion's way)."""
+    """Draw a group at random for each image, by its seed, and put it into the prompt (as Fair Diffusion does)."""
     return Made("group in the prompt")
 
 
 def projection(job: Job) -> Made:
-    """The direction between the groups is projected out of the text embeddings, calibrated (Chuang et al. 2023)."""
+    """Project the direction between the groups out of the text embeddings, calibrated (Chuang et al. 2023)."""
     import torch
 
+    job.require_one_target("projection")
     pipeline = _encoding(job, "projection")
     named = job.named()
     differences = []
@@ -74,7 +76,7 @@ def projection(job: Job) -> Made:
 
 
 def unconditional(job: Job) -> Made:
-    """The unconditional embedding is moved along the groups' direction, by so much for each prompt (Stay Fair)."""
+    """Move the unconditional embedding along the groups' direction, by an amount for each prompt (Stay Fair)."""
     from clinometer.models.diffusers.mitigated import Mitigator
 
     pipeline, generator = _encoding(job, "unconditional"), job.generator
@@ -95,7 +97,7 @@ def unconditional(job: Job) -> Made:
         for offset in OFFSETS:
             trial = job.tried("unconditional embedding", offsets={asked: offset * length})
             moved = generator.mitigated(Mitigator(pipeline, trial, {"direction": direction}))
-            off = reader.shares(moved, asked, n_images) - np.array(list(job.target.values()))
+            off = reader.shares(moved, asked, n_images) - _wanted(job, concept)
             distances[concept][offset] = float(np.abs(off).mean())
         job.say(f"{concept}: " + ", ".join(f"{x:+g} is {d:.2f} off" for x, d in distances[concept].items()))
     chosen = {concept: min(tried, key=lambda x: (tried[x], abs(x))) for concept, tried in distances.items()}
@@ -161,7 +163,7 @@ def steering(job: Job) -> Made:
 
 
 def lora(job: Job) -> Made:
-    """A LoRA is trained so that its images follow the target: by the network's own answers, or by their leaning."""
+    """Train a LoRA whose images follow the target: by the network's own answers, or by their leaning."""
     import importlib.util
 
     loss = job.setting("loss", LOSSES[0])
@@ -175,11 +177,12 @@ def lora(job: Job) -> Made:
     pipeline = _encoding(job, "lora")
     wished = {"steps": "training_steps", "learning_rate": "learning_rate"}
     given = {ours: job.settings[theirs] for ours, theirs in wished.items() if job.settings.get(theirs) is not None}
+    shares = {concept: job.target_of(concept) for concept in job.prompts}
     if loss == "answers":
         from clinometer.mitigation.answers import AnswerSettings, train_answers
 
         state, told = train_answers(
-            pipeline, prompts=job.prompts, named=job.named(), shares=job.target, sampler_steps=SAMPLED,
+            pipeline, prompts=job.prompts, named=job.named(), shares=shares, sampler_steps=SAMPLED,
             settings=AnswerSettings(seed=job.seed, **given), say=job.say,
         )  # fmt: skip
         scale, slopes = _scale(job, pipeline.unet)
@@ -196,7 +199,7 @@ def lora(job: Job) -> Made:
         named=[*named, *(asked for prompts in attributes.values() for asked in prompts)],
         attributes={group: attributes[group] for group in job.target},
         words={group: job.suite.groups[group].words for group in job.target},
-        shares=job.target,
+        shares=shares,
         sampler_steps=SAMPLED,
         settings=LoraSettings(seed=job.seed, **given),
         say=job.say,
@@ -213,16 +216,16 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     """
     weights = {name: value for name, value in network.named_parameters() if "lora_B" in name}
     trained = {name: value.detach().clone() for name, value in weights.items()}
-    asked = list(job.prompts.values())
+    asked = list(job.prompts)
     asked = asked[:: max(1, len(asked) // CALIBRATED)][:CALIBRATED]
-    reader, n_images, target = _Reader(job), job.setting("images", 8), np.array(list(job.target.values()))
+    reader, n_images, target = _Reader(job), job.setting("images", 8), np.stack([_wanted(job, each) for each in asked])
     job.generator.batch_size = n_images
     left: dict[float, float] = {}
     before = np.zeros(0)
     for scale in SCALES:
         for name, value in weights.items():
             value.data.copy_(trained[name] * scale)
-        off = np.stack([reader.shares(job.generator, each, n_images) for each in asked]) - target
+        off = np.stack([reader.shares(job.generator, job.prompts[each], n_images) for each in asked]) - target
         before = off if not before.size else before
         if not before.any():
             return 1.0, {}
@@ -234,6 +237,11 @@ def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     low = last - 1.0
     chosen = last if left[last] > ENOUGH else low + left[low] / (left[low] - left[last])
     return round(min(chosen, SCALES[-1]), 2), {f"{scale:g}": round(value, 3) for scale, value in left.items()}
+
+
+def _wanted(job: Job, concept: str) -> np.ndarray:
+    """Return the shares that a concept's images are to have, in the order of the job's target."""
+    return np.array([job.target_of(concept)[group] for group in job.target])
 
 
 def _encoding(job: Job, method: str) -> Any:

@@ -265,7 +265,7 @@ def train(
     named: Sequence[str],
     attributes: Mapping[str, Sequence[str]],
     words: Mapping[str, Sequence[str]],
-    shares: Mapping[str, float],
+    shares: Mapping[str, Mapping[str, float]],
     sampler_steps: int,
     settings: LoraSettings,
     say: Callable[[str], None],
@@ -277,7 +277,7 @@ def train(
     prompts : concept → its neutral prompt.
     named : prompts that name a group, under which the network is to answer as it did.
     attributes, words : of groups a and b: prompts whose images stand for them, and words.
-    shares : what each is to have.
+    shares : concept → group → what it is to have.
     say : told each step's loss.
 
     Returns
@@ -289,20 +289,21 @@ def train(
     ModelError
         A loss is not finite; the pipeline has no UNet.
     """
-    (a, b), rng, network = shares, np.random.default_rng(settings.seed), pipeline.unet
+    (a, b), rng, network = attributes, np.random.default_rng(settings.seed), pipeline.unet
     sampler = frozen_sampler(pipeline, sampler_steps, settings.seed)
     groups, kept = _groups(sampler, reader, attributes, named, rng)
     leaning = _Leaning(groups[a], groups[b], *(reader.words(words[group]) for group in (a, b)))
     weights = add_lora(network, settings.rank)
     optimizer, losses = torch.optim.AdamW(weights, lr=settings.learning_rate, weight_decay=0.0), []
     names, n = list(prompts), settings.batch
-    is_a, sure = (torch.tensor(each) for each in assigned(n, shares[a]))
+    wanted = {name: [torch.tensor(each) for each in assigned(n, shares[name][a])] for name in names}
     for step in range(settings.steps):
         for group in optimizer.param_groups:  # down to a tenth
             group["lr"] = settings.learning_rate * (1 - 0.9 * step / settings.steps)
         chosen = [names[i] for i in rng.choice(len(names), min(settings.concepts, len(names)), replace=False)]
         asked = [prompts[name] for name in chosen for _ in range(n)]
         noise, seed = sampler.noise(len(asked)), int(rng.integers(2**31))
+        is_a, sure = (torch.cat([wanted[name][k] for name in chosen]) for k in (0, 1))
         latents, steps = sampler.draw(asked, noise, seed)
         network.disable_adapters()
         half = torch.arange(len(asked)) % 2 == 0  # what half of the images were is enough to tell
@@ -312,7 +313,8 @@ def train(
         latents.requires_grad_(True)
         after = reader.images(sampler.decode(latents))
         towards = leaning.towards_a(after)
-        order = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1).flatten()
+        ranks = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1)
+        order = (ranks + n * torch.arange(len(ranks))[:, None]).flatten()  # each concept's own
         alike = leaning.alike_otherwise(after[half], before)
         entropy = torch.nn.functional.binary_cross_entropy_with_logits(
             towards, is_a[order].to(towards), reduction="none"

@@ -29,10 +29,12 @@ from clinometer.models.mitigation import (
     with_group,
     write_mitigation,
 )
-from clinometer.models.registry import HUB_ID
+from clinometer.models.registry import HUB_ID, require_names
 from clinometer.models.weights import file_hash, locate, user_path
+from clinometer.studies.standard import read_reference
 from clinometer.suites import load_suite
 from clinometer.suites.leaning import LeaningSuite
+from clinometer.suites.reference import Reference
 
 GROUP: Final = "clinometer.mitigations"
 LORA_FILE: Final = "pytorch_lora_weights.safetensors"
@@ -47,6 +49,8 @@ class Job:
     model, options : the model as ``--model`` names it, and what its adapter is given.
     suite : its groups say who is named how, and which images stand for them.
     target : the share that each group is to have.
+    targets : concept → the same, of concepts that are to have other shares.
+    cited : ``reference``, where these are from.
     groups : how each group of the suite is named.
     prompts : concept → its neutral prompt; those that the method may learn from.
     seed : what it draws follows from it.
@@ -64,6 +68,26 @@ class Job:
     seed: int
     settings: Mapping[str, Any]
     say: Callable[[str], None]
+    targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    cited: Mapping[str, str] = field(default_factory=dict)
+
+    def target_of(self, concept: str) -> Mapping[str, float]:
+        """Return the share that each group is to have in a concept's images."""
+        return self.targets.get(concept, self.target)
+
+    def require_one_target(self, method: str) -> None:
+        """Refuse shares that differ by concept.
+
+        Raises
+        ------
+        InvalidInputError
+            They do, and the method treats all prompts alike.
+        """
+        if self.targets:
+            raise InvalidInputError(
+                f"method {method} treats all concepts alike; use balanced, steering, unconditional or lora",
+                field="reference",
+            )
 
     def setting(self, name: str, default: Any) -> Any:
         """Return what was wished for, or the default."""
@@ -90,7 +114,9 @@ class Job:
     def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
         """Make a record for a trial: with the target and the groups of the job, and without a gate."""
         record: dict[str, Any] = {"method": "trial", "acts_on": acts_on, "made_for": {}, "gate": "none"}
-        return _check(**record, target=self.target, groups=self.groups, seed=self.seed, **fields)
+        return _check(
+            **record, target=self.target, targets=_by_prompt(self), groups=self.groups, seed=self.seed, **fields
+        )
 
     def named(self) -> dict[str, dict[str, str]]:
         """Put each group of the target into each concept's prompt: group → concept → prompt."""
@@ -159,6 +185,7 @@ def mitigate(
     *,
     suite: str | Path | LeaningSuite = "reference",
     target: Mapping[str, float] | None = None,
+    reference: str | os.PathLike[str] | Reference | None = None,
     concepts: int | Sequence[str] | str | None = None,
     words: Mapping[str, str] | None = None,
     gate: str = "words",
@@ -176,6 +203,8 @@ def mitigate(
     out : a directory that is not there, or empty.
     suite : of study leaning; its groups are the model's groups, and its concepts what a method learns from.
     target : group → share, which sum to 1; None is the two groups that the suite compares, or all its cells, alike.
+    reference : a declared standard, or a file with one as ``clinometer audit --reference`` takes it: its concepts are
+        to have its shares, among the groups of ``target``; the others those of ``target``.
     concepts : fewer concepts to learn from, as in an audit; the others tell whether it holds beyond them.
     words : group → the word that puts it into a prompt, where the suite's own will not do.
     gate : ``words`` leaves prompts alone that name a group; ``none`` changes all.
@@ -188,10 +217,12 @@ def mitigate(
     Raises
     ------
     InvalidInputError, SuiteError, ModelError
-        There is no such method; a target that does not sum to 1; a group without words; a suite of another study; a
-        model that the method cannot change; a loss that is not finite. Nothing is written then.
+        There is no such method; a target that does not sum to 1; a standard that lacks a group's share, or that the
+        method cannot follow; a group without words; a suite of another study; a model that the method cannot change; a
+        loss that is not finite. Nothing is written then.
     """
     make = _method(method)
+    require_names((), generators=[model])
     place = Path(out)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InvalidInputError(f"{place} is there already; name a directory that is not", field="out")
@@ -211,10 +242,38 @@ def mitigate(
     shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
     given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
     prompts = {each.name: each.prompt for each in learned.targets}
+    standard = read_reference(reference) if isinstance(reference, str | os.PathLike) else reference
+    targets = {} if standard is None else _declared_shares(standard, asked, list(shares))
+    cited = {} if standard is None else {"reference": standard.cited}
+    job = Job(model, given, learned, shares, groups, prompts, seed, settings, say, targets, cited)
     begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
+    begun |= {"targets": {each.prompt: targets[each.name] for each in asked.targets if each.name in targets}}
     _check(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
-    job = Job(model, given, learned, shares, groups, prompts, seed, settings, say)
     return _write(job, make(job), place, asked.name, begun)
+
+
+def _declared_shares(standard: Reference, suite: LeaningSuite, groups: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return concept → group → the declared share among some groups; of two groups one share is enough."""
+    standard.require_fit([each.name for each in suite.targets], "reference")
+    declared: dict[str, dict[str, float]] = {}
+    for (concept, group), (share, _) in standard.of_groups({name: suite.label_of(name) for name in groups}).items():
+        declared.setdefault(concept, {})[group] = share
+    for concept, shares in declared.items():
+        lacking = [group for group in groups if group not in shares]
+        if len(groups) == 2 and len(lacking) == 1:
+            shares[lacking[0]] = 1 - sum(shares.values())
+        elif lacking or not sum(shares.values()):
+            found = ", ".join(f"{group} {share:g}" for group, share in shares.items())
+            raise InvalidInputError(
+                f"{concept}: found {found}, expected a share of each of {', '.join(groups)}", field="reference"
+            )
+        total = sum(shares.values())
+        declared[concept] = {group: shares[group] / total for group in groups}
+    return declared
+
+
+def _by_prompt(job: Job) -> dict[str, Mapping[str, float]]:
+    return {job.prompts[concept]: shares for concept, shares in job.targets.items() if concept in job.prompts}
 
 
 _LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
@@ -248,7 +307,8 @@ def _write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, An
             acts_on=made.acts_on, made_for=made_for, template=made.template, strength=made.strength,
             offsets=dict(made.offsets), tensors_sha256=_write_tensors(made, partial),
             drawn_at={name: value for name, value in drawn_at.items() if value is not None},
-            made_of=dict(made.told) | {"suite": suite, "concepts": list(job.prompts)}, **begun,
+            made_of=dict(made.told) | {"suite": suite, "concepts": list(job.prompts)} | dict(job.cited),
+            **begun,
         )  # fmt: skip
         write_mitigation(mitigation, partial)
         card_text = _card(mitigation, model, methods()[mitigation.method], options)
@@ -333,13 +393,14 @@ def _write_tensors(made: Made, folder: Path) -> str | None:
 
 
 _PLAIN: Final = {
-    "pipeline": "Plain diffusers (`DiffusionPipeline.from_pretrained`) does not know `mitigation.json`: it loads this "
-    "directory as **the model before, unmitigated**. What is here acts only through clinometer.",
-    "lora": "The LoRA is one of diffusers' own: `pipeline.load_lora_weights(DIRECTORY)` takes it. The gate lies in "
-    "`mitigation.json`, which clinometer alone reads: without it, prompts that name a group are drawn with the LoRA, "
-    "too.",
-    "alone": "There are no weights here. clinometer words the prompts of any model by this file; nothing else reads "
-    "it.",
+    "pipeline": "**Only clinometer draws the mitigated images.** Plain diffusers "
+    "(`DiffusionPipeline.from_pretrained`) does not know `mitigation.json`: it loads this directory as **the model "
+    "before, unmitigated**.",
+    "lora": "**Plain diffusers draws the mitigated images, too:** `pipeline.load_lora_weights(DIRECTORY)` loads the "
+    "LoRA. Only clinometer reads the gate in `mitigation.json`: without it, prompts that name a group are drawn with "
+    "the LoRA as well.",
+    "alone": "**Only clinometer draws the mitigated images.** There are no weights here. This file tells "
+    "clinometer how to change the prompts of a model.",
 }
 
 
@@ -347,6 +408,9 @@ def _card(mitigation: Mitigation, model: str, method: str, options: Sequence[str
     """Write the card: what was done, to what, how to use it, and what it does outside of clinometer."""
     kind = "lora" if "--lora" in options else "alone" if "--mitigation" in options else "pipeline"
     shares = ", ".join(f"{name} {share:.3g}" for name, share in mitigation.target.items())
+    if mitigation.targets:
+        cited = mitigation.made_of["reference"]
+        shares += f"; for {len(mitigation.targets)} prompts those of {cited}, listed in `mitigation.json`"
     gate = "prompts that name a group are left alone" if mitigation.gate == "words" else "none: all prompts are changed"
     if mitigation.acts_on == "weights" and mitigation.gate == "words":
         gate += " by clinometer, which leaves the LoRA out of their images; the weights by themselves have no gate"
@@ -354,12 +418,15 @@ def _card(mitigation: Mitigation, model: str, method: str, options: Sequence[str
         f"{name} as “{group.word}”" for name, group in mitigation.groups.items() if name in mitigation.target
     )
     concepts = mitigation.made_of["concepts"]
+    further = " --reference FILE" if mitigation.targets else ""
     return f"""---
 {f"base_model: {model}" if HUB_ID.fullmatch(model) else "library_name: clinometer"}
 tags: [clinometer, mitigation, {mitigation.method}]
 ---
 
 # {mitigation.method}: {model}, mitigated
+
+{_PLAIN[kind]}
 
 {method}
 
@@ -376,8 +443,6 @@ tags: [clinometer, mitigation, {mitigation.method}]
 Whether it works, and what else it changes, is not known before it is measured:
 
     clinometer audit --model {model} --out runs/before
-    clinometer audit {" ".join(options)} --out runs/after
+    clinometer audit {" ".join(options)} --out runs/after{further}
     clinometer compare runs/before runs/after --out runs/change
-
-{_PLAIN[kind]}
 """

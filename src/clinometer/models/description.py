@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from clinometer.errors import ModelError
 from clinometer.models.encoders.own_text import OWN, components_of, own_text_components
@@ -22,11 +22,12 @@ from clinometer.models.protocols import (
     offers,
 )
 from clinometer.models.registry import (
-    ENCODERS,
-    GENERATORS,
     HUB_ID,
+    KINDS,
+    Kind,
     load_encoder,
     load_generator,
+    load_reader,
     open_clip_architectures,
     takes_option,
 )
@@ -105,7 +106,6 @@ def _gives(make: Callable[[], object]) -> bool:
     return True
 
 
-Kind = Literal["generator", "encoder"]
 VECTORS = (".txt", ".vec", ".csv", ".tsv", ".parquet", ".npy", ".npz")
 
 
@@ -116,8 +116,8 @@ class Description:
     Attributes
     ----------
     card : what it is, and its settings as they are when nothing is asked for.
-    capabilities : what a generator can do; None of an encoder.
-    reads_text, sees_images : what an encoder embeds; False of a generator.
+    capabilities : what a generator can do; None for an encoder or a reader.
+    reads_text, sees_images : what an encoder embeds; False for a generator or a reader.
     dimensions : the length of an encoder's vectors of text; None where it reads none.
     licence : as its model card says it; empty where none does.
     """
@@ -131,12 +131,12 @@ class Description:
 
 
 def describe_model(spec: str, **options: Any) -> Description:
-    """Load the generator or encoder that ``spec`` names, and say what it is.
+    """Load the generator, encoder or reader that ``spec`` names, and say what it is.
 
     Parameters
     ----------
-    spec : as of `load_generator` or of `load_encoder`. A directory with ``model_index.json`` is a generator, another
-        an encoder.
+    spec : as of `load_generator`, `load_encoder` or `load_reader`. A directory with ``model_index.json`` is a
+        generator; another is an encoder, or a reader if it cannot be loaded as an encoder.
     **options : of the adapter, such as ``model_config``. A price need not be given: nothing is asked of a server.
 
     Raises
@@ -149,7 +149,16 @@ def describe_model(spec: str, **options: Any) -> Description:
             options.setdefault("price", 0.0)
         generator = load_generator(spec, **options)
         return Description(generator.card, capabilities_of(generator), licence=_licence(spec))
-    encoder = load_encoder(spec, **options)
+    if kind_of(spec) == "reader":
+        return Description(load_reader(spec, **options).card, licence=_licence(spec))
+    try:
+        encoder = load_encoder(spec, **options)
+    except ModelError as error:
+        try:
+            reader = load_reader(spec, **options)
+        except ModelError:
+            raise error from None
+        return Description(reader.card, licence=_licence(spec))
     reads = offers(encoder, ReadsTexts)
     looked_up = offers(encoder, LooksUpTexts)  # a file of vectors: which texts it has is not known before one is asked
     return Description(
@@ -162,7 +171,7 @@ def describe_model(spec: str, **options: Any) -> Description:
 
 
 def kind_of(spec: str) -> Kind:
-    """Distinguish a generator from an encoder by its name or by its files, without loading it.
+    """Distinguish generators, encoders and readers by name or by files, without loading the model.
 
     Raises
     ------
@@ -170,10 +179,9 @@ def kind_of(spec: str) -> Kind:
         A hub id that is unknown or cannot be looked up.
     """
     name = spec.partition(":")[0]
-    if any(point.name == name for point in entry_points(group=GENERATORS)):
-        return "generator"
-    if any(point.name == name for point in entry_points(group=ENCODERS)):
-        return "encoder"
+    for group, kind in KINDS.items():
+        if any(point.name == name for point in entry_points(group=group)):
+            return kind
     path = user_path(spec)
     if spec and path.is_dir():
         return "generator" if (path / "model_index.json").is_file() else "encoder"

@@ -321,7 +321,7 @@ def _why(error: Exception, max_pixels: int) -> str:
 
 @contextmanager
 def _open_source(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
-    """A file to read an image from, refused by its size before a byte is read."""
+    """Open a file to read an image from; one that is too large is refused before a byte is read."""
     if isinstance(source, bytes):
         size = len(source)
     else:

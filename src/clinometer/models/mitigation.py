@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,7 @@ class Mitigation(BaseModel):
     acts_on : where it acts; the words of a prompt, an embedding, cross-attention, or the weights of a LoRA.
     made_for : the card of the model that it was made for: name, family, weights.
     target : the share that each group is to have; they sum to 1.
+    targets : the same by prompt, for prompts that are to have other shares, as of a declared standard.
     groups : how each group is named; those outside the target are spared by the gate, too.
     gate : ``words`` leaves prompts alone that name a group; ``none`` changes every prompt.
     seed : which group an image is drawn to follows from it, and from the image's own seed.
@@ -82,6 +83,7 @@ class Mitigation(BaseModel):
     acts_on: Acts
     made_for: dict[str, str | None]
     target: dict[str, float] = Field(min_length=1)
+    targets: dict[str, dict[str, float]] = Field(default_factory=dict)
     groups: dict[str, GroupWords] = Field(min_length=1)
     gate: Literal["words", "none"] = "words"
     seed: int = 0
@@ -94,23 +96,31 @@ class Mitigation(BaseModel):
 
     @field_validator("target")
     @classmethod
-    def _sums_to_1(cls, target: dict[str, float]) -> dict[str, float]:
-        total = sum(target.values())
-        if not all(0 <= share <= 1 for share in target.values()) or not abs(total - 1) <= 1e-6:
-            told = ", ".join(f"{name} {share:g}" for name, share in target.items())
-            raise ValueError(f"found {told}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1")
+    def _check_target(cls, target: dict[str, float]) -> dict[str, float]:
+        _require_sum_of_1(target)
         return target
+
+    @field_validator("targets")
+    @classmethod
+    def _check_targets(cls, targets: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        for target in targets.values():
+            _require_sum_of_1(target)
+        return targets
 
     @model_validator(mode="after")
     def _has_words(self) -> Mitigation:
         if unnamed := [name for name in self.target if name not in self.groups]:
             raise ValueError(f"target: {unnamed[0]!r} is no group with words; there are {', '.join(self.groups)}")
+        for prompt, target in self.targets.items():
+            if target.keys() != self.target.keys():
+                found = f"found {', '.join(target)}, expected {', '.join(self.target)}"
+                raise ValueError(f"targets: {prompt!r}: {found}")
         return self
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a card records among the settings: what changes an image, and which concepts it was learned from."""
-        left_out = {"format", "drawn_at", "made_of"}
+        left_out = {"format", "drawn_at", "made_of"} | (set() if self.targets else {"targets"})
         learned = [] if self.acts_on in IN_WORDS else self.made_of.get("concepts", [])
         return {**self.model_dump(exclude=left_out), "learned": learned}
 
@@ -124,12 +134,12 @@ class Mitigation(BaseModel):
         """Return whether the gate leaves a prompt alone, since it names a group."""
         return self.gate == "words" and self._named.search(prompt.lower()) is not None
 
-    def group_of(self, seed: int) -> str:
-        """Draw the group that the image of a seed is drawn to: from the target, by its seed alone."""
+    def group_of(self, seed: int, prompt: str = "") -> str:
+        """Draw the group that the image of a seed is drawn to: from the prompt's target, by its seed alone."""
         digest = hashlib.sha256(f"{self.seed}/{seed}".encode()).digest()
         left = int.from_bytes(digest[:8], "big") / 2**64
         drawn = ""
-        for name, share in self.target.items():
+        for name, share in self.targets.get(prompt, self.target).items():
             if share > 0:
                 drawn, left = name, left - share
             if left < 0:
@@ -152,7 +162,14 @@ class Mitigation(BaseModel):
             subject = SUBJECT.match(prompt)
             told = f"{subject['article']} {subject['noun']}" if subject else prompt
             return re.sub(r"\{(prompt|subject)\}", lambda m: prompt if m[1] == "prompt" else told, self.template)
-        return with_group(prompt, self.groups[self.group_of(seed)])
+        return with_group(prompt, self.groups[self.group_of(seed, prompt)])
+
+
+def _require_sum_of_1(target: Mapping[str, float]) -> None:
+    total = sum(target.values())
+    if not all(0 <= share <= 1 for share in target.values()) or not abs(total - 1) <= 1e-6:
+        told = ", ".join(f"{name} {share:g}" for name, share in target.items())
+        raise ValueError(f"found {told}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1")
 
 
 def with_group(prompt: str, group: GroupWords) -> str:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
@@ -42,7 +42,8 @@ from clinometer.models.weights import describe, is_single_file, user_path
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
 READERS = "clinometer.readers"
-KINDS: Final = {GENERATORS: "generator", ENCODERS: "encoder", READERS: "reader"}
+Kind = Literal["generator", "encoder", "reader"]
+KINDS: Final[dict[str, Kind]] = {GENERATORS: "generator", ENCODERS: "encoder", READERS: "reader"}
 METHODS: Final = {
     GENERATORS: ("generate",),
     ENCODERS: ("encode_images", "encode_texts"),
@@ -92,17 +93,23 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    adapter = _split(GENERATORS, spec)
-    if adapter is None:
-        if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
-            raise _unknown(GENERATORS, spec)
-        adapter = _entry(GENERATORS, "diffusers"), spec
+    adapter = _generator_adapter(spec)
     worn = options.get("mitigation")
     if worn in (None, "none") or takes_option(spec if _split(GENERATORS, spec) else "diffusers", "mitigation"):
         return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
     mitigation = read_mitigation(worn)[0]  # read first: a wrong file must not cost the loading
     others = {name: value for name, value in options.items() if name != "mitigation"}
     return cast(Generator, Reworded(cast(Generator, _build(*adapter, others | {"prefer": prefer or None})), mitigation))
+
+
+def _generator_adapter(spec: str) -> tuple[EntryPoint, str]:
+    """Find what loads a generator, and the source it takes."""
+    adapter = _split(GENERATORS, spec)
+    if adapter is not None:
+        return adapter
+    if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
+        raise _unknown(GENERATORS, spec)
+    return _entry(GENERATORS, "diffusers"), spec
 
 
 def takes_option(spec: str, name: str) -> bool:
@@ -188,8 +195,10 @@ def _reader_adapter(spec: str) -> tuple[EntryPoint, str]:
     raise _unknown(READERS, spec)
 
 
-def require_names(encoders: Iterable[object], readers: Iterable[object] = ()) -> None:
-    """Check that names of encoders and readers lead somewhere. Nothing is loaded, and no hub is asked.
+def require_names(
+    encoders: Iterable[object], readers: Iterable[object] = (), generators: Iterable[object] = ()
+) -> None:
+    """Check that names of encoders, readers and generators lead somewhere. Nothing is loaded, and no hub is asked.
 
     Objects, which are loaded already, pass; so does a hub id, unless it is an architecture of open_clip misspelt, with
     one of its tags.
@@ -199,6 +208,9 @@ def require_names(encoders: Iterable[object], readers: Iterable[object] = ()) ->
     ModelNotFoundError, ModelError
         A name is no plug-in, no directory, no hub id, and none of open_clip's architectures with one of its tags.
     """
+    for spec in generators:
+        if isinstance(spec, str | os.PathLike):
+            _generator_adapter(os.fspath(spec))
     adapters = [_encoder_adapter(os.fspath(spec)) for spec in encoders if isinstance(spec, str | os.PathLike)]
     for spec in readers:
         if isinstance(spec, str | os.PathLike):

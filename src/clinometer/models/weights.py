@@ -7,6 +7,7 @@ refused.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,7 +172,7 @@ def cannot_load(name: str, library: str, error: Exception) -> ModelError:
 
 
 def damage(error: BaseException) -> str:
-    """What is added to an error that a missing file or a damaged one of weights led to: the way out; else nothing."""
+    """Return the way out to add to an error that a missing or damaged file of weights caused; else nothing."""
     from safetensors import SafetensorError
 
     if any("no file named" in str(cause) for cause in _causes(error)):  # the words of diffusers and transformers
@@ -245,6 +246,35 @@ def configuration_files(folders: Iterable[Path]) -> list[Path]:
     kinds = {".json", ".txt", ".model"}
     files = (path for folder in folders for path in sorted(folder.iterdir()))
     return [path for path in files if path.suffix in kinds and not path.name.startswith(".")]
+
+
+def model_index(checkpoint: Source) -> dict[str, Any]:
+    """Read the ``model_index.json`` of a pipeline."""
+    try:
+        index = json.loads((checkpoint.path / "model_index.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise _no_pipeline(checkpoint, "no such file") from error
+    except OSError as error:
+        raise _no_pipeline(checkpoint, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _no_pipeline(checkpoint, f"not JSON ({error})") from error
+    if not isinstance(index, dict) or index.get("_class_name") is None:
+        raise _no_pipeline(checkpoint, "it names no pipeline (_class_name)")
+    return index
+
+
+def _no_pipeline(checkpoint: Source, why: str) -> ModelError:
+    return ModelError(
+        f"{checkpoint.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
+    )
+
+
+def component_folders(checkpoint: Source) -> list[Path]:
+    """List the folders of the components that ``model_index.json`` names, without the schedulers'."""
+    names = [
+        key for key in sorted(model_index(checkpoint)) if not key.startswith("_") and not key.endswith("scheduler")
+    ]
+    return [checkpoint.path / key for key in names if (checkpoint.path / key).is_dir()]
 
 
 def hash_files(files: Iterable[Path], root: Path) -> str:

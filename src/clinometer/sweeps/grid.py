@@ -376,7 +376,7 @@ class SweepRecord(BaseModel):
 
 
 def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
-    """The record of a sweep that is begun, or that is there and goes on with the same or more cells; it is written.
+    """Write the record of a sweep that begins, or of one that goes on with the same or more cells.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from clinometer.report import wording
 from clinometer.report.page import digits_of
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Directory
-from clinometer.runs.together import pooled
+from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of
 from clinometer.studies.study import scores_table
 from clinometer.suites import Suite

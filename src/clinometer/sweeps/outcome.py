@@ -35,7 +35,7 @@ from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.pipeline.results import resamples_of, score_study
 from clinometer.report.rows import Scores
 from clinometer.runs import Directory, NoProgress, Progress, Run
-from clinometer.runs.together import Comparison, pooled
+from clinometer.runs.pooled import Comparison, pooled
 from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
@@ -178,7 +178,7 @@ FACTS: Final = ("unpaired", "pairs", "dropped", "identical")
 
 
 def _over_grid(settings: Sequence[Setting], *, until_decided: bool) -> list[Setting]:
-    """The same with all differences of one kind corrected together, whatever the setting, the suite and the unit."""
+    """Correct all differences of one kind together, whatever the setting, the suite and the unit."""
     entries: list[tuple[int, Score]] = [
         (order, row)
         for order, setting in enumerate(settings)

@@ -45,7 +45,7 @@ COLUMNS: Final = (*(axis for axis in AXES if axis != "seed"), "seeds", "images",
 
 
 def numbers_of(setting: Setting) -> list[Row]:
-    """The numbers of a setting about its whole suite: those that its study follows, or all that have an interval."""
+    """Return a setting's numbers about its whole suite: those that its study follows, or all with an interval."""
     if setting.scores is None or setting.run is None:
         return []
     rows = [

@@ -227,7 +227,7 @@ def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
 
 
 def model_of(cell: Cell) -> str:
-    """The model of a cell: of one with a checkpoint, the folder of that name within it, or a revision on the hub.
+    """Return a cell's model: with a checkpoint, the folder of that name within it, or a revision on the hub.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def model_of(cell: Cell) -> str:
 
 
 def is_drawn_together(record: SweepRecord) -> bool:
-    """Whether the cells draw until their differences are decided: with several settings there is something to decide.
+    """Return whether cells draw until their differences are decided: only several settings differ.
 
     Raises
     ------

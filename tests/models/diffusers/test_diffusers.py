@@ -462,3 +462,16 @@ def test_a_lora_that_is_none_is_refused_in_a_line(stable_diffusion, tmp_path, co
     with pytest.raises(ModelError, match=r"^lora: .*download it anew") as caught:
         load(str(stable_diffusion), lora=str(tmp_path / "lora.safetensors"))
     assert "\n" not in str(caught.value)
+
+
+def test_a_convention_that_no_file_states_is_unknown_in_the_card(stable_diffusion, tmp_path):
+    shutil.copytree(stable_diffusion, tmp_path / "sd")
+    for file, key in (("scheduler/scheduler_config.json", "prediction_type"), ("vae/config.json", "scaling_factor")):
+        place = tmp_path / "sd" / file
+        held = json.loads(place.read_text())
+        assert held.pop(key)
+        place.write_text(json.dumps(held))
+    notes = load(str(tmp_path / "sd")).card.notes
+    assert notes["prediction type"].startswith("unknown; epsilon is diffusers' default")
+    assert notes["scaling factor"].startswith("unknown; 0.18215 is diffusers' default")
+    assert not {"prediction type", "scaling factor"} & load(str(stable_diffusion)).card.notes.keys()

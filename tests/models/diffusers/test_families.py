@@ -16,6 +16,7 @@ from clinometer.models import GenerationRequest
 from clinometer.models.description import capabilities_of
 from clinometer.models.diffusers.classifier import DiffusionClassifier
 from clinometer.models.diffusers.conditioning import prior_of
+from clinometer.models.diffusers.lora import apply_lora
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
@@ -323,6 +324,81 @@ def test_a_lora_with_numbers_that_are_none_is_refused(families, lora, tmp_path):
     path, _ = changed_lora(lora, tmp_path / "nan.safetensors", lambda at, key, value: (key, value / (at > 0)))
     with pytest.raises(ModelError, match=r"lora: nan\.safetensors holds numbers that are not finite"):
         opened(families, "sd-1", lora=str(path))
+
+
+def with_settings(lora, path, settings=None, change=lambda weights: weights):
+    """The LoRA with settings of its own in its file, as diffusers writes them."""
+    from safetensors.torch import load_file, save_file
+
+    weights = change(load_file(next(lora.glob("*.safetensors"))))
+    said = {f"unet.{key}": value for key, value in (settings or {}).items()}
+    save_file(weights, path, {"lora_adapter_metadata": json.dumps(said)} if said else None)
+    return str(path)
+
+
+ENDLESS = r"((\w|\.)+)+!"  # as a regular expression: forever, at any name of a layer
+OWN = {"r": 2, "lora_alpha": 2, "target_modules": ["to_q", "to_k", "to_v"]}
+HARMFUL = {
+    "r": 2**30, "lora_alpha": float("nan"), "target_modules": ENDLESS, "rank_pattern": {ENDLESS: 2},
+    "alpha_pattern": {"to_q": float("inf")}, "layers_pattern": ENDLESS, "init_lora_weights": "pissa",
+    "megatron_config": {"a": 1}, "modules_to_save": ["conv_in"], "layer_replication": [[0, 1], [0, 1]],
+}  # fmt: skip
+
+
+def test_settings_in_a_lora_s_file_that_do_more_than_it_needs_are_refused(families, lora, tmp_path):
+    plain = opened(families, "sd-1").pipeline
+    for name, value in HARMFUL.items():
+        path = with_settings(lora, tmp_path / "x.safetensors", OWN | {name: value})
+        with pytest.raises(ModelError, match=rf"^lora: x\.safetensors: found the setting 'unet\.{name}'"):
+            apply_lora(plain, path, 1.0)
+    hidden = with_settings(
+        lora, tmp_path / "x.safetensors", change=lambda weights: weights | {f"unet.{ENDLESS}": torch.ones(2)}
+    )
+    with pytest.raises(ModelError, match="is not a valid name for a weight"):
+        apply_lora(plain, hidden, 1.0)
+    every = pytest.importorskip("peft").LoraConfig(**OWN, init_lora_weights="gaussian").to_dict()
+    told = {key: sorted(value) if isinstance(value, set) else value for key, value in every.items()}
+    path = with_settings(lora, tmp_path / "x.safetensors", {k: v for k, v in told.items() if k != "runtime_config"})
+    assert furthest(draw(opened(families, "sd-1", lora=path)), draw(opened(families, "sd-1", lora=str(lora)))) <= 1
+
+
+def test_every_layer_of_a_lora_has_the_strength_that_its_alpha_says(families, lora, tmp_path):
+    from safetensors.torch import load_file
+
+    own = load_file(next(lora.glob("*.safetensors")))
+    layers = sorted({key.removeprefix("unet.").partition(".lora_")[0] for key in own})
+    alphas = {layer: 1.0 if "to_k" in layer else 4.0 for layer in layers}
+
+    def named_as_kohya(alphas):
+        ends, named = {"A.weight": "lora_down.weight", "B.weight": "lora_up.weight"}, {}
+        for key, value in own.items():
+            layer, _, end = key.removeprefix("unet.").partition(".lora_")
+            named[f"lora_unet_{layer.replace('.', '_')}.{ends[end]}"] = value
+        strengths = {f"lora_unet_{layer.replace('.', '_')}.alpha": torch.tensor(a) for layer, a in alphas.items()}
+        return with_settings(lora, tmp_path / "x.safetensors", change=lambda weights: named | strengths)
+
+    plain = opened(families, "sd-1").pipeline.unet
+    pipeline = opened(families, "sd-1", lora=named_as_kohya(alphas)).pipeline
+    for layer, alpha in alphas.items():
+        added = alpha / 2 * own[f"unet.{layer}.lora_B.weight"] @ own[f"unet.{layer}.lora_A.weight"]
+        found = pipeline.unet.get_submodule(layer).weight - plain.get_submodule(layer).weight
+        assert torch.allclose(found, added, atol=1e-5)
+    with pytest.raises(ModelError, match="holds numbers that are not finite"):
+        apply_lora(opened(families, "sd-1").pipeline, named_as_kohya(alphas | {layers[0]: float("nan")}), 1.0)
+    with pytest.raises(ModelError, match="merged, it makes weights of the model that are not finite"):
+        apply_lora(opened(families, "sd-1").pipeline, named_as_kohya(alphas), 1e38)
+
+
+def test_a_lora_that_peft_saved_is_as_strong_as_its_configuration_says(families, lora, tmp_path):
+    path = with_settings(
+        lora, tmp_path / "adapter_model.safetensors",
+        change=lambda weights: {key.replace("unet.", "base_model.model."): value for key, value in weights.items()},
+    )  # fmt: skip
+    with pytest.raises(ModelError, match=r"saved by PEFT, whose adapter_config\.json beside it"):
+        opened(families, "sd-1", lora=path)
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 2, "lora_alpha": 1}))
+    saved = draw(opened(families, "sd-1", lora=str(tmp_path)))
+    assert furthest(saved, draw(opened(families, "sd-1", lora=str(lora), lora_scale=0.5))) <= 1
 
 
 def test_a_lora_that_does_not_fit(families, lora, tmp_path):

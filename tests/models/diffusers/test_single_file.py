@@ -5,7 +5,7 @@ import shutil
 import diffusers
 import numpy as np
 import pytest
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
@@ -44,8 +44,17 @@ def test_a_file_draws_what_its_pipeline_draws(stable_diffusion, checkpoint, conf
     assert [(a == b).all() for a, b in zip(images, expected, strict=True)] == [True, True]
     assert (card.name, card.family) == ("merged-v3", "diffusers/StableDiffusionPipeline")
     assert card.notes["configuration"] == "tiny"
+    assert card.notes["prediction type"] == "unknown; epsilon by the configuration, and the file does not say"
     assert card.settings["configuration_sha256"] == whole.settings["configuration_sha256"]
     assert card.weights_sha256 != whole.weights_sha256
+
+
+@pytest.mark.parametrize("told", ["a weight", "metadata"])
+def test_what_a_file_predicts_is_held_against_its_configuration(checkpoint, configuration, tmp_path, told):
+    weights = load_file(checkpoint) | ({"v_pred": torch.tensor([])} if told == "a weight" else {})
+    save_file(weights, tmp_path / "v.safetensors", {"modelspec.prediction_type": "v"} if told == "metadata" else None)
+    with pytest.raises(ModelError, match="it says that it predicts v_prediction, and the configuration tiny says"):
+        draw(tmp_path / "v.safetensors", model_config=str(configuration))
 
 
 def test_what_the_file_leaves_out_comes_from_the_configurations_weights(stable_diffusion, pipeline, tmp_path):

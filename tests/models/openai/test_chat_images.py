@@ -17,6 +17,7 @@ from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest
 from clinometer.models.openai import chat, images
 from clinometer.models.protocols import EditRequest
+from clinometer.suites import load_suite
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn, error, png
 from tests.toy_editing import Reader
@@ -347,7 +348,9 @@ def test_a_model_that_answers_in_words_alone_ends_as_a_run_of_refusals(tmp_path:
 def test_an_endpoint_of_another_shape_ends_the_run_with_what_it_said(tmp_path: Path):
     suite = toy_suite(target=1, attribute=1, concepts=2)
     with ImageServer(lambda number, asked: (200, {"created": 1, "data": []}, {})) as server:
-        with pytest.raises(ModelError, match=rf"painter: all \d+ images failed, the first because: {NONE}; mend it"):
+        with pytest.raises(
+            ModelError, match=rf"painter: all \d+ images failed, the first because: {NONE}: .*; mend it"
+        ):
             quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)
         server.behaviour = painted("openrouter")
         run = quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)
@@ -444,6 +447,11 @@ def test_a_dry_run_of_a_model_that_asks_no_server_draws_nothing(tmp_path, monkey
 
 
 def test_of_given_portraits_the_first_request_is_an_edit(tmp_path):
+    groups = list(load_suite("downstream/portrait-edits").groups)
+    for at in range(len(groups)):
+        Image.new("RGB", (8, 8), (at, 0, 0)).save(tmp_path / f"{at}.png")
+    rows = "".join(f"{at}.png,{group}\n" for at, group in enumerate(groups))
+    (tmp_path / "manifest.csv").write_text(f"file,group\n{rows}")
     with ImageServer() as server:
         words = ["audit", "-m", "chat:painter", "-s", "downstream/portrait-edits", "--price", "0.5", "--dry-run"]
         asked = [*words, "--portraits", str(tmp_path), "--base-url", server.url]

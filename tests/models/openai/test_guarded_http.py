@@ -260,6 +260,8 @@ def test_what_is_trusted_is_a_host(host):
         ("8.8.8.8", True), ("2606:4700::1111", True), ("127.0.0.1", False), ("10.0.0.1", False), ("100.64.0.1", False),
         ("169.254.169.254", False), ("224.0.0.1", False), ("::1", False), ("fe80::1", False), ("fd00::1", False),
         ("::ffff:8.8.8.8", True), ("::ffff:10.0.0.1", False), ("64:ff9b::a00:1", False), ("2002:a00:1::", False),
+        ("64:ff9b::808:808", True), ("64:ff9b:1::a00:1", False), ("::ffff:0:10.0.0.1", False), ("::127.0.0.1", False),
+        ("fec0::1", False),
     ],
 )  # fmt: skip
 def test_which_addresses_are_public(address, public):

@@ -10,8 +10,9 @@ import pytest
 from clinometer.models import GenerationRequest
 from clinometer.models.openai import chat as chat_images
 from clinometer.models.openai import images
-from clinometer.models.openai.replies import answer_in, sort_reply
+from clinometer.models.openai.replies import sort_reply
 from clinometer.models.readers import Answer, Question, chat
+from clinometer.models.readers.answers import answer_in, option_in
 from tests.models.openai.image_server import ImageServer, error, png
 from tests.toys import paint
 
@@ -224,6 +225,38 @@ def test_what_is_no_picture_is_told_by_what_it_is(body, status, reason):
     assert reason in result.reason
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (said(None, "content_filter: SAFETY"), "refused", "content_filter: SAFETY"),
+        ({"id": "1", "status": "Request Moderated", "result": None}, "refused", "Request Moderated"),
+        ({"finish_reasons": ["Filter reason: prompt"]}, "refused", "Filter reason: prompt"),
+        ({"predictions": [{"raiFilteredReason": "It was blocked."}]}, "refused", "It was blocked."),
+        ({"data": [{"url": None, "is_image_safe": False}]}, "refused", "safety checker flagged"),
+        ({"code": "DataInspectionFailed", "message": "Inappropriate."}, "refused", "DataInspectionFailed: Inappr"),
+        ({"error": {"code": "1301", "message": "系统检测到敏感内容"}}, "refused", "1301"),
+        ({"detail": "Not enough memory"}, "failed", "Not enough memory"),
+        ({"status": "queued", "id": "7"}, "failed", '{"status": "queued"'),
+        (said('<svg xmlns="http://www.w3.org/2000/svg"></svg>'), "failed", "it drew in SVG"),
+    ],
+)
+def test_what_servers_of_their_own_shape_say_is_sorted_too(body, status, reason):
+    found, told = sort_reply(json.dumps(body)).without_image()
+    assert (found, reason in told) == (status, True)
+
+
+def test_a_picture_that_a_filter_blurred_is_a_refusal_and_one_that_it_flagged_is_flagged():
+    blurred = {"artifacts": [{"base64": CODED, "finishReason": "CONTENT_FILTERED"}]}
+    result, _ = draw(answer(blurred))
+    assert (result.status, result.image, result.reason) == ("refused", None, "CONTENT_FILTERED")
+    for word, values in (("has_nsfw_concepts", [True]), ("nsfw_content_detected", [False])):
+        result, _ = draw(answer({"images": [CODED], word: values}))
+        assert (result.status, result.flagged) == ("ok", values[0])
+    lines = streamed(delta("Here: ![a]("), delta(URI + ")"), delta("", "stop")).replace("\n", "\r")
+    assert sort_reply(lines).pictures == (URI,)
+    assert sort_reply(json.dumps(said("", attachments=[{"type": "image", "url": URI}]))).pictures == (URI,)
+
+
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 ANSWERED = {
@@ -258,6 +291,58 @@ def test_an_answer_is_found_in_what_a_model_says(name):
     open_one, _, _ = read(answer(said(ANSWERED[name].replace("a man", "a hat"))), HAT)
     if name not in ("a capital", "many marks"):
         assert (open_one.answer, open_one.reason) == ("a hat", None)
+
+
+WORDED = {
+    "a sentence": "The person is a man.",
+    "a sentence about the answer": "I think the answer is: **a man**.",
+    "a number": "2. a man",
+    "another colon": "Answer：a man",
+    "wide letters": "ａ　ｍａｎ",
+    "two lines": "a\nman",
+    "a role": "assistant\n\na man",
+    "HTML": "<p>a man</p>",
+    "a hidden space": "a man\u200b",
+    "single quotes": "{'answer': 'a man'}",
+    "a key without quotes": "{answer: a man}",
+    "a comma too many": '{"answer": "a man",}',
+    "a remark": '{"answer": "a man" // by the beard\n}',
+    "JSON without an end": '{"answer": "a man"',
+    "a list alone": '["a man"]',
+    "nested": '{"response": {"answer": {"value": "a man"}}}',
+    "another key": '{"result": "a man"}',
+    "JSON as a string": json.dumps('{"answer": "a man"}'),
+    "the same twice": '{"answer": "a man"}\n{"answer": "a man"}',
+}
+AMBIGUOUS = (
+    "a woman or a man", "not a man", "a man? no, a woman", "a man, not a woman", "It is not a man.", "a mango", "B",
+    "{}", '{"answer": "a man"} {"answer": "a woman"}', '{"answer": ["a man", "a woman"]}', '{"answer": null}',
+)  # fmt: skip
+
+
+def meant(words, question=GENDER):
+    return option_in(answer_in(words)[0], question.named)
+
+
+def test_an_option_is_found_in_other_words_where_they_mean_no_other():
+    assert {name: meant(words) for name, words in WORDED.items()} == dict.fromkeys(WORDED, "man")
+    assert {words: meant(words) for words in AMBIGUOUS} == dict.fromkeys(AMBIGUOUS)
+    hat = Question("hat", "Does the person wear a hat?", (Answer("hat", "yes"), Answer("bare", "no")))
+    told = {"hat": ["Yes, on the head.", "true", '{"answer": true}', "Ja.", "是", "Sí"], "bare": ["No, none.", "нет"]}
+    assert {group: {meant(words, hat) for words in each} for group, each in told.items()} == {g: {g} for g in told}
+    middle = Question("age", "How old?", (Answer("middle", "a middle-aged person"), Answer("old", "an old person")))
+    assert meant("A middle aged person, because of the hair", middle) == "middle"
+
+
+def test_what_is_no_answer_to_an_open_question_is_told():
+    for words, reason in (
+        ("I'm sorry, I can't help with that.", "refused: I'm sorry"), ("Es tut mir leid.", "refused: "),
+        ('{"answer": null}', "unread: an empty answer"), ("N/A", "unread: it says that the answer is missing (N/A)"),
+    ):  # fmt: skip
+        reading, _, _ = read(answer(said(words)), HAT)
+        assert (reading.answer, reading.reason[: len(reason)]) == (None, reason)
+    assert read(answer(said('{"answer": ["a hat", "glasses"]}')), HAT)[0].answer == "a hat, glasses"
+    assert read(answer(said("I'm sorry, I can't tell.")))[0].reason.startswith("refused: ")
 
 
 @pytest.mark.parametrize(
@@ -404,7 +489,17 @@ def test_the_deadline_of_a_request_covers_its_parsing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", ["```" + " " * 300_000 + "x", "a" + "!" * 300_000 + "a", "{" * 100_000, "<think>" * 40_000]
+    "words",
+    [
+        "```" + " " * 300_000 + "x",
+        "a" + "!" * 300_000 + "a",
+        "{" * 100_000,
+        "<think>" * 40_000,
+        '{"a": ' + "[" * 1_900,
+        "{'a': [" + "&a [*a," * 200,
+        "it is the " * 30_000,
+        "a, " * 100_000,
+    ],
 )
 def test_hostile_words_are_read_in_a_moment(words):
     answer_in(words)

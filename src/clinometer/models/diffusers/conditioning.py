@@ -254,7 +254,7 @@ class DiffusersPrior:
 
 
 def _prior_of(pipeline: Any) -> tuple[Any, PriorCall]:
-    """The prior's network and how its embeddings are had: from a pipeline of its own, or on their way to the decoder.
+    """Find the prior's network and where its embeddings appear: in its own pipeline, or before the decoder.
 
     `diffusers.PriorTransformer` (DALL-E 2, UnCLIP, Kandinsky 2) predicts one vector of CLIP's image space. Other priors
     (Stable Cascade) give a grid, which no cosine compares.

@@ -378,7 +378,7 @@ class DiffusersGenerator:
 
 @contextmanager
 def global_noise(seed: int) -> Iterator[Callable[[], bool]]:
-    """Let what a pipeline takes from torch's global generators follow from ``seed``; then put them back.
+    """Seed torch's global generators by ``seed`` for a pipeline that uses them; then restore them.
 
     Most take all their noise from the generators that they are given. Language models that write prompts or image
     tokens (ERNIE-Image, GLM-Image) sample from the global ones.

@@ -2,8 +2,7 @@
 
 What a pipeline can do is read from what it takes and holds, never from its name. Three things are put right that its
 library leaves to its users: families that moved to its deprecated modules, text encoders that a repository leaves out,
-and pipelines whose prior is a repository of its own. A low-rank adaptation (LoRA) is found, merged into the weights and
-recorded.
+and pipelines whose prior is a repository of its own.
 
 A pipeline that is not whole is refused. Weights that a file lacks are filled by transformers with random numbers, other
 ones at every start, which a log alone says; diffusers leaves them without values. A tokenizer whose vocabulary is
@@ -12,7 +11,6 @@ missing is made empty, and reads every text alike.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -32,21 +30,16 @@ from diffusers.utils import BaseOutput
 
 from clinometer._messages import first_and_more
 from clinometer._torch import missing_weights_told, torch
-from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.mitigation import Mitigation, find_mitigation, read_mitigation
+from clinometer.errors import ModelError
 from clinometer.models.weights import (
     PICKLES,
     Source,
     cannot_load,
-    damage,
-    hash_files,
-    in_words,
+    component_folders,
     locate,
-    locate_files,
-    named_by,
+    model_index,
     quiet_loading,
     require_vocabulary,
-    user_path,
     weight_files,
 )
 
@@ -100,35 +93,6 @@ def download(repository: str, revision: str | None, variant: str | None, offline
         load_connected_pipeline=True,
     )
     return path
-
-
-def model_index(checkpoint: Source) -> dict[str, Any]:
-    """Read the ``model_index.json`` of a pipeline."""
-    try:
-        index = json.loads((checkpoint.path / "model_index.json").read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise _no_pipeline(checkpoint, "no such file") from error
-    except OSError as error:
-        raise _no_pipeline(checkpoint, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _no_pipeline(checkpoint, f"not JSON ({error})") from error
-    if not isinstance(index, dict) or index.get("_class_name") is None:
-        raise _no_pipeline(checkpoint, "it names no pipeline (_class_name)")
-    return index
-
-
-def _no_pipeline(checkpoint: Source, why: str) -> ModelError:
-    return ModelError(
-        f"{checkpoint.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
-    )
-
-
-def component_folders(checkpoint: Source) -> list[Path]:
-    """List the folders of the components that ``model_index.json`` names, without the schedulers'."""
-    names = [
-        key for key in sorted(model_index(checkpoint)) if not key.startswith("_") and not key.endswith("scheduler")
-    ]
-    return [checkpoint.path / key for key in names if (checkpoint.path / key).is_dir()]
 
 
 def connected_sources(checkpoint: Source, offline: bool = False) -> list[Source]:
@@ -289,7 +253,7 @@ def pipeline_class(checkpoint: Source, name: Any) -> Any:
 
 
 def _text_to_image() -> Collection[Any]:
-    """The pipelines that diffusers lists for text to image; asked for where needed, as all of them are imported."""
+    """Return diffusers' pipelines for text to image; called only where needed, as it imports all of them."""
     from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
 
     return tuple(AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values())
@@ -371,132 +335,24 @@ def images_of(output: Any) -> Any:
     return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)
 
 
-LEAST_PLACED: Final = 0.9
-"""Share of a LoRA's weights that have to find a place in the model, unless the user says otherwise."""
+CONVENTIONS: Final = (
+    ("scheduler", "scheduler_config.json", "prediction_type"),
+    ("vae", "config.json", "scaling_factor"),
+)
+"""Components, their configuration's file, and a key by which its weights are read otherwise."""
 
 
-def apply_lora(
-    pipeline: Any, spec: str, scale: float, *, offline: bool = False, gated: bool = True, partly: bool = False
-) -> tuple[dict[str, Any], Mitigation | None, str]:
-    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``.
-
-    Parameters
-    ----------
-    spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
-    scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
-    gated : one that ``clinometer mitigate`` made and that has a gate is laid beside the weights instead, for
-        `clinometer.models.diffusers.mitigated.Mitigator` to leave it out of some images.
-    partly : whether one of which few weights find a place in the model is merged all the same.
+def unstated(folder: Path, pipeline: Any) -> dict[str, str]:
+    """Find conventions that a pipeline's files do not state, of which diffusers takes its own default.
 
     Returns
     -------
-    What a card records of it; the mitigation whose gate is still to be kept, None where it was merged; and how many of
-    its weights found a place.
-
-    Raises
-    ------
-    ModelError
-        It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
+    What a card notes of each: that it is unknown, and what was taken.
     """
-    if importlib.util.find_spec("peft") is None:
-        raise ModelError("diffusers needs the package peft for it; install it with `pip install peft`", field="lora")
-    if not hasattr(pipeline, "load_lora_weights"):
-        raise ModelError("this model takes none; leave it out", field="lora")
-    source, file = _lora_file(spec, offline)
-    place = find_mitigation(file.parent)
-    mitigation = None if place is None else read_mitigation(place)[0]
-    has_gate = gated and mitigation is not None and mitigation.gate == "words"
-    try:
-        with quiet_loading():
-            pipeline.load_lora_weights(source.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
-            if not pipeline.get_list_adapters():
-                raise ModelError(
-                    f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
-                )
-            placed, weights = placed_weights(pipeline, file)
-            if placed < LEAST_PLACED * weights and not partly:
-                raise ModelError(
-                    f"{placed} of the {weights} weights of {spec} find a place in this model; name one made for it, or "
-                    "give --lora-partly to merge what fits",
-                    field="lora",
-                )
-            if has_gate:
-                pipeline.set_adapters("lora", adapter_weights=scale)
-            else:
-                pipeline.fuse_lora(lora_scale=scale)
-                pipeline.unload_lora_weights()
-    except ModelError:
-        raise
-    except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
-        raise ModelError(
-            f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
-        ) from error
-    card: dict[str, Any] = {
-        "name": source.name,
-        "revision": source.revision,
-        "weights_sha256": hash_files([file], file.parent),
-        "scale": scale,
-    }
-    told = f"{placed} of {weights} weights"
-    if placed < weights:
-        card["placed"] = told
-    if mitigation is not None:
-        card["mitigation"] = mitigation.settings | ({} if has_gate else {"gate": "none"})
-    return card, mitigation if has_gate else None, told
-
-
-def placed_weights(pipeline: Any, file: Path) -> tuple[int, int]:
-    """Count how many of a LoRA's matrices the pipeline's layers hold, and how many it has.
-
-    By their values, as each format names layers in its own way and diffusers those of another: a matrix is there where
-    a layer holds one of its shape and numbers, in the layer's precision.
-
-    Raises
-    ------
-    ModelError
-        A number of it is not finite.
-    """
-    read = pipeline.lora_state_dict(file.parent, weight_name=file.name, local_files_only=True)
-    weights = [value for value in (read[0] if isinstance(read, tuple) else read).values() if value.ndim > 1]
-    if not all(bool(torch.isfinite(value.float()).all()) for value in weights):
-        raise ModelError(f"{file.name} holds numbers that are not finite; train or download it again", field="lora")
-    held = [
-        value.detach()
-        for part in pipeline.components.values()
-        if isinstance(part, torch.nn.Module)
-        for name, value in part.named_parameters()
-        if ".lora_" in name and value.ndim > 1
-    ]
-    kinds = {value.dtype for value in held}
-    there = {_content(value) for value in held}
-    placed = sum(any(_content(value.to(kind)) in there for kind in kinds) for value in weights)
-    return placed, len(weights)
-
-
-def _content(values: torch.Tensor) -> bytes:
-    """Return what tells a matrix from others, however its dimensions of 1 are written."""
-    numbers = values.float().cpu().contiguous().numpy()
-    return hashlib.sha256(repr(numbers.size).encode() + numbers.tobytes()).digest()
-
-
-def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
-    """Find the file of a LoRA, and where it comes from."""
-    path = user_path(spec)
-    if path.is_file():
-        source = Source(name=path.name, path=path.parent)
-        files = [path]
-    else:
-        if path.suffix == ".safetensors" and not path.is_dir():
-            raise ModelNotFoundError(
-                f"no file {spec}; give a safetensors file, a directory with one, or a hub id", field="lora"
-            )
-        with named_by("lora"):
-            source = locate_files(spec, ["*.safetensors", "*.json"], offline=offline)
-        files = sorted(source.path.glob("*.safetensors"))
-    if len(files) != 1 or files[0].suffix != ".safetensors":
-        names = ", ".join(file.name for file in files) or "none"
-        raise ModelNotFoundError(
-            f"found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE",
-            field="lora",
-        )
-    return source, files[0]
+    notes = {}
+    for component, name, key in CONVENTIONS:
+        taken = getattr(getattr(pipeline, component, None), "config", {}).get(key)
+        place = folder / component / name
+        if taken is not None and place.is_file() and key not in json.loads(place.read_text("utf-8")):
+            notes[key.replace("_", " ")] = f"unknown; {taken} is diffusers' default, {component}/{name} does not say"
+    return notes

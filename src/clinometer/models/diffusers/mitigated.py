@@ -137,7 +137,10 @@ class Mitigator:
         acts_on, spared = self.mitigation.acts_on, [self.mitigation.spares(prompt) for prompt in prompts]
         self._spared = spared
         if acts_on == "cross-attention":
-            drawn = [self._names.index(self.mitigation.group_of(seed)) for seed in seeds]
+            drawn = [
+                self._names.index(self.mitigation.group_of(seed, prompt))
+                for prompt, seed in zip(prompts, seeds, strict=True)
+            ]
             self._groups = [None if left else group for left, group in zip(spared, drawn, strict=True)]
         elif acts_on == "text embedding":
             embeddings = arguments["prompt_embeds"]

@@ -19,12 +19,12 @@ from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.generator import MARK, DiffusersGenerator
 from clinometer.models.diffusers.loading import (
-    apply_lora,
-    component_folders,
     connected_sources,
     download,
     open_pipeline,
+    unstated,
 )
+from clinometer.models.diffusers.lora import apply_lora
 from clinometer.models.diffusers.mitigated import Mitigator
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
@@ -35,11 +35,12 @@ from clinometer.models.diffusers.settings import (
     replaced_scheduler,
     scheduler_cards,
 )
-from clinometer.models.diffusers.single_file import checked_file, configuration_of, open_single_file
+from clinometer.models.diffusers.single_file import checked_file, configuration_of, open_single_file, prediction_of
 from clinometer.models.mitigation import find_mitigation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
+    component_folders,
     configuration_files,
     hash_files,
     is_single_file,
@@ -160,6 +161,7 @@ def load(
             without=without,
         )
         origin = _origin([checkpoint, *connected_sources(checkpoint, offline)], variant, without)
+        origin = replace(origin, notes=origin.notes | unstated(checkpoint.path, pipeline))
         worn = find_mitigation(checkpoint.path) if mitigation is None else worn
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
@@ -378,6 +380,7 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
     checkpoint, file, tensors = checked_file(source)
     config = configuration_of(file, tensors, model_config, offline)
     pipeline, folders = open_single_file(file, tensors, config, dtype=dtype)
+    predicts = prediction_of(file, tensors, pipeline, config)
     hashes = [hash_files([file], file.parent)]
     if folders:
         hashes.append(hash_files(weight_files(config.name, folders), config.path))
@@ -386,7 +389,8 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
         revision=None,
         weights_sha256=_join_hashes(hashes),
         configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
-        notes={"configuration": config.name, "configuration revision": config.revision},
+        notes={"configuration": config.name, "configuration revision": config.revision}
+        | ({"prediction type": predicts} if predicts else {}),
     )
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.diffusers.loading import (
-    model_index,
     pipeline_class,
     require_text_to_image,
     require_whole,
@@ -28,6 +27,7 @@ from clinometer.models.weights import (
     describe,
     in_words,
     locate_files,
+    model_index,
     named_by,
     quiet_loading,
     user_path,
@@ -103,6 +103,37 @@ def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None,
         raise ModelError(
             f"{file.name}: weights alone, without the configuration of {error}; or give another as --model-config"
         ) from error
+
+
+_PREDICTIONS: Final = {"v": "v_prediction", "v_prediction": "v_prediction", "v-prediction": "v_prediction",
+                       "eps": "epsilon", "epsilon": "epsilon"}  # fmt: skip
+
+
+def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: Source) -> str:
+    """Compare a file's prediction type with the configuration; return what is known, in words.
+
+    Drawn as if it predicted the noise, a network that predicts the velocity gives grey or burnt images. A file says it
+    by a weight called ``v_pred``, or by the metadata ``modelspec.prediction_type``; most say nothing.
+
+    Raises
+    ------
+    ModelError
+        The two say different things.
+    """
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt") as opened:
+        named = str((opened.metadata() or {}).get("modelspec.prediction_type", "")).lower()
+    told = "v_prediction" if "v_pred" in tensors else _PREDICTIONS.get(named)
+    taken = getattr(pipeline, "scheduler", None) and pipeline.scheduler.config.get("prediction_type")
+    if not taken:
+        return ""
+    if told not in (None, taken):
+        raise ModelError(
+            f"{file.name}: it says that it predicts {told}, and the configuration {config.name} says {taken}; give "
+            "--model-config with a pipeline of its kind"
+        )
+    return f"{taken}, as the file says" if told else f"unknown; {taken} by the configuration, and the file does not say"
 
 
 def open_single_file(

@@ -71,7 +71,7 @@ def encode_texts_alone(
 def begun_in_batches(
     items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
 ) -> Callable[[], np.ndarray]:
-    """The same in two steps: hand all batches to the device, and wait for the vectors when what is returned is called.
+    """Hand all batches to the device now; calling what is returned waits for the vectors.
 
     Meanwhile the device may be given more, so that it does not stand still while these are fetched and written. A
     device that computes at once, such as a processor, has computed them.
@@ -316,6 +316,6 @@ def _by_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor
 
 
 def _every_byte(*, height: int, width: int) -> Image.Image:
-    """An image that counts on from byte to byte: 3 has no divisor in common with 256, so each channel holds all."""
+    """Make an image that counts from byte to byte: 3 and 256 share no divisor, so each channel has all values."""
     counted = np.arange(height * width * 3, dtype=np.uint32) % 256
     return Image.fromarray(counted.astype(np.uint8).reshape(height, width, 3))

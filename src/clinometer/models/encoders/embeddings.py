@@ -22,6 +22,7 @@ import csv
 import gzip
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, takewhile
 from pathlib import Path
@@ -161,14 +162,26 @@ def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> 
         counted = len(first) == 2 and all(part.isdigit() for part in first)
         shown = early if counted else [head, *early]
         parts_of = _cut_by(shown)
-        # Without a first line that says it, the width is that of the line with the fewest numbers at its end.
-        width = int(first[1]) if counted else min(filter(None, map(_trailing, map(parts_of, shown))), default=0)
+        # Without a first line that says it, the width is the commonest count of numbers at a line's end, the least of
+        # several: a word may end with a number.
+        ends = Counter(filter(None, map(_trailing, map(parts_of, shown))))
+        width = int(first[1]) if counted else min((n for n in ends if ends[n] == max(ends.values())), default=0)
         if width < 1:
             raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
+        if counted and shown and max(ends, default=0) < width:
+            raise ModelError(
+                f"{path.name}, line 2: found {max(ends, default=0)} numbers, and the first line says {width}; it is "
+                "cut short, or of word2vec's binary kind: save it as text"
+            )
         starts = tuple({re.split("[ \t,;|:]", spelling, maxsplit=1)[0] for spelling in spellings})
         for number, line in enumerate(chain(shown, _lines(stream)), start=2 if counted else 1):
             if line.lstrip(_QUOTES + " \t").startswith(starts):
                 parts = parts_of(line)
+                if len(parts) <= width and parts[0] in spellings and _trailing(parts) == len(parts) - 1:
+                    raise ModelError(
+                        f"{path.name}, line {number}, {parts[0]!r}: found {len(parts) - 1} numbers, expected {width}, "
+                        "as in other lines"
+                    )
                 label = " ".join(parts[:-width])
                 if label not in spellings:
                     label = label.removesuffix(":").rstrip()

@@ -76,13 +76,13 @@ class OwnTextEncoder:
 
 
 def own_text_encoders(generator: Any) -> Iterator[OwnTextEncoder]:
-    """The text encoders of a loaded generator that come with their tokenizers; none where it shows no pipeline."""
+    """Return a loaded generator's text encoders that have tokenizers; none where it exposes no pipeline."""
     for name in own_text_components(generator):
         yield OwnTextEncoder(generator.pipeline, name, generator.card)
 
 
 def own_text_components(generator: Any) -> Iterator[str]:
-    """Their components' names, with nothing embedded: ``text_encoder``, ``text_encoder_2``, ``prior_text_encoder``."""
+    """Return the names of their components, such as ``text_encoder_2``; nothing is embedded."""
     components = components_of(generator)
     for name, module in components.items():
         if "text_encoder" in name and module is not None and components.get(tokenizer_of(name)) is not None:

@@ -179,7 +179,7 @@ class ImageInputs:
 
 
 def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
-    """What an image processor makes of one image: (3, height, width). An error, where that is more than pixels."""
+    """Preprocess one image: (3, height, width); raises where the processor returns more than pixels."""
     (pixels,) = image_processor([image], return_tensors="pt", **steps).values()
     return torch.as_tensor(pixels[0])
 

@@ -235,11 +235,12 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
     try:
         reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
         index = fields[0] if fields and fields[0] in UNNAMED and fields.count(fields[0]) == 1 else None
-        check_fields(path.name, [field for field in fields if field != index])
+        check_fields(path.name, [field for field in fields if field not in (index, "")])
         for record in reader:
             line = reader.line_num + above
             surplus: list[str] = record.pop(None, [])  # type: ignore[arg-type, assignment]
-            record.pop(index, None)  # type: ignore[arg-type]
+            for unnamed in (index, ""):  # the latter where every line ends with a separator
+                record.pop(unnamed, None)  # type: ignore[arg-type]
             if not any(value and value.strip() for value in (*record.values(), *surplus)):
                 continue  # spreadsheets write rows of nothing but separators
             if surplus:
@@ -435,8 +436,13 @@ def _resolve(root: str, file: str) -> str:
         return os.path.join(root, f"<{len(file)} characters>")
 
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".jp2", ".ppm", ".tga", ".qoi")
-"""What counts as an image in a folder; a file that is named is read whatever its suffix."""
+SUFFIXES = (
+    ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".jp2", ".ppm", ".tga", ".qoi", ".jpe",
+    ".jfif", ".heic", ".heif", ".jxl",
+)  # fmt: skip
+"""Suffixes that count as images in a folder. Formats that cannot be read are among them, so that such files are
+reported as failed and not passed over. A file that a manifest names is read whatever its suffix.
+"""
 
 
 def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:

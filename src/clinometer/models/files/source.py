@@ -328,7 +328,7 @@ class ImageDataset:
             yield manifest_row(file, number + 1, texts | {"file": f"{file}#{number}"})
 
     def _content(self, row: str) -> bytes | None:
-        """An image's file. Rows are asked for in their order, so a table is read through, a few rows at a time."""
+        """Return the bytes of an image's file. Rows are asked for in order, so a table is read a few rows at a time."""
         file, _, number = row.rpartition("#")
         if self._last[:2] != (file, int(number)):
             if self._open[0] != file or self._last[1] > int(number):

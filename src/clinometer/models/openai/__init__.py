@@ -224,7 +224,7 @@ def server_of(url: str) -> str:
     return str(address.hostname) if own else f"{address.hostname}{port}{address.path.rstrip('/')}"
 
 
-REFUSAL_CODES = ("moderationblocked", "safety")
+REFUSAL_CODES = ("moderationblocked", "safety", "datainspection")
 """Letters in the code or type of an error that mean: the prompt or the picture is not allowed."""
 
 REFUSALS = (
@@ -237,6 +237,9 @@ REFUSALS = (
     "safetysystem",
 )
 """The same, anywhere in what a server says: many have no code for it, or one that they share with other errors."""
+
+REFUSALS_IN_CHINESE = ("敏感", "违规", "不合规")
+"""Sensitive, against the rules, not compliant: what servers that answer in Chinese say instead."""
 
 MOST_BYTES = 64_000_000
 """The largest file of an image that is taken from a server."""
@@ -262,7 +265,8 @@ def is_refusal(error: Any) -> bool:
     if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
         return False
     code, message = letters_of(f"{error.code} {error.type}"), letters_of(text_of(error.body))
-    return any(word in code for word in REFUSAL_CODES) or any(word in message for word in REFUSALS)
+    is_told = any(word in code for word in REFUSAL_CODES) or any(word in message for word in REFUSALS)
+    return is_told or any(word in text_of(error.body) for word in REFUSALS_IN_CHINESE)
 
 
 def text_of(body: Any) -> str:

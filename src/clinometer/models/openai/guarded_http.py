@@ -38,6 +38,8 @@ MOST_PIECES: Final = 200_000
 
 _UNZIPPED: Final = 2**16
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST: Final = ipaddress.ip_network("2000::/3")
+"""The IPv6 block that IANA allocates to global unicast; site-local addresses and local NAT64 lie outside it."""
 
 
 class AnswerRefusedError(Exception):
@@ -119,12 +121,14 @@ def host_of(url: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the whole internet: not private, nor of this machine, its link or a group."""
+    """Return whether an IP address is public: not private, loopback, link-local or multicast."""
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
         if ip in _NAT64:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is None and ip not in _UNICAST:
+            return False
         ip = inner or ip
     return ip.is_global and not ip.is_multicast
 

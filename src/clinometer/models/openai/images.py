@@ -296,8 +296,9 @@ class OpenAIImages:
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, error_line(error))
         return GenerationResult(
-            request.id, result.status, result.image, result.reason, perf_counter() - started, batch=result.batch
-        )
+            request.id, result.status, result.image, result.reason, perf_counter() - started,
+            flagged=result.flagged, batch=result.batch,
+        )  # fmt: skip
 
     def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
         """Return what became of a request that the server answers with a status of its own: a refusal, or a failure.
@@ -326,8 +327,9 @@ class OpenAIImages:
         """
         drew = f"the server drew: {masked(reply.revised)}" if reply.revised not in ("", request.prompt) else ""
         many = f"the first of {len(reply.pictures)} images in the answer" if len(reply.pictures) > 1 else ""
-        if reply.pictures:
-            return self._decode(request, bytes_of(reply.pictures[0], self._fetch), drew, many, self._refused.note)
+        if reply.pictures and not reply.is_blocked:
+            result = self._decode(request, bytes_of(reply.pictures[0], self._fetch), drew, many, self._refused.note)
+            return replace(result, flagged=reply.is_unsafe)
         for link in reply.links[:1]:  # it may lead to the image, or to the rules by which none is drawn
             with suppress(http_library().HTTPError, DownloadError):
                 found = self._decode(request, self._fetch(link, once=True), self._refused.note)

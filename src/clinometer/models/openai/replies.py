@@ -21,8 +21,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
 from typing import Any, Final
@@ -38,7 +37,8 @@ LONGEST_WORDS: Final = 1000
 REFUSED: Final = {
     "contentfilter", "contentfiltered", "safety", "imagesafety", "prohibitedcontent", "imageprohibitedcontent",
     "blocklist", "spii", "recitation", "imagerecitation", "refusal", "refused", "sensitive", "blocked", "modelarmor",
-    "guardrailintervened", "guardrails", "moderation", "moderated",
+    "guardrailintervened", "guardrails", "moderation", "moderated", "contentmoderated",
+    "requestmoderated", "filterreason",
 }  # fmt: skip
 """Letters of why an answer ended, where that is a refusal whatever it holds."""
 
@@ -59,7 +59,7 @@ _WITHIN: Final = {
     "inlineData", "inline_data", "fileData", "file_data", "file", "source", "result", "results", "response", "item",
     "part", "content_block", "tool_calls", "function", "multi_mod_content", "generatedImages", "generated_images",
     "predictions", "artifacts", "promptFeedback", "prompt_feedback", "prompt_filter_results", "incomplete_details",
-    "text",
+    "text", "attachments", "files", "media",
 }  # fmt: skip
 _WORDS: Final = {"content", "text", "delta", "response", "value"}
 _PICTURES: Final = {
@@ -68,11 +68,29 @@ _PICTURES: Final = {
 }  # fmt: skip
 _TOLD: Final = {
     "thoughts": ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thought"),
-    "finishes": ("finish_reason", "finishReason", "native_finish_reason", "stop_reason", "done_reason", "reason"),
-    "refusals": ("refusal", "blockReason", "block_reason", "blockReasonMessage", "block_reason_message"),
+    "finishes": (
+        "finish_reason",
+        "finishReason",
+        "native_finish_reason",
+        "stop_reason",
+        "done_reason",
+        "reason",
+        "finish_reasons",
+    ),
+    "refusals": (
+        "refusal",
+        "blockReason",
+        "block_reason",
+        "blockReasonMessage",
+        "block_reason_message",
+        "raiFilteredReason",
+    ),
     "notices": ("finishMessage", "finish_message"),
     "revised": ("revised_prompt",),
 }
+_UNSAFE: Final = {"has_nsfw_concepts": True, "nsfw_content_detected": True, "is_image_safe": False}
+"""Fields by which servers of diffusion models say that their safety checker flagged a picture, with that value."""
+
 _CHANNELS: Final = {key: channel for channel, keys in _TOLD.items() for key in keys}
 
 # --- what stands in words ---------------------------------------------------------------------------------------------
@@ -97,6 +115,7 @@ _SHOWN: Final = re.compile(  # in Markdown or HTML
 _LINK: Final = re.compile(r"https?://[^\s<>\"'`\])}]++")
 _ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".tif", ".tiff")
 _TOKEN: Final = re.compile(r"<\|(?!begin_of_box|end_of_box)[^<>|\n]{1,40}\|>|</?s>|<(?:end_of_turn|eos|eot)>")
+_PARTS: Final = re.compile(r"[:;,/|]")
 _TELLING: Final = (REFUSED, CUT_OFF, AT_FAULT)
 
 
@@ -115,6 +134,7 @@ class Reply:
     error : an error that came with a status of success.
     revised : the prompt that was drawn in the place of the one that was sent.
     strange : the beginning of an answer in which nothing was found.
+    is_unsafe : whether the server's safety checker flagged a picture.
     """
 
     pictures: tuple[str, ...] = ()
@@ -127,11 +147,17 @@ class Reply:
     error: Any = None
     revised: str = ""
     strange: str = ""
+    is_unsafe: bool = False
 
     @property
     def is_cut(self) -> bool:
         """Whether it had not ended."""
-        return letters_of(self.finish) in CUT_OFF
+        return _tells(self.finish, CUT_OFF)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the finish reason is a refusal. Any picture in such an answer is blurred or incomplete."""
+        return _tells(self.finish, REFUSED)
 
     @property
     def is_empty(self) -> bool:
@@ -146,7 +172,7 @@ class Reply:
         if self.error:
             error = ErrorInAnswer(self.error)
             return "refused" if is_refusal(error) else "failed", error_line(error)
-        flagged = self.finish if letters_of(self.finish) in REFUSED else ""
+        flagged = self.finish if self.is_blocked else ""
         if flagged or self.refusal:
             told = in_one_line(self.refusal or self.notice or self.words, LONGEST_WORDS)
             return "refused", ": ".join(filter(None, (flagged, told)))
@@ -156,9 +182,13 @@ class Reply:
         """Return whether an answer without an image was "refused" or "failed", and why. Words instead are a refusal."""
         if why := self.unanswered():
             return why
-        if self.words and not self.is_cut and letters_of(self.finish) not in AT_FAULT:
+        odd = self.is_cut or _tells(self.finish, AT_FAULT)
+        if "<svg" in self.words.lower():
+            return "failed", "it drew in SVG, which is text; expected an image"
+        if self.is_unsafe:
+            return "refused", "the server's safety checker flagged the image"
+        if self.words and not odd:
             return "refused", in_one_line(self.words, LONGEST_WORDS)
-        odd = self.is_cut or letters_of(self.finish) in AT_FAULT
         ended = f" (it ended with {in_one_line(self.finish, 40)})" if odd else ""
         said = in_one_line(self.notice or self.words or self.strange, 100)
         return "failed", f"malformed answer: it holds no image{ended}" + (f": {said}" if said else "")
@@ -184,7 +214,21 @@ def sort_reply(text: str, until: float = inf) -> Reply:
     for event in wholes[-1:] or events:
         sorting.walk(event)
     reply = sorting.reply()
-    return reply if events else Reply(strange=masked(text[:500])[:100])
+    if not reply.is_empty or reply.unanswered():
+        return reply
+    return replace(reply, error=_error_alone(events), strange=masked(text[:500])[:100])
+
+
+def _error_alone(events: Sequence[Any]) -> Any:
+    """Return an answer that is an error without being called so: a message, and perhaps a code."""
+    only = events[0] if len(events) == 1 and isinstance(events[0], dict) else {}
+    said = next((only[key] for key in ("message", "detail") if isinstance(only.get(key), str)), None)
+    return {"message": said, "code": only.get("code")} if said else None
+
+
+def _tells(finish: str, kind: set[str]) -> bool:
+    """Return whether a reason why an answer ended is one of a kind, or begins or ends with one: "filter: SAFETY"."""
+    return any(letters_of(part) in kind for part in (finish, *_PARTS.split(finish)))
 
 
 def _has_output(response: Any) -> bool:
@@ -199,7 +243,7 @@ def _events_in(text: str) -> Iterator[Any]:
             value, end = json.JSONDecoder().raw_decode(rest)
             yield from value if isinstance(value, list) else [value]
             rest = rest[end:]
-    for block in rest.replace("\r\n", "\n").split("\n\n"):
+    for block in rest.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line.removeprefix("data:").strip() for line in block.split("\n")]
         lines = [line for line in lines if not line.startswith(("event:", "id:", "retry:", ":"))]
         yield from _parsed(["\n".join(lines)]) or _parsed(lines)
@@ -227,6 +271,7 @@ class _Sorting:
     notices: list[str] = field(default_factory=list)
     revised: list[str] = field(default_factory=list)
     error: Any = None
+    is_unsafe: bool = False
 
     def walk(self, node: Any, key: str = "", channel: str = "words") -> None:
         """Sort what is in a value that stands under a key."""
@@ -249,8 +294,13 @@ class _Sorting:
         for name, value in node.items():
             if name == "message" and node.get("delta"):
                 continue  # of a stream, all that it has said so far
-            if name in _CHANNELS and isinstance(value, str):
-                getattr(self, _CHANNELS[name]).extend([value] if value else [])
+            told = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str) and each]
+            if name in _CHANNELS and told:
+                getattr(self, _CHANNELS[name]).extend(told)
+            elif name == "status" and told and _tells(told[0], REFUSED):
+                self.finishes += told[:1]
+            elif name in _UNSAFE:
+                self.is_unsafe |= _UNSAFE[name] in (value if isinstance(value, list) else [value])
             elif name in _WITHIN or name in _PICTURES or name in _WORDS:
                 self.walk(value, name, channel)
 
@@ -269,7 +319,7 @@ class _Sorting:
         """Put it together."""
         thoughts, words = split_thoughts("".join(self.texts))
         found = _found_in(words)
-        ends = [next((each for each in self.finishes if letters_of(each) in kind), "") for kind in _TELLING]
+        ends = [next((each for each in self.finishes if _tells(each, kind)), "") for kind in _TELLING]
         return Reply(
             pictures=tuple(dict.fromkeys((*self.pictures, *found.pictures))),
             links=tuple(found.links),
@@ -280,6 +330,7 @@ class _Sorting:
             notice=" ".join(self.notices),
             error=self.error,
             revised=next(iter(self.revised), ""),
+            is_unsafe=self.is_unsafe,
         )
 
 
@@ -314,7 +365,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _InText:
     """What stands in words: pictures, links that may lead to one, and the words without what is shown in them."""
 
     pictures: list[str]
@@ -322,69 +373,11 @@ class _Found:
     words: str
 
 
-def _found_in(text: str) -> _Found:
+def _found_in(text: str) -> _InText:
     pictures = _CODED.findall(text)
     rest = _CODED.sub("", text) if pictures else text
     pictures += [shown for shown in _SHOWN.findall(rest) if shown]
     rest = _SHOWN.sub("", rest)
     links = list(dict.fromkeys(link.rstrip(".,;:!?") for link in _LINK.findall(rest)))
     certain = [each for each in links if each == rest.strip() or each.partition("?")[0].lower().endswith(_ENDINGS)]
-    return _Found([*pictures, *certain], [each for each in links if each not in certain], rest)
-
-
-# --- what words say ---------------------------------------------------------------------------------------------------
-
-_BOX: Final = re.compile(
-    r"<\|begin_of_box\|>(.*?)(<\|end_of_box\|>|\Z)|<answer>(.*?)(</answer>|\Z)"
-    r"|\\boxed\{(?:\\(?:text|textbf|mathrm)\{)?([^{}]*+)(\}|\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-_LABEL: Final = re.compile(r"[\s*_#>]*(?:final )?answer[\s*_]*:", re.IGNORECASE)
-MOST_STARTS: Final = 8
-"""Braces of an answer at which JSON may begin."""
-
-
-def answer_in(words: str) -> tuple[str, bool]:
-    r"""Extract the answer from words: from a box, from JSON with an "answer", from a fence; and whether it is whole.
-
-    >>> answer_in('```json\n{"Answer": "a man"}\n```\nThat is all.')
-    ('a man', True)
-    >>> answer_in("I see <|begin_of_box|>a man<|end_of_box|>"), answer_in("**Answer:** a man"), answer_in("a man")
-    (('a man', True), ('a man', False), ('a man', False))
-    """
-    is_whole = False
-    for box in _BOX.finditer(words):
-        inside, closed = next((box[n], box[n + 1]) for n in (1, 3, 5) if box[n] is not None)
-        words, is_whole = inside, bool(closed)
-    for held in json_in(words):
-        named = {str(key).strip().casefold(): value for key, value in held.items()}
-        if isinstance(answer := _only(named.get("answer")), str | int | float):
-            return str(answer), True
-    unfenced = _unfence(words).strip()
-    with suppress(ValueError, RecursionError):
-        if isinstance(told := json.loads(unfenced), str):
-            return told, True
-    label = _LABEL.match(unfenced)
-    return (unfenced[label.end() :].strip(" *_\n") if label else unfenced), is_whole
-
-
-def json_in(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects in a text, whatever stands around them."""
-    end = 0
-    for start in islice(re.finditer(r"\{", text), MOST_STARTS):
-        if start.start() >= end:
-            with suppress(ValueError, RecursionError):
-                value, end = json.JSONDecoder().raw_decode(text, start.start())
-                yield value
-
-
-def _only(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
-def _unfence(text: str) -> str:
-    """Return what stands in the first fence of a text, without its language; a text without a fence as it is."""
-    _, fence, rest = text.partition("```")
-    inside = rest.partition("```")[0]
-    language, line, body = inside.partition("\n")
-    return text if not fence else body if line and language.strip().isalnum() else inside
+    return _InText([*pictures, *certain], [each for each in links if each not in certain], rest)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from clinometer._messages import OTHERWISE
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card
+from clinometer.models.readers.answers import is_missing, refuses
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -80,6 +81,13 @@ class Question:
         return {answer.group: answer.text for answer in self.answers} | OTHERWISE
 
     @property
+    def named(self) -> dict[str, str]:
+        """What every option stands for, by all that it is called."""
+        return {text: key for key, text in self.options.items()} | {
+            name: answer.group for answer in self.answers for name in answer.names
+        }
+
+    @property
     def fingerprint(self) -> str:
         """Hash of wording and answers, 16 hexadecimal digits: another wording is another question."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
@@ -132,6 +140,10 @@ def open_reading(said: str, *, cut: bool = False) -> Reading:
     shown = words if len(words) <= 300 else words[:299] + "…"
     if not words:
         return Reading(None, words="", reason="unread: an empty answer")
+    if refuses(words):
+        return Reading(None, words=shown, reason=f"refused: {shown}")
+    if is_missing(words):
+        return Reading(None, words=shown, reason=f"unread: it says that the answer is missing ({shown})")
     if len(words.split()) > MOST_WORDS:
         return Reading(None, words=shown, reason=f"unread: an essay of more than {MOST_WORDS} words")
     if cut or len(words) > 200:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -32,9 +31,10 @@ from clinometer.models.openai import (
     server_of,
 )
 from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
-from clinometer.models.openai.replies import Reply, answer_in, json_in, reply_in
+from clinometer.models.openai.replies import Reply, reply_in
 from clinometer.models.protocols import Card
 from clinometer.models.readers import ASKED_OPENLY, Question, Reading, ReadingStopped, open_reading
+from clinometer.models.readers.answers import answer_in, json_in, option_in, refuses
 from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:
@@ -177,12 +177,10 @@ class ChatReader:
                 why = CUT if reply.is_cut else "unread: it is no JSON of the form that was asked for"
                 return Reading(None, words=words, reason=why)
             return open_reading(told, cut=reply.is_cut)
-        meant = {text.casefold(): key for key, text in question.options.items()}
-        meant |= {name: each.group for each in question.answers for name in each.names}
-        within = re.search(r"\w(?:.*\w)?", told, re.DOTALL)
-        key = meant.get(within[0].casefold()) if within else None
+        key = option_in(told, question.named)
         if key is None or (reply.is_cut and not is_whole):  # one option may be the beginning of another
-            return Reading(None, words=words, reason=CUT if reply.is_cut else "unread: it is none of the options")
+            why = CUT if reply.is_cut else "unread: it is none of the options"
+            return Reading(None, words=words, reason=f"refused: {words}" if refuses(told) and key is None else why)
         return Reading(key, words=words)
 
     def _ask_in_words(self, prompt: str, name: str, properties: dict[str, Any], log: list[str]) -> Reading:
