@@ -63,3 +63,12 @@ def test_no_text_is_a_formula(cells):
         assert found.removeprefix("'") == cell.replace("\r\n", "\n").replace("\r", "\n").removeprefix("'")
         if found.startswith(FORMULAS):
             assert np.isfinite(float(found)) or "inf" in found.lower()
+
+
+@given(st.lists(st.sampled_from(["=1", "a", "", " +x", "a\rb", "-1"]), min_size=1), st.booleans())
+def test_equal_cells_are_written_alike_whatever_stands_beside_them(cells, missing):
+    """A column of texts is looked at once a text; one with other cells, cell by cell."""
+    beside = [None, True, 1] if missing else []
+    assert read(pd.DataFrame({"a": [*cells, *beside]}, dtype=object))[1 : len(cells) + 1] == [
+        read(pd.DataFrame({"a": [cell]}, dtype=object))[1] for cell in cells
+    ]

@@ -38,6 +38,7 @@ def test_the_public_names():
         "push",
         "read_images",
         "read_run",
+        "register",
         "reproduce",
         "score_run",
         "sweep",

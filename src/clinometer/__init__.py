@@ -4,7 +4,7 @@
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
     ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'export', 'gate', 'import_counts', 'import_images',
     'mitigate', 'model_card', 'open_answers', 'open_run', 'paper_table', 'plan', 'push', 'read_images', 'read_run',
-    'reproduce', 'score_run', 'sweep', 'trace_run', 'write_benchmark', 'write_questions']
+    'register', 'reproduce', 'score_run', 'sweep', 'trace_run', 'write_benchmark', 'write_questions']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         push,
         read_images,
         read_run,
+        register,
         reproduce,
         score_run,
         sweep,
@@ -70,6 +71,7 @@ __all__ = [
     "push",
     "read_images",
     "read_run",
+    "register",
     "reproduce",
     "score_run",
     "sweep",

@@ -148,7 +148,7 @@ def unbroken() -> Iterator[None]:
 
 @contextmanager
 def one_behind() -> Iterator[Callable[..., None]]:
-    """A thread that does one thing at a time while its caller goes on.
+    """Start a thread that does one thing at a time while its caller goes on.
 
     The caller waits for the thing before, and meets its error: a full disk ends the run with every earlier part whole.
     """

@@ -27,8 +27,12 @@ def text_of(content: bytes) -> str:
     UnicodeDecodeError
         It is neither.
     """
-    is_wide = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    return content.decode("utf-16" if is_wide else "utf-8-sig")
+    head = content[:40]
+    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return content.decode("utf-16")
+    if len(head) > 9 and not any(head[1::2]) and all(head[::2]):  # the same without its mark
+        return content.decode("utf-16-le")
+    return content.decode("utf-8").lstrip("\ufeff")
 
 
 def workbook(content: bytes) -> str:
@@ -52,9 +56,20 @@ def csv_text(table: pd.DataFrame) -> str:
     texts, parts = table.select_dtypes(exclude=["number", "bool"]).columns, []
     for start in range(0, max(len(table), 1), ROWS_AT_ONCE):  # what is being written takes four bytes a character
         part = table.iloc[start : start + ROWS_AT_ONCE]
-        tame = part.assign(**{name: part[name].map(_tame) for name in texts}) if len(texts) else part
+        tame = part.assign(**{name: _tamed(part[name]) for name in texts}) if len(texts) else part
         parts.append(str(tame.rename(columns=_tame).to_csv(index=False, header=not start)))
     return "".join(parts)
+
+
+def _tamed(cells: pd.Series) -> Any:
+    """Return cells that no spreadsheet reads as formulas; of a column of texts each different one is looked at once."""
+    import numpy as np
+    from pandas.api.types import infer_dtype
+
+    if infer_dtype(cells, skipna=False) != "string":  # what is equal may be another cell: 1 and True
+        return cells.map(_tame)
+    codes, texts = cells.factorize(use_na_sentinel=False)
+    return np.array([_tame(text) for text in texts], object).take(codes)
 
 
 def _tame(cell: Any) -> Any:

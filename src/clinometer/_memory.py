@@ -49,7 +49,7 @@ _HIERARCHIES = (
 
 
 def memory(root: Path = Path("/")) -> Memory:
-    """The memory of this machine, or of the narrowest group that this process is in; ``root`` : where /proc lies."""
+    """Return the memory of this machine, or of this process's narrowest control group; ``root`` : where /proc lies."""
     import psutil
 
     machine = psutil.virtual_memory()

@@ -14,7 +14,8 @@ OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "
 
 MISSING: Final = frozenset({
     "nan", "NaN", "NAN", "-nan", "-NaN", "None", "N/A", "n/a", "NA", "N.A.", "n.a.", "<NA>", "#N/A", "#NA", "null",
-    "Null", "NULL", "#NULL!", "NaT", "-", "--", "\N{EN DASH}", "\N{EM DASH}",
+    "Null", "NULL", "#NULL!", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "NaT", ".", "-", "--",
+    "\N{EN DASH}", "\N{EM DASH}",
 })  # fmt: skip
 """How programs write that an entry is missing; ``none`` in small letters is an answer."""
 

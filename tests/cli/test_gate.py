@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 import clinometer as cm
 from clinometer.errors import RunCorruptError, UncheckedRunWarning
+from clinometer.gates.history import LAST
 from tests import quick
 from tests.old_runs import as_of_format_1, set_back
 from tests.toys import Eye, Painter, toy_suite
@@ -71,6 +72,15 @@ def test_what_is_undecided_may_be_let_through_and_what_is_broken_not(cli, run):
     most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()
     assert cli("gate", run, "--metric", "mcas", "--within", most, "--allow-undecided")[0] == 0
     assert cli("gate", run, "--metric", "mcas", "--within", 0.001, "--allow-undecided")[0] == 1
+
+
+def test_a_short_history_opens_no_gate_and_is_told(cli, run, other, shown, tmp_path):
+    place = tmp_path / "gate.json"
+    assert cli("gate", run, "--history", Path(other).parent, "--out", place) == (3, "")
+    assert f"Held against 0 earlier runs in {Path(other).parent}; left out: {other} (" in shown()
+    assert json.loads(place.read_text())["history"]["runs"] == []
+    assert cli("gate", run, "--history", Path(other).parent, "--allow-undecided", "--json")[0] == 0
+    assert json.loads(cli.printed)["history"]["last"] == LAST
 
 
 def test_a_policy_is_shown_rule_by_rule_and_written(cli, run, shown, tmp_path):
@@ -304,6 +314,9 @@ def test_the_status_survives_whoever_stops_reading(run, copy, words, expected):
         (["--policy", "nowhere.yaml", "--at-most", 1], "--at-most: a policy is given, too"),
         (["--metric", "mcas", "--within", 1, "--out", "gate.txt"], "--out gate.txt: expected a file of .csv"),
         (["--metric", "mcas", "--within", 1, "--baseline", "nowhere"], "nowhere: not a run directory"),
+        (["--metric", "mcas", "--within", 1, "--last", 20], "--last: there is no --history"),
+        (["--history", "nowhere"], "--history: nowhere: found no other run there"),
+        (["--history", "nowhere", "--last", 3], "--last: found 3, expected 15 or more"),
     ],
 )
 def test_a_mistake_has_status_2_and_one_line(cli, run, words, message):

@@ -35,6 +35,24 @@ def test_a_mistyped_command_ends_in_one_line_with_the_way_out(cli, words, messag
     assert said.startswith(f"clinometer: {message}")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["card", "runs/quik"], "runs/quik: not a run directory, it has no run.json; give the --out of an audit; "
+                                "did you mean runs/quick?"),
+        (["card", "runs/other"], "runs/other: not a run directory, it has no run.json; give the --out of an audit\n"),
+        (["mitigate", "referense", "--method", "prompt", "--out", "m"], "no generator 'referense'"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_name_says_what_is_near(cli, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "quick").mkdir(parents=True)
+    (tmp_path / "runs" / "quick" / "run.json").write_text("{}")
+    status, said = cli(*words)
+    assert (status, said.startswith(f"clinometer: {message}")) == (2, True), said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+
+
 def test_a_file_and_a_variable_are_named_where_an_option_comes_from_them(cli, tmp_path, monkeypatch):
     (tmp_path / "clinometer.toml").write_text("[audit]\nimages = 0\n")
     assert "clinometer.toml: audit.images: expected at least 1" in cli("audit")[1]

@@ -65,6 +65,30 @@ def test_a_task_over_two_runs_is_made_rated_and_collected(runs, tmp_path):
         assert len(pd.read_csv(tmp_path / f"{name}.csv")) == len(held)
 
 
+def test_pairs_are_shown_side_by_side_and_kept_with_their_order(runs, tmp_path):
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    given = ("--pairs", 12, "--repeats", 0, "--question", "Which looks more like a man?", "--seed", 1)
+    said = typed("new", runs / "first", *given, "--url", "http://rate.example/", "--database", url)
+    rater = Rater(client(runs, cache=tmp_path, database=url).app, re.search(r"rate\.example/join/(\S+)", said)[1])
+    page = rater.page()
+    assert "The left picture" in page
+    assert page.index('value="left"') < page.index('value="right"') < page.index('value="tie"')
+    assert rater.answer_all(lambda place: ("left", "right", "tie")[place % 3]) == 12
+    typed("collect", re.search(r"Task (\w+)", said)[1], "--database", url)
+    run = cm.open_run(runs / "first")
+    held = ratings_of(run)
+    held = held[held.answer.isin(["left", "right", "tie"])]
+    assert held["item"].str.fullmatch(r"pair:\w+ \w+").all()
+    samples = run.samples.set_index("id")
+    of = [[samples.concept[each] for each in item.removeprefix("pair:").split(" ")] for item in held["item"]]
+    assert all(left != right for left, right in of)
+    assert {left for left, _ in of} == {right for _, right in of}
+    assert (run.scores.setting == "Which looks more like a man?").any()
+    typed(
+        "new", runs / "first", "--pairs", 2, "--answer", "x", "--database", url, succeeds=False, said="leave --answer"
+    )
+
+
 def test_ratings_made_elsewhere_are_taken_in(runs, tmp_path):
     run = cm.open_run(runs / "first")
     shown = run.samples[run.samples.role == "target"].id

@@ -1,22 +1,27 @@
 """What a script meets: documents and their schema, plain text in a pipe, defaults from a file, a log, examples."""
 
+import errno
 import json
 import logging
 import re
 import shlex
+from pathlib import Path
 
 import jsonschema
+import pandas as pd
 import pytest
 import typer
 from PIL import Image
 
 import clinometer as cm
+from clinometer.cli import tables
 from clinometer.cli.app import EXAMPLES, EXIT_CODES, app
 from clinometer.cli.documents import SCHEMA, json_schema
+from clinometer.errors import RunStorageError
 from tests import quick
 from tests.builders import tiny_stable_diffusion
+from tests.exports.hub_server import TOKEN, hub_server
 from tests.models.openai.image_server import ImageServer
-from tests.pipeline.hub_server import TOKEN, hub_server
 from tests.toys import Eye, Painter, toy_suite
 
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
@@ -245,6 +250,29 @@ def test_lines_are_appended_to_no_file_that_they_would_break(cli, runs, tmp_path
     said = f"--log-file {tmp_path / name}: lines cannot be appended to {found}; give another file"
     assert said in errors
     assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_ends_the_log_and_not_the_command(cli, runs):
+    status, errors = cli("verify", runs / "first", "--log-file", "/dev/full", "--quiet")
+    assert (status, errors) == (0, "clinometer: --log-file /dev/full: it ends here: No space left on device\n")
+
+
+def test_a_table_that_does_not_fit_the_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    def begun(table, place):
+        place.write_text("concept,")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "scores.csv"
+    out.write_text("what was there\n")
+    with monkeypatch.context() as full:
+        full.setitem(tables.WRITERS, ".csv", begun)
+        with pytest.raises(RunStorageError, match="No space left on device"):
+            tables.write_table(pd.DataFrame({"a": [1]}), out)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("scores.csv", "what was there\n")]
+    (tmp_path / "link.csv").symlink_to(out)
+    tables.write_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
+    assert (out.read_text(), (tmp_path / "link.csv").is_symlink()) == ("a\n1\n", True)
 
 
 # --- defaults --------------------------------------------------------------------------------------------------------

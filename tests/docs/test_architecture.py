@@ -10,11 +10,12 @@ import pytest
 from tests.docs.pages import ROOT, page, table_rows
 
 ARCHITECTURE = page("docs/architecture.md")
+BRIGHTNESS = ROOT / "examples/plugin/clinometer_example/brightness"
 
 
-def test_the_files_of_a_study_are_those_of_the_toy_study():
+def test_the_files_of_a_study_are_those_of_the_example():
     listed = re.findall(r"^\| `([\w./]+)` \|", ARCHITECTURE.split("**A study**")[1].split("\n## ")[0], re.MULTILINE)
-    there = {f"{path.name}/" if path.is_dir() else path.name for path in (ROOT / "tests/toy_study").iterdir()}
+    there = {f"{path.name}/" if path.is_dir() else path.name for path in BRIGHTNESS.iterdir()}
     assert set(listed) == there - {"__init__.py", "__pycache__/"}
 
 

@@ -10,9 +10,11 @@ import re
 import shutil
 
 import pytest
+from PIL import Image
 
 import clinometer as cm
 from clinometer.models import registry
+from clinometer.suites import load_suite
 from tests.cli.conftest import cli
 from tests.docs.pages import PAGES, ROOT, blocks, name_of, page, sh_commands
 from tests.toy_denoisers import ClassifyingPainter
@@ -23,7 +25,7 @@ __all__ = ["cli"]
 RUNS = ROOT / "tests/fixtures/runs"
 SERVED = ("openai:", "chat:", "gemini:")
 RUN_HERE = {"audit", "score", "report", "compare", "gate", "card", "export", "verify", "plan", "suites", "models"}
-ELSEWHERE = ("--paper", "--format", "my-edits.yaml", "./my-model", "s3://bucket/run")
+ELSEWHERE = ("--paper", "--format", "--registration", "my-edits.yaml", "./my-model", "s3://bucket/run", "stripes:4")
 """What a command names that is not here; ``./my-model`` only after ``models``, as audits take a toy in its place."""
 HUB_ID = re.compile(r"[A-Za-z0-9-]+/[\w.-]+")
 NAMES_OF_RUNS = re.compile(r"runs/.*|RUN|comparison|paper/|evidence/.*|/shared/.*")
@@ -62,6 +64,12 @@ def place(tmp_path, monkeypatch):
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "none")
     (tmp_path / "fairface").mkdir()  # a reader's folder, which a dry run looks for and does not open
+    for faces in ("CFD", "FACES"):
+        (tmp_path / faces).mkdir()
+        for code in ("AF", "AM", "BF", "BM", "LF", "LM", "WF", "WM"):
+            Image.new("RGB", (16, 16), "white").save(tmp_path / faces / f"CFD-{code}-001-001-N.png")
+    standard = blocks(page("docs/standards.md"), "csv")[0]
+    (tmp_path / "standard.csv").write_text(f"{standard}\nconcept 0.20,man,0.2,,,,,\n")
     (tmp_path / "my-suite.yaml").write_text(blocks(page("docs/suites.md"), "yaml")[0])
     return tmp_path
 
@@ -79,6 +87,29 @@ def runs_here(name, words):
     return name in RUN_HERE and not any(word in ELSEWHERE and (name, word) != ("audit", "./my-model") for word in words)
 
 
+def lay_out(place, finished, name, words):
+    """Put what a command names where it looks for it."""
+    differs = "- {difference: magnitude, at_most: 0.05}\n" if "--baseline" in words else ""
+    if "--history" in words:  # a folder of runs, of which one is there
+        differs += "- {metric: mcas, component: image_part, against: history}\n"
+        shutil.copytree(finished, place / words[words.index("--history") + 1] / "one", dirs_exist_ok=True)
+    (place / "gate.yaml").write_text(f"rules:\n- {{metric: mcas, within: 0.3}}\n{differs}")
+    if "--new" in words:  # which writes what the page's other commands read
+        (place / words[words.index("--new") + 1]).unlink(missing_ok=True)
+    for word in words:
+        folder = place / word
+        if name == "audit" and word.startswith("./") and not folder.suffix:  # a model's, whose name is looked for
+            folder.mkdir(exist_ok=True)
+        if name != "audit" and NAMES_OF_RUNS.fullmatch(word) and not folder.exists() and word[:3] in ("run", "RUN"):
+            shutil.copytree(finished, folder)
+    if "downstream/portrait-edits" in words:  # whose groups have no codes of the Chicago Face Database
+        rows = ["file,group"]
+        for group in load_suite("downstream/portrait-edits").groups:
+            Image.new("RGB", (16, 16), "white").save(place / "FACES" / f"{group}.png")
+            rows.append(f"{group}.png,{group}")
+        (place / "FACES/manifest.csv").write_text("\n".join(rows))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", [path for path in PAGES if path.stem != "cli"], ids=name_of)
 def test_the_commands_run(path, place, finished, ran, cli):
@@ -88,14 +119,7 @@ def test_the_commands_run(path, place, finished, ran, cli):
         if program != "clinometer" or not runs_here(name, words) or asked in ran:
             continue
         ran.add(asked)
-        differs = "- {difference: magnitude, at_most: 0.05}\n" if "--baseline" in words else ""
-        (place / "gate.yaml").write_text(f"rules:\n- {{metric: mcas, within: 0.3}}\n{differs}")
-        if "--new" in words:  # which writes what the page's other commands read
-            (place / words[words.index("--new") + 1]).unlink(missing_ok=True)
-        for word in words:
-            folder = place / word
-            if name != "audit" and NAMES_OF_RUNS.fullmatch(word) and not folder.exists() and word[:3] in ("run", "RUN"):
-                shutil.copytree(finished, folder)
+        lay_out(place, finished, name, words)
         status, said = cli(name, *words, *(["--dry-run"] if name == "audit" else []))
         if status not in ((0, 1, 3) if name == "gate" else (0,)):
             wrong.append(f"{name} {' '.join(words)}: {status} {said}")

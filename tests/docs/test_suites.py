@@ -43,7 +43,7 @@ def test_the_table_of_t2iat_keys_is_whole():
     rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of a T2IAT suite")}
     common = {"study", "name", "title", "description", "source", "language", "margin", "protocol"}
     common |= {f"protocol.{key}" for key in keys(Protocol)}
-    common |= {key for key in keys(T2iatSuite) if key.startswith("readings")}
+    common |= {key for key in keys(T2iatSuite) if key.startswith(("readings", "reference"))}
     assert set(rows) == keys(T2iatSuite) - common
     required = {name for name, field in T2iatSuite.model_fields.items() if field.is_required()} - common
     assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required

@@ -8,6 +8,7 @@ import pytest
 import clinometer as cm
 from tests import quick
 from tests.docs.pages import ROOT, page, table_rows
+from tests.studies.steerability.toy import Steered, steerable
 from tests.toys import Eye, Painter, crossed_suite, toy_suite, two_wordings
 
 PAGE = page("docs/which-number.md")
@@ -23,6 +24,8 @@ def names(tmp_path_factory):
         "crossed": (Painter(), crossed_suite()),
         "wordings": (Painter(), two_wordings()),
         "refused": (Painter(refuse="lean 0.20"), toy_suite(concepts=2)),
+        "steered": (Steered(), steerable(concepts=2)),
+        "ablated": (Painter(), toy_suite(concepts=2, ablate=True)),
     }
     runs = [quick.audit(*what, folder / name, encoder=Eye()) for name, what in asked.items()]
     runs += [cm.open_run(RUNS / name) for name in ("leaning", "t2iat", "editing", "classification")]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline import export
+from clinometer.exports import board
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
 from tests.report.browsing import CHROMIUM
@@ -39,7 +39,7 @@ INPUTS = {
 
 def html_of(report, paper="a4"):
     page = study_of(report.suite).page(report.suite)
-    return export.board_html(cm.open_run(SMALL), page.view.of(report), page, paper)
+    return board.board_html(cm.open_run(SMALL), page.view.of(report), page, paper)
 
 
 def sizes(pdf: bytes) -> list[tuple[int, ...]]:
@@ -103,14 +103,18 @@ def test_its_first_lines_answer_what_a_board_asks():
     page = Page(html_of(large_input()))
     heads = [heading.text for heading in page.find("h2")]
     assert heads == [
-        "What was found", "How sure it is", "What it means in practice", "What to do next", "See for yourself",
+        "What was found", "What it means in practice", "How sure it is", "What to do next", "One by one",
         "What it does not say", "Where the evidence lies",
     ]  # fmt: skip
     text = page.find("body")[0].text
     run = cm.open_run(SMALL)
     assert run.record["checksum"] in text
     assert run.directory.sha256("scores.parquet") in text
-    assert len(page.find("img")) > 30
+    first, second = page.find("div", class_="sheet")
+    assert len([image for image in page.find("img") if image.inside("p")]) == 24
+    assert all(word not in first.text for word in ("q =", "q <", "image part", "II +", "\N{PLUS-MINUS SIGN}"))
+    assert "pictures of dollhouse read as women" in first.text
+    assert "What it does not say" in second.text
     assert str(run.url) not in text
 
 
@@ -118,7 +122,7 @@ def test_a_side_is_named_of_what_leans_and_of_nothing_else():
     report = large_input()
     page = study_of(report.suite).page(report.suite)
     (judged,) = page.verdicts(page.view.of(report))
-    lines = export.in_practice([judged])
+    lines = board.in_practice([judged])
     for row in judged.rows:
         naming = [line for line in lines if row.concept in line]
         assert all(line.startswith(judged.verdict(row).capitalize()) for line in naming), row.concept
@@ -134,7 +138,7 @@ def test_what_was_not_measured_is_not_called_balanced():
     empty = report.scores.assign(verdict="not measured", value=np.nan, low=np.nan, high=np.nan, p=np.nan, q=np.nan)
     text = Page(html_of(replace(report, scores=empty))).find("body")[0].text
     assert "Nothing could be" in text
-    assert "Mend what could not be measured" in text
+    assert "Fix what kept 28 concepts from being measured; nothing can be said about them until then." in text
     assert "balanced" not in text.partition("What it does not say")[0]
 
 
@@ -146,14 +150,14 @@ def test_the_same_run_prints_alike_by_what_is_there(tmp_path, monkeypatch, print
     run = cm.open_run(SMALL)
     report = report_input(run)
     page = study_of(report.suite).page(report.suite)
-    printed = dict(export.board_files(run, page.view.of(report), page, "letter"))
+    printed = dict(board.board_files(run, page.view.of(report), page, "letter"))
     assert sizes(printed["board.pdf"]) == [SIZES["letter"]] * 2
     if printer == "chromium":
         assert {"board.html", "board.pdf"} <= set(cm.export(SMALL, tmp_path / "paper", board="letter"))
         again = {name: (tmp_path / "paper" / name).read_bytes() for name in printed}
         assert again == printed | {"board.html": printed["board.html"].encode()}
     else:
-        assert dict(export.board_files(run, page.view.of(report), page, "letter")) == printed
+        assert dict(board.board_files(run, page.view.of(report), page, "letter")) == printed
 
 
 def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
@@ -161,8 +165,8 @@ def test_names_that_the_browser_goes_on_counting_are_numbered_anew():
         b"/CreationDate (D:2026112422081%d+00'00')/ID (node00000%d)/Ref (node00000%d)" % (n, 148 + n, 153 + n)
         for n in (0, 1)
     )
-    alike = export._printed_alike(first, "2026-11-24T20:00:00+00:00")
-    assert alike == export._printed_alike(second, "2026-11-24T20:00:00+00:00")
+    alike = board._printed_alike(first, "2026-11-24T20:00:00+00:00")
+    assert alike == board._printed_alike(second, "2026-11-24T20:00:00+00:00")
     assert alike == b"/CreationDate (D:20261124200000+00'00')/ID (node00000001)/Ref (node00000002)"
 
 

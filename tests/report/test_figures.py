@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def drawings() -> dict[str, Figure]:
     view = LeaningView.of(report_input())
     return {
-        "overview": figures.overview_figure(view),
+        "forest": figures.forest_figure(view),
         "category": figures.category_figure(view, "occupation", lean_limits(view)),
         "component": figures.component_figure(view),
         "encoder": figures.encoder_figure(view),
@@ -71,7 +71,7 @@ def test_every_drawing_says_what_it_shows(drawings):
 
 def test_every_concept_has_a_mark_with_its_name(drawings):
     concepts = {target.name for target in report_input().suite.targets}
-    for name in ("overview", "internal", "plane", "share", "part"):
+    for name in ("forest", "internal", "plane", "share", "part"):
         tips = {e.text.split(":")[0] for e in ET.fromstring(drawings[name].svg).iter(f"{SVG}title")}
         assert concepts <= tips, name
 

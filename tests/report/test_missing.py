@@ -11,6 +11,8 @@ from clinometer.pipeline.results import render_html
 from clinometer.report import Curve, wording
 from clinometer.report.gallery import all_there
 from clinometer.report.sections import image_counts
+from clinometer.studies.leaning import figures
+from clinometer.studies.leaning.figures import forest_figure
 from clinometer.studies.leaning.page import lead
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
@@ -78,24 +80,26 @@ def test_imported_images_are_not_said_to_be_drawn():
     assert image_counts(view) == "2 imported, none failed"
 
 
-def test_a_category_without_numbers_is_no_ring_of_the_dial():
-    scores = small_input().scores
-    lost, *kept = load_suite("xmcas").categories
-    page = with_only(small_input(scores=scores[(scores.category != lost) | (scores.metric != "mcas")]))
-    (caption,) = [e.text for e in page.find("figcaption") if "Rings" in e.text]
-    labels = LeaningView.of(small_input()).category_label
-    assert all(labels(name) in caption for name in kept)
-    assert labels(lost) not in caption
+def test_a_figure_names_the_concepts_that_have_a_number_and_no_more_than_fit():
+    view = LeaningView.of(small_input())
+    (lost, *_), few = view.concepts, {"share": 0, "mcas": 2}
+    for metric, rows in few.items():
+        whole = view.report.scores
+        gone = (whole.metric == metric) & (whole.component != "tt") & (whole.concept == lost)
+        figure = forest_figure(LeaningView.of(small_input(scores=whole[~gone])))
+        assert figure is not None
+        assert figure.svg.count(f"<title>{lost}: ") == (0 if rows else 1)
+    none = forest_figure(LeaningView.of(small_input(scores=view.report.scores[view.report.scores.metric == "share"])))
+    assert none is None
 
 
-def test_a_single_ring_has_no_outside():
-    whole = small_input()
-    first, *_ = load_suite("xmcas").categories
-    for categories, said in (([first], "The ring: "), ([], "no leaning. Marks")):
-        kept = whole.scores[whole.scores.category.isin(categories) | (whole.scores.metric != "mcas")]
-        shown = lead(LeaningView.of(small_input(scores=kept)))["caption"]
-        assert said in shown
-        assert "outside" not in shown
+def test_of_many_concepts_the_first_figure_says_how_many_it_leaves_out(monkeypatch):
+    monkeypatch.setattr(figures, "MOST_ROWS", 5)
+    view = LeaningView.of(small_input())
+    figure = forest_figure(view)
+    assert figure is not None
+    assert figure.svg.count("image part ") == 5 + figure.description.count("image part ")
+    assert f"{len(view.concepts) - 5} more are listed below" in lead(view)["caption"]
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "the one image is there"), (1200, "all 1,200 images are there")])
@@ -174,6 +178,16 @@ def test_no_curve():
     page = with_only(small_input(curve=Curve(reason="too few stable points for a curve")), "internal")
     assert "too few stable points" in section(page, "internal")
     assert "LOESS curve" not in section(page, "internal")
+
+
+def test_where_every_alpha_is_unstable_a_sentence_says_so_and_nothing_is_drawn():
+    scores = small_input().scores
+    alphas = scores.component == "bias_amplification"
+    page = with_only(small_input(scores=scores.assign(flag=scores.flag.mask(alphas, "unstable"))), "internal")
+    (n,) = {(alphas & (scores.encoder == "mean")).sum()}
+    assert f"α of all {n} concepts is unstable: TT may be zero" in section(page, "internal")
+    assert not [e for e in page.find("svg") if "internal-title" in e.attributes.get("aria-labelledby", "")]
+    assert "α = 1" not in " ".join(e.text for e in page.find("li") if e.within("internal"))
 
 
 def test_no_margin_and_no_stereotype():

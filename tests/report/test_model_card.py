@@ -1,5 +1,6 @@
 """A model card says what the report says, takes no name for markup, and leaves what is somebody else's alone."""
 
+import re
 from math import isfinite
 
 import pytest
@@ -190,9 +191,11 @@ def test_it_says_what_the_report_says(run):
     section, page = section_of([run], rows=20, version="1.2.3"), Page(render_html(run.report))
     told = run.page.told(run.page.view.of(run.report))
     plain = " ".join(text_of(token) for token in tokens(section) if token.type == "inline")
-    for said in (told.finding, told.strongest):
-        assert said in plain
-        assert said in page.find("header")[0].text
+    assert told.finding in plain
+    assert told.strongest in plain
+    head = page.find("header")[0].text
+    assert told.finding in head
+    assert re.search(r"\[.+?\]", told.strongest)[0] in head  # its score, below its pictures
     limits = limits_of(run.page, run.page.view.of(run.report))
     assert len(limits) > 5
     for lead, rest in limits:

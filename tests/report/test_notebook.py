@@ -103,16 +103,22 @@ def test_a_sweep_is_a_row_a_setting(tmp_path):
     assert (held["kind"], held["cells"], len(held["rows"])) == ("sweep", 2, len(swept.table))
 
 
-def test_verdicts_are_the_rows_that_were_judged(runs):
-    verdicts, scores = runs[0].verdicts, runs[0].scores
-    assert set(verdicts.verdict) <= {*scores.verdict} - {""}
-    assert len(verdicts) == (scores.verdict != "").sum()
+def test_verdicts_are_a_row_a_concept_and_all_others_are_beside_them(runs):
+    run = runs[0]
+    verdicts, everything = run.verdicts, run.all_verdicts
+    assert verdicts.concept.tolist() == [target.name for target in run.suite.targets]
+    assert {*verdicts.component} == {"image_part"}
+    assert {*verdicts.encoder} == {"mean"}
+    assert verdicts.columns.tolist() == everything.columns.tolist() == run.scores.columns.tolist()
+    assert set(everything.verdict) <= {*run.scores.verdict} - {""}
+    assert len(verdicts) < len(everything) == (run.scores.verdict != "").sum()
+    assert len(verdicts.merge(everything)) == len(verdicts)
 
 
 @pytest.mark.thorough
 def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_path):
     figures = runs[0].figures
-    assert {"leaning", "dial", "components"} <= set(dir(figures))
+    assert {"leaning", "forest", "components"} <= set(dir(figures))
     drawn = figures.leaning()
     assert isinstance(drawn, Figure)
     inks = {value for name, value in vars(Ink).items() if not name.startswith("_")}
@@ -125,8 +131,8 @@ def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_p
     assert figures.leaning().axes[0].get_title() != "My own"  # each call draws anew
     files = [name for name in cm.export(runs[0], tmp_path / "paper") if re.fullmatch(r"figures/.*\.svg", name)]
     assert len(files) == len(set(dir(figures)) - {"leaning"})  # files are named by what they show
-    with pytest.raises(AttributeError, match="no figure 'dail'; it has dial"):
-        figures.dail()
+    with pytest.raises(AttributeError, match="no figure 'forrest'; it has forest, "):
+        figures.forrest()
 
 
 @pytest.mark.thorough
@@ -139,7 +145,7 @@ def test_a_real_notebook_shows_what_was_found_a_bar_and_figures(runs):
         import clinometer as cm
         run = cm.open_run({runs[0].url!r})
         assert {{"Run", "audit", "open_run", "push"}} <= set(dir(cm))
-        assert len(run.verdicts) == (run.scores.verdict != "").sum()
+        assert len(run.all_verdicts) == (run.scores.verdict != "").sum()
         assert "toprule" in run.to_latex("mcas")
         compared = cm.compare(run, {runs[1].url!r})
         display(run, compared, cm.plan(pilot=run), cm.gate(run, {{"rules": [{{"metric": "mcas", "within": 1e-6}}]}}))

@@ -90,3 +90,18 @@ def test_a_run_that_nobody_read_has_no_section():
 
 def test_readers_are_no_encoders(view):
     assert view.encoders == []
+
+
+def test_concepts_of_which_all_pictures_are_read_as_one_value_are_named_beside_what_chance_gives():
+    rows = reading_rows([answered("good", GOOD, (20, 0, 0), (9, 11, 0))])
+    by = {(row.component, row.concept): row for row in rows}
+    assert (by["one_value", "doctor"].value, by["one_value", "doctor"].group) == (1, "man")
+    assert (by["one_value", "nurse"].value, by["one_value", "nurse"].n_a) == (0, 11)
+    over = by["concentration", ""]
+    assert (over.value, over.n_target, over.n_a) == (0.5, 2, 1)
+    assert over.p < 2e-3
+    (question,) = readers(View.of_scores(load_suite("reference"), scores_table(rows)))["questions"]
+    assert question["concentrated"]["ones"] == ["doctor (20 of 20 men)"]
+    (unread,) = reading_rows([answered("good", GOOD, (5, 0, 30), (4, 2, 0))])[-1:]
+    assert np.isnan(unread.value)
+    assert unread.reason == "no concept has 10 images that are read"

@@ -19,9 +19,9 @@ import pandas as pd
 import pytest
 
 from benchmarks.verdict_simulations import verdict_rows
+from clinometer.exports.board import next_steps
 from clinometer.metrics import bias_amplification, diffusion_bias
 from clinometer.metrics.verdict import LEANING, Verdict
-from clinometer.pipeline.export import next_steps
 from clinometer.report import wording
 from clinometer.report.inputs import _reservations
 from clinometer.report.page import Verdicts
@@ -32,7 +32,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.counts import scores as counts
 from clinometer.studies.counts.study import compared_in_words
 from clinometer.studies.editing.design import _AverageFaces
-from clinometer.studies.leaning.page import reservations, strongest, verdicts
+from clinometer.studies.leaning.page import reservations, scale_words, strongest, verdicts
 from clinometer.studies.leaning.pictures import onsets_in_words
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import with_only
@@ -264,8 +264,8 @@ def test_pictures_that_are_like_neither_group_are_told_at_their_concept() -> Non
     said = "; ".join(filter(None, reservations(view, view.pictures[name])))
     a, b = view.label_a, view.label_b
     assert said.endswith(
-        f"17 of its 20 pictures lie less to {a} than nearly all that were drawn for {a}, and less to {b} than nearly "
-        f"all for {b}; the reader names one of the two for these, too"
+        f"17 of its 20 pictures fall between the groups: less like {a} than nearly all pictures drawn for {a}, and "
+        f"less like {b} than nearly all drawn for {b}"
     )
 
 
@@ -284,6 +284,38 @@ def test_shares_that_nobody_counted_are_not_said_to_agree() -> None:
         "B beside A: none of 3 shares is shown to differ; 7 shares could not be compared."
     )
     assert said([[0, 0]] * 10) == "B beside A: no share could be compared."
+
+
+def test_a_share_is_counted_for_the_side_that_most_pictures_are_of() -> None:
+    """False: "2 of 20 pictures read as men, 10 % [3 %, 30 %]" of what leans to women, or a count of the unread."""
+    share = Row(value=0.1, low=0.03, high=0.3, n_target=20)
+    counted = wording.counted_share(share, "men", "women")
+    assert counted is not None
+    assert (counted.out_of, counted.label) == ("18 of 20", "women")
+    assert counted.share.replace("\u202f", "") == "90% [70%, 97%]"
+    average = wording.counted_share(replace(share, value=0.93), "men", "women")
+    assert average is not None
+    assert average.out_of.replace("\u202f", "") == "93% of 20"
+    assert wording.counted_share(replace(share, flag="not shown"), "men", "women") is None
+    assert wording.counted_share(replace(share, value=nan), "men", "women") is None
+
+
+def test_the_scale_is_anchored_by_what_is_known_of_the_pictures() -> None:
+    """False: "planted to show one group" of a model in which nothing was planted; an anchor of a single concept."""
+    view = view_with()
+    a, b = list(view.pictures)[:2]
+    truth = {a: {view.group_a: 0.95}, b: {view.group_a: 0.05}}
+    sizes = sorted(abs(view.pictures[name].value) for name in truth)
+    told = f"the 2 concepts that were planted to show one group in nine of ten pictures or more lie {sizes[0]:.2f} to "
+    assert told + f"{sizes[1]:.2f} from 0" in scale_words(replace(view, report=replace(view.report, planted=truth)))
+
+    def said(*sure: str) -> str:
+        read = view_with(share=lambda row: row | {"value": 0.05 if row["concept"] in sure else 0.6})
+        return scale_words(replace(read, report=replace(read.report, planted=None)))
+
+    told = f"the 2 concepts that have nine of ten pictures or more that read as one group lie {sizes[0]:.2f} to "
+    assert told + f"{sizes[1]:.2f} from 0" in said(a, b)
+    assert "In this run" not in said(a)
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------

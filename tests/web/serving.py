@@ -22,7 +22,7 @@ from clinometer.runs.ledger import samples_name
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
 from clinometer.web.runs_index import Comparing
-from clinometer.web.sample_index import Shelf
+from clinometer.web.sample_index import RunIndices
 from clinometer.web.security import ServerSettings
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
@@ -58,7 +58,7 @@ def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
     """A browser of a server over some places, which waits for runs to be read or compared, however long that takes."""
     given = {"hosts": ("testserver",), "requests_a_second": 100_000, "data": cache} | settings
     app = create_app(ServerSettings(runs=tuple(map(str, places)), cache=cache, **given))
-    app.state.shelf = Shelf(cache / "samples", patience=600)
+    app.state.shelf = RunIndices(cache / "samples", patience=600)
     app.state.comparing = Comparing(patience=600)
     return TestClient(app, follow_redirects=False)
 

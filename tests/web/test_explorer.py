@@ -126,14 +126,28 @@ def test_refusals_are_found_and_shown(browser):
     assert "not allowed here" in own
 
 
-def test_a_run_of_other_images_leaves_cells_empty(runs, tmp_path):
+def test_a_run_of_another_seed_stands_beside_by_rank_and_says_why(runs, tmp_path):
     place = tmp_path / "runs"
     shutil.copytree(runs / "step-900", place / "step-900")
-    quick.audit(Painter(name="other"), toy_suite(), place / "other", encoder=Eye(), seed=1)
-    browser = client(place, cache=tmp_path / "cache")
+    other = quick.audit(Painter(name="other"), toy_suite(), place / "other", encoder=Eye(), seed=1).samples
+    browser, lead = client(place, cache=tmp_path / "cache"), cm.open_run(runs / "step-900").samples
     known = ids(browser)
-    page = browser.get("/explore", params={"run": [known["step-900"], known["other"]]}).text
-    assert page.count("not drawn") == 48
+
+    def rows(**asked):
+        page = browser.get("/explore", params={"run": [known["step-900"], known["other"]]} | asked).text
+        assert "began from other noise (seed 1, not 0), so its pictures stand here by rank" in " ".join(page.split())
+        assert "the same noise became" not in page
+        assert "not drawn" not in page
+        found = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.S)
+        return [tuple(re.findall(r"/pictures/(\w+)\"", row)) for row in found]
+
+    by_plan = list(zip(lead.id, other.id, strict=True))  # both plans have the same concepts, each with as many images
+    assert rows(per=24) == by_plan[:24]
+    assert rows(per=24, page=2) == by_plan[24:48]  # which begins within a concept
+    target = lead[lead.role == "target"].concept.iloc[-1]
+    asked = {"of": f"target/{target}", "order": "unusual"}
+    alone = [shown(browser.get("/explore", params=asked | {"run": known[name]}).text) for name in ("step-900", "other")]
+    assert rows(**asked) == list(zip(*alone, strict=True))
 
 
 def test_score_and_verdict_stand_above(explored, runs):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -126,6 +128,21 @@ def test_a_damaged_database_is_named(tmp_path):
     place.write_bytes(b"no database at all")
     with pytest.raises(RatingsError, match=r"ratings\.sqlite: file is not a database"):
         open_database(f"sqlite:///{place}")
+
+
+def test_nothing_is_added_to_somebody_else_s_database_and_an_emptied_one_is_told(tmp_path):
+    place = tmp_path / "library.sqlite"
+    with closing(sqlite3.connect(place)) as theirs:
+        theirs.executescript("CREATE TABLE tasks (a); CREATE TABLE alembic_version (version_num)")
+    content = place.read_bytes()
+    with pytest.raises(RatingsError, match="a database of something else, with the tables tasks, alembic_version"):
+        open_database(f"sqlite:///{place}")
+    assert place.read_bytes() == content
+    own = tmp_path / "ratings.sqlite"
+    open_database(f"sqlite:///{own}").dispose()
+    own.write_bytes(b"")
+    with pytest.raises(RatingsError, match=r"held \d+ changes and is empty; restore it"):
+        open_database(f"sqlite:///{own}")
 
 
 @pytest.mark.slow

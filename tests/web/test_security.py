@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from clinometer.web.security import (
     is_local,
     password_given,
 )
+from clinometer.web.static_site import write_site
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.rating import Rater, make
@@ -428,6 +430,19 @@ def test_html_of_a_run_is_text(hostile, tmp_path):
             r"""\son\w+=["']?alert""",
             response.text.replace("onerror=alert(1)&gt;", "").replace("onclick=alert(1)&gt;", ""),
         )
+
+
+def test_html_of_a_run_is_text_in_a_folder_of_pages(hostile, tmp_path):
+    written = write_site([str(hostile)], tmp_path / "site", tmp_path, has_reports=False)
+    assert written == ["index.html", "run-1.html", "run-2.html", "side-by-side-1.html"]
+    for name in written:
+        text = (tmp_path / "site" / name).read_text("utf-8")
+        assert not re.search(r"<(script>alert|img src=x|b onclick)", text)
+        assert len(re.findall("<script>", text)) == 1  # the page's own, which its policy names
+        assert not re.search(
+            r"""\son\w+=["']?alert""", text.replace("onerror=alert(1)&gt;", "").replace("onclick=alert(1)&gt;", "")
+        )
+        assert "default-src 'none'; img-src 'self' file: data:;" in unescape(text)
 
 
 def test_there_is_no_inline_script_or_style(browser):

@@ -71,6 +71,17 @@ def test_a_comparison_is_the_one_of_the_command(browser, runs):
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
 
 
+def test_the_baseline_of_a_comparison_is_chosen_by_name(browser, runs):
+    known = ids(browser)
+    asked = {"run": [known["step-900"]], "baseline": known["step-1000"]}
+    page = browser.get("/compare", params=asked)
+    assert page.text == comparison_html(cm.compare(runs / "step-1000", runs / "step-900"))
+    assert browser.get("/compare", params=asked | {"run": list(known.values())}).text == page.text
+    assert browser.get("/compare", params=asked | {"run": known["step-1000"]}).status_code == 400
+    choice = browser.get("/runs").text.partition('name="baseline"')[2].partition("</select>")[0]
+    assert all(f'<option value="{known[name]}">{name}</option>' in choice for name in known)
+
+
 def test_a_comparison_that_takes_long_is_made_beside_other_pages_and_once(runs, tmp_path, monkeypatch):
     may_end, calls = threading.Event(), []
 
@@ -111,9 +122,10 @@ def test_one_run_is_not_compared(browser):
 
 
 def test_runs_of_other_suites_are_not_compared(runs, tmp_path):
-    from tests.toys import Eye, Painter, toy_suite
+    from tests.toys import Eye, Painter, toy_t2iat_suite
 
-    quick.audit(Painter(), toy_suite(concepts=2), tmp_path / "other", encoder=Eye())
+    suite = toy_t2iat_suite(neutral=2, attribute=2, stimuli=2)
+    quick.audit(Painter(), suite, tmp_path / "other", encoder=Eye())
     browser = client(runs, tmp_path, cache=tmp_path / "cache")
     known = ids(browser)
     response = browser.get("/compare", params={"run": [known["step-900"], known["other"]]})

@@ -1,23 +1,18 @@
 """What a Python program calls: one function for each command, and the run."""
 
-from clinometer.api.audits import audit, import_counts, import_images, sweep
+from clinometer.api.audits import audit, import_counts, import_images, register, sweep
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
 from clinometer.api.papers import plan_reproduction, reproduce
+from clinometer.api.results import compare, export, gate, model_card, paper_table, push, write_benchmark
 from clinometer.api.runs import (
     Run,
-    compare,
-    export,
-    gate,
-    model_card,
     open_answers,
     open_run,
-    paper_table,
-    push,
     read_run,
+    review_registration,
     score_run,
     trace_run,
     verify_run,
-    write_benchmark,
 )
 from clinometer.mitigation import mitigate
 from clinometer.sweeps.sweep import Sweep
@@ -44,7 +39,9 @@ __all__ = [
     "push",
     "read_images",
     "read_run",
+    "register",
     "reproduce",
+    "review_registration",
     "score_run",
     "sweep",
     "trace_run",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 from clinometer._messages import as_text, first_and_more, shortened
 from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
+from clinometer.gates.policy import Policy, policy_digest
 from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest, unlisted_images
 from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
@@ -19,8 +20,10 @@ from clinometer.pipeline.audits import Workers, audited, default_out, finish
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
-from clinometer.pipeline.recipes import Given, Models
+from clinometer.pipeline.recipes import Models, ReadyModel
+from clinometer.pipeline.registration import Registration, audit_registered, write_registration
 from clinometer.pipeline.request import (
+    FREE,
     RESAMPLES,
     AskedSuite,
     AuditOptions,
@@ -38,6 +41,7 @@ from clinometer.runs.plan import build_plan
 from clinometer.runs.record import COUNTED, new_record
 from clinometer.studies import study_of
 from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
+from clinometer.studies.standard import read_reference
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
 from clinometer.sweeps.sweep import LoadedObjects as GivenObjects
@@ -91,8 +95,37 @@ def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Plac
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     request = ask(model=model, suite=suite, out=out, **options)
-    workers = Workers(request.engine, request.workers)
-    return Run(run_audit(request, Models(), workers, listening(request.progress)))
+    workers, progress = Workers(request.engine, request.workers), listening(request.progress)
+    if request.registration is not None:
+        return Run(audit_registered(request, lambda merged: run_audit(merged, Models(), workers, progress)))
+    return Run(run_audit(request, Models(), workers, progress))
+
+
+def register(
+    file: str | os.PathLike[str],
+    *,
+    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
+    **options: Any,
+) -> Registration:
+    """Write down what an audit will ask, before anything is drawn; see docs/registration.md.
+
+    ``cm.audit(registration=file)`` then asks it, and ``file`` with the ending ``.journal.jsonl`` lists every attempt.
+
+    Parameters
+    ----------
+    file : where the registration is written, at most 2 kB; it must not be there.
+    policy : the rules that the run will be held to, as of :func:`clinometer.gate`; their hash is registered.
+    **options : those of :func:`audit`, by names and numbers alone: objects cannot be written down. What changes no
+        number, such as ``out`` and ``device``, is given with the audit.
+
+    Raises
+    ------
+    InvalidInputError, SuiteError, ModelError, GateError
+        An option, or a policy, that cannot be used or written down; the file is there or cannot be written.
+    """
+    if free := next((name for name in options if name in FREE), None):
+        raise InvalidInputError("it changes no number; give it with the audit", field=free)
+    return write_registration(Path(file), ask(**options), None if policy is None else policy_digest(policy))
 
 
 def sweep(
@@ -155,6 +188,7 @@ def import_images(
     workers: int | None = None,
     resamples: int = RESAMPLES,
     report: bool = True,
+    reference: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
@@ -164,7 +198,7 @@ def import_images(
     the suite asks, its own scenarios. The manifest gives for each file its concept (a target of the suite) or its
     group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
     not read and count as failed: a small file can unfold to fill the memory. ``engine``, ``workers``,
-    ``resamples`` and ``report`` are as of :func:`audit`.
+    ``resamples``, ``report`` and ``reference`` are as of :func:`audit`.
 
     Raises
     ------
@@ -176,6 +210,8 @@ def import_images(
     progress = listening(progress)
     seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
     audited_suite = audited(suite)
+    if reference is not None:
+        audited_suite = audited_suite.with_reference(read_reference(reference), os.fspath(reference))
     if study_of(audited_suite).check is not None:
         raise SuiteError(
             f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
@@ -197,8 +233,8 @@ def import_images(
     del rows  # of a million files they take as much memory as all that is kept of them from here on
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
-    out = out or default_out(source, audited_suite)
-    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
+    out = out or default_out(source.card, audited_suite)
+    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress))
 
 
 def import_counts(
@@ -207,13 +243,14 @@ def import_counts(
     *,
     name: str | None = None,
     report: bool = True,
+    reference: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Audit counts in place of images: a CSV file with the columns concept, group, n and, where there is one, setting.
 
     The run has shares, tests and slopes over the setting, and no image: commands that need one say so. Images that were
     drawn and are counted for no group are rows of the group ``discarded``. ``name`` says what made the images; by
-    default it is the file's.
+    default it is the file's. ``reference`` is as of :func:`audit`.
 
     Raises
     ------
@@ -224,6 +261,8 @@ def import_counts(
     options = {"report": True} if report else {"report": False}
     counts = read_counts(path)
     suite, card = suite_of_counts(path, counts), card_of_counts(path, name, counts)
+    if reference is not None:
+        suite = suite.with_reference(read_reference(reference), os.fspath(reference))
     directory = Directory(out or Path("runs") / f"{card.name}-{suite.name}".replace("/", "-"))
     store.require_run_or_nothing(directory)
     with directory.locked():

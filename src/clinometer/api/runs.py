@@ -1,4 +1,4 @@
-"""A finished run: open, score, verify, compare, hold to limits or against a paper, tell in a model card."""
+"""A finished run: open, score, trace, read, verify."""
 
 from __future__ import annotations
 
@@ -6,46 +6,43 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from clinometer.errors import InvalidInputError
-from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
-from clinometer.gates import gate as hold_to_policy
-from clinometer.gates.evidence import require_unchanged, write_evidence
+from clinometer.exports.evidence import policy_of, require_unchanged
+from clinometer.exports.paper import Figures, metric_latex
+from clinometer.gates import Policy
+from clinometer.gates.policy import policy_digest
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.protocols import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
-from clinometer.pipeline.comparison import first_against_rest
-from clinometer.pipeline.comparison_page import Comparisons, write_comparison
 from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.execution import ask_failed_again, read_all
+from clinometer.pipeline.execution import Serial, ask_failed_again, read_all
 from clinometer.pipeline.execution import trace_run as trace_again
-from clinometer.pipeline.export import Figures, Paper, export_run, metric_latex
-from clinometer.pipeline.formats import MODEL_CARD, write_as
-from clinometer.pipeline.hub import Pushed, write_dataset
-from clinometer.pipeline.hub import push as send
-from clinometer.pipeline.hub import write_benchmark as benchmark_into
-from clinometer.pipeline.model_cards import Said, write_model_card
-from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reading import keep_clusters, read_known
 from clinometer.pipeline.recipes import Models, require_texts
+from clinometer.pipeline.registration import Review, review
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
-from clinometer.report.model_card.content import ROWS
-from clinometer.runs import Directory, Progress, listening, store
+from clinometer.runs import Progress, listening, store
 from clinometer.runs.drawing import require_budget
-from clinometer.runs.encoding import answers_to_come, require_drawn
+from clinometer.runs.encoding import answers_again, answers_to_come, require_drawn
 from clinometer.runs.verification import verify
+from clinometer.studies import study_of
 from clinometer.studies.reading import clusters_of, distribute, require_reader
-from clinometer.suites import Suite, load_suite
+from clinometer.studies.standard import read_reference
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.models import Encoder, Reader
     from clinometer.models.protocols import Generator
+
+
+_NAMES = ("metric", "component", "concept", "category", "group", "setting", "encoder")
+"""The columns that name a row of scores."""
 
 
 class Run(store.Run):
@@ -63,7 +60,22 @@ class Run(store.Run):
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """What was judged: the rows of ``scores`` that have a verdict."""
+        """The headline: the rows of ``scores`` that the report judges, with all their columns.
+
+        These are a row a concept, of its image part, where a suite compares two groups; with axes a row for each
+        concept and axis, of other studies a row for each test, contrast or share. What has no score has no row; what
+        has one and no verdict says why in ``reason``. The verdicts on all other numbers are in ``all_verdicts``.
+        """
+        page, scores = study_of(self.suite).page(self.suite), self.scores
+        view = page.view.of_scores(self.suite, scores)
+        judged = {tuple(getattr(row, name) for name in _NAMES) for each in page.verdicts(view) for row in each.rows}
+        rows = scores[scores.metric.isin({metric for metric, *_ in judged})]
+        names = zip(*(rows[name].fillna("").astype(str) for name in _NAMES), strict=True)
+        return rows[[name in judged for name in names]].reset_index(drop=True)
+
+    @property
+    def all_verdicts(self) -> pd.DataFrame:
+        """Whatever was judged: the rows of ``scores`` that have a verdict, of every metric, component and encoder."""
         scores = self.scores
         return scores[scores.verdict.fillna("") != ""].reset_index(drop=True)
 
@@ -96,6 +108,7 @@ def score_run(
     suite_options: Sequence[str] = (),
     resamples: int | None = None,
     verdict_reader: str | None = None,
+    reference: str | os.PathLike[str] | None = None,
     device: str = "auto",
     engine: str | Engine = "local",
     workers: int | None = None,
@@ -112,6 +125,7 @@ def score_run(
         ``run.json`` keeps the old values beside them, and the report shows both.
     resamples : from how many resamples intervals and tests are computed from now on; by default as before.
     verdict_reader : the reader by whose answers concepts are judged from now on; empty for the best-calibrated one.
+    reference : a declared standard that shares are held against from now on, as of :func:`audit`.
     engine, workers : who embeds and measures, as of :func:`audit`.
 
     Raises
@@ -125,7 +139,12 @@ def score_run(
     if encoder or drop_encoder:
         run.require_images("an encoder")
     with run.directory.locked():
-        run.change_suite(suite_options)
+        declared: list[str] = []
+        if reference is not None:
+            standard = read_reference(reference)
+            run.suite.with_reference(standard, os.fspath(reference))
+            declared = [f"reference={standard.model_dump_json()}"]
+        run.change_suite([*suite_options, *declared])
         if resamples is not None:
             run.record_options(run.record.get("options", {}) | ask(resamples=resamples).kept)
         if verdict_reader is not None:
@@ -198,6 +217,7 @@ def read_run(
     encoder: str | Encoder | None = None,
     threshold: float = 0.9,
     budget: float | None = None,
+    check_drift: int = 0,
     retry_failed: bool = False,
     device: str = "auto",
     engine: str | Engine = "local",
@@ -217,6 +237,9 @@ def read_run(
     encoder, threshold : put answers to open questions together, as of :func:`read_images`. The run keeps which. With
         ``truth`` the encoder is one of the run's, and its vectors say whether those pictures look like the run's.
     budget : what the missing answers may cost, of readers with a price; those about a folder's pictures have their own.
+    check_drift : ask about so many of the first pictures again before each part, and at the end: whether the reader
+        changes meanwhile shows in that. One process reads then, as answers are compared in the order of time. The run
+        keeps the number, and goes on so.
     retry_failed : ask once more for answers that failed so often that they are asked for no longer.
     engine, workers : who reads, as of :func:`audit`.
     **options : ``price`` and ``base_url`` of readers behind an endpoint.
@@ -239,6 +262,7 @@ def read_run(
             f"found {len(asked)} questions, expected the one that the labels answer; name it as the question",
             field="truth",
         )
+    _require_one_process(check_drift, engine, workers)
     models = Models()
     with opened_run.directory.locked():
         opened_run.ledger.forget_missing()
@@ -248,12 +272,14 @@ def read_run(
             opened_run.readers.require(each.card)
         if retry_failed:
             ask_failed_again(opened_run, readers, progress)
-        require_budget(
-            opened_run, None, budget, answers=[(each, answers_to_come(opened_run, each, asked)) for each in readers]
-        )
+        to_come = [
+            (each, answers_to_come(opened_run, each, asked) + answers_again(opened_run, each, asked, check_drift))
+            for each in readers
+        ]
+        require_budget(opened_run, None, budget, answers=to_come)
         with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
-            executor = executor_of(engine_at_work, None, {}, recipes)
-            read_all(opened_run, readers, asked, progress, executor)
+            executor = Serial(once_more=True) if check_drift else executor_of(engine_at_work, None, {}, recipes)
+            read_all(opened_run, readers, asked, progress, executor, again=check_drift)
             loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
             if truth is not None:
                 read_known(opened_run, readers, asked[0], truth, progress, budget=budget, encoder=loaded)
@@ -263,6 +289,20 @@ def read_run(
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)
     return {each.card.name: opened_run.readings(each.card.name) for each in readers}
+
+
+def _require_one_process(check_drift: int, engine: str | Engine, workers: int | None) -> None:
+    """Refuse a number of pictures below 0, and several processes that would ask again at the same time."""
+    if isinstance(check_drift, bool) or check_drift < 0:
+        raise InvalidInputError(
+            f"found {check_drift}, expected a number of pictures, or 0 for none", field="check_drift"
+        )
+    if check_drift and (engine != "local" or (workers or 1) > 1):
+        found = f"{workers} workers" if engine == "local" else f"engine {engine}"
+        raise InvalidInputError(
+            f"found beside {found}; answers are compared in the order of time, so one process reads: leave that out",
+            field="check_drift",
+        )
 
 
 def open_answers(
@@ -309,280 +349,72 @@ def verify_run(
     recompute: bool = False,
     evidence: str | os.PathLike[str] | None = None,
     baseline: str | os.PathLike[str] | store.Run | None = None,
+    model: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Read every file of a run, images too, and return how many there are.
 
     Parameters
     ----------
-    evidence : a record that :func:`export` wrote; the run must be the one that it names, by the hashes of its files,
-        and its observations and findings must be those that follow from the run.
+    evidence : a record or a statement that :func:`export` wrote, or the BOM of :func:`model_card`; the run must be the
+        one that it names, by hashes, and what it says must be what follows from the run.
     baseline : the run that the record's findings are differences from, where they are.
+    model : the folder of the model's files, which must be those of the run's model and of the statement's subject.
     recompute : whether its numbers are computed anew then, from the vectors on disk, and held against those stored.
 
     Raises
     ------
     RunCorruptError
         Some are missing, or not as they were written, or numbers are not those that follow from the vectors: the
-        message names them and the way out.
+        message names them and the way out; or the evidence says something else, a line for each difference.
+    InvalidInputError, ModelError
+        No such evidence; the folder does not hold the model's files.
 
     Warns
     -----
     UncheckedRunWarning
         It has no checksums: what was found is no more than that its files can be read.
     """
-    opened, progress = _open_if_place(run), listening(progress)
+    opened, progress = open_if_place(run), listening(progress)
     verified = verify(opened, progress)
     if evidence is not None:
-        require_unchanged(opened, evidence, None if baseline is None else _open_if_place(baseline))
+        against = None if baseline is None else open_if_place(baseline)
+        if remark := require_unchanged(opened, evidence, against, model):
+            progress.note(f"{os.fspath(evidence)}: {remark}")
     if recompute:
         require_same_scores(opened, progress)
     return verified
 
 
-def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> Comparisons:
-    """Compare finished runs of one suite with the first of them.
-
-    Parameters
-    ----------
-    runs : two or more, as paths or opened. Runs of one seed are compared image by image: their noise is the same.
-    out : a directory for ``comparison.html`` and ``comparison.csv``; nothing is written without one.
-
-    Returns
-    -------
-    A list with a :class:`clinometer.runs.together.Comparison` for each run after the first. Its ``scores`` has a row a
-    concept (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict;
-    and rows of refusals, where either run has any. The list says in words which leans more, and ``table`` has the rows
-    of all.
-
-    Raises
-    ------
-    RunMismatchError
-        The runs are of other suites, were drawn until decided, or no encoder has seen both.
-    """
-    if out is not None:
-        Directory(out).require_place()
-    compared = Comparisons(first_against_rest([_open_if_place(run) for run in runs]))
-    if out is not None:
-        write_comparison(compared, out)
-    return compared
-
-
-def gate(
+def review_registration(
     run: str | os.PathLike[str] | store.Run,
-    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy,
+    registration: str | os.PathLike[str],
     *,
-    baseline: str | os.PathLike[str] | store.Run | None = None,
-    unchecked: bool = False,
-) -> Gate:
-    """Check a finished run against limits, such as before a model is released.
-
-    Parameters
-    ----------
-    run : a scored run, as a path or opened.
-    policy : a YAML file with rules, or a mapping of the same keys:
-        ``{"rules": [{"metric": "mcas", "component": "image_part", "within": 0.25}]}``.
-    baseline : the run that rules about a ``difference`` are held against: this run less the baseline.
-    unchecked : whether a run without checksums, begun by an early version, is held to limits all the same.
-
-    Returns
-    -------
-    Its ``outcome`` is ``"holds"`` where every number is shown to keep its limits, ``"broken"`` where any is shown to
-    be beyond, else ``"undecided"``; ``table`` has a row a number.
-
-    Raises
-    ------
-    GateError, RunError
-        A policy that cannot be read; numbers that the run does not have; a run that is not scored, cannot be compared
-        with the baseline, has no checksums, or has lost or changed a file that its numbers rest on.
-    """
-    source = "gate" if isinstance(policy, Policy | Mapping) else os.fspath(policy)
-    if isinstance(policy, Mapping):
-        policy = policy_from_mapping(policy)
-    elif not isinstance(policy, Policy):
-        policy = load_policy(policy)
-    held_against = None if baseline is None else _open_if_place(baseline)
-    return hold_to_policy(_open_if_place(run), policy, held_against, source=source, unchecked=unchecked)
-
-
-def model_card(
-    *runs: str | os.PathLike[str] | store.Run,
-    out: str | os.PathLike[str] | None = None,
-    rows: int = ROWS,
-    format: str = MODEL_CARD,
-    benchmark: str = "",
-    source: str = "",
-    by: str = "",
-    in_scope: str | Sequence[str] = (),
-    out_of_scope: str | Sequence[str] = (),
-) -> str:
-    """Return the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
-
-    Or the verdicts in another format, see ``docs/formats.md``.
-
-    Parameters
-    ----------
-    runs : one or more finished runs of one model, as paths or opened.
-    out : a card, such as ``README.md``. One that is there keeps its text and its metadata: only the section between our
-        markers, and our own results in ``model-index``, are replaced. Nothing is written without it.
-    rows : verdicts of each quantity that are listed, the strongest first; the others are counted.
-    format : ``"model-card"``; ``"eval-results"``, of which ``out`` is a model's repository, a folder;
-        ``"every-eval-ever"`` or ``"fairness"``, of one run. These hold all verdicts, whatever ``rows``.
-    benchmark : the data set on the Hub that holds the suite, ``owner/name``.
-    source : where the run can be seen, an address.
-    by : who made the evaluation.
-    in_scope, out_of_scope : of a Fairness Card, what its conclusions are for and what they are not for.
-
-    Returns
-    -------
-    The whole card: of ``out``, as it is written there; without it, one with nothing else. Of another format its text.
-
-    Raises
-    ------
-    RunError, InvalidInputError, ModelError
-        A run that is not scored, or of another model than the first; a card that cannot be changed without losing
-        something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
-    """
-    scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
-    said, opened = Said(benchmark, source, by, *scopes), [_open_if_place(run) for run in runs]
-    if format != MODEL_CARD:
-        return write_as(opened, format, said, out)
-    for name, value in vars(said).items():
-        if value:
-            raise InvalidInputError("a model card does not take it; leave it out, or name a format", field=name)
-    return write_model_card(opened, out, rows=rows)
-
-
-def export(
-    run: str | os.PathLike[str] | store.Run,
-    out: str | os.PathLike[str],
-    *,
-    evidence: bool = False,
     policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
-    baseline: str | os.PathLike[str] | store.Run | None = None,
-    dataset: bool = False,
-    license: str = "",
-    board: Paper | None = "a4",
-) -> list[str]:
-    """Write what of a run goes into a paper and before a board, what an auditor signs, or its images as a data set.
+    evidence: str | os.PathLike[str] | None = None,
+) -> Review:
+    """Compare a run with the registration that it was drawn under, and the journal beside it.
 
     Parameters
     ----------
-    run : a scored run, as a path or opened.
-    out : a folder. For a paper it gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts,
-        and every metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``; for a board
-        ``board.html``, two pages, and ``board.pdf``, printed by Chromium (the variable ``CHROMIUM``, or on the PATH) or
-        by WeasyPrint (the extra ``pdf``), and left out where neither is there.
-    evidence : in place of these, a dated record: ``assessment-results.json`` (OSCAL Assessment Results of NIST) and
-        ``clauses.csv``, which clauses of which rules it may serve as evidence for, and by what.
-    policy, baseline : what the run is held to for the record, as in :func:`gate`; each rule becomes a finding.
-    dataset : in place of these, the images as a data set of the Hugging Face Hub, with its card and ``croissant.json``
-        (Croissant 1.1); ``license`` is what it is published under, by its SPDX identifier.
-    board : the paper of the two pages, ``"a4"`` or ``"letter"``; None leaves them out.
+    policy : the rules that the run is held to, if any; others than were registered are a change.
+    evidence : in place of these, a record or a statement that holds them.
 
     Returns
     -------
-    The names of the files that were written.
+    ``attempts``: every attempt in a line, those that were left out too; ``changes``: what is not as registered.
 
     Raises
     ------
-    RunError, InvalidInputError, GateError
-        A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself; a policy
-        without ``evidence``, or one that cannot be read.
+    InvalidInputError, RunMismatchError, GateError
+        The registration or its journal was changed, or is not there; the run was not drawn under it, or the journal
+        does not know it; the policy cannot be read.
     """
-    opened = _open_if_place(run)
-    if license and not dataset:
-        raise InvalidInputError("it is of a data set alone; ask for one, or leave it out", field="license")
-    if dataset:
-        if evidence or policy is not None or baseline is not None:
-            raise InvalidInputError("a data set holds no evidence and no policy; ask for one of them", field="dataset")
-        return write_dataset(opened, out, license=license)
-    if not evidence:
-        if policy is not None or baseline is not None:
-            raise InvalidInputError("a policy becomes part of evidence alone; ask for evidence, or leave it out")
-        if board not in (None, *get_args(Paper)):
-            raise InvalidInputError(f"found {board!r}, expected {', '.join(get_args(Paper))} or none", field="board")
-        return export_run(opened, out, board)
-    judged = None if policy is None else gate(opened, policy, baseline=baseline)
-    return write_evidence(opened, out, judged)
+    if policy is None and evidence is not None:
+        policy = policy_of(evidence)
+    return review(open_if_place(run), registration, None if policy is None else policy_digest(policy))
 
 
-def push(
-    run: str | os.PathLike[str] | store.Run,
-    target: str,
-    *,
-    dry_run: bool = False,
-    benchmark: str = "",
-    source: str = "",
-    license: str = "",
-    public: bool = False,
-    pull_request: bool = False,
-) -> Pushed:
-    """Send a run to the Hugging Face Hub.
-
-    Parameters
-    ----------
-    run : a finished run, as a path or opened. Every file of it is read, and one that is damaged is not sent.
-    target : ``hf://datasets/OWNER/NAME`` for its images, with card, Croissant, scores, report and record; or
-        ``hf://OWNER/NAME``, a model's repository, for the part on bias of its card.
-    dry_run : whether it is only said what would be sent; nothing is asked of the Hub.
-    benchmark, source : of a model, the data set that holds the suite: results are sent to ``.eval_results``, too, in
-        place of ``model-index``; and where the run can be seen.
-    license, public : of a data set, what it is published under, and whether a new one is public; else it is private.
-    pull_request : whether it is proposed by a pull request.
-
-    Returns
-    -------
-    The files with their sizes, and the address of the commit.
-
-    Raises
-    ------
-    RunError, InvalidInputError, ModelError
-        A run that is damaged, not finished, or without checksums; no such target; the Hub refuses or does not answer.
-    """
-    return send(
-        _open_if_place(run), target, dry_run=dry_run, said=Said(benchmark, source), license=license, public=public,
-        pull_request=pull_request,
-    )  # fmt: skip
-
-
-def write_benchmark(suite: str | os.PathLike[str] | Suite, out: str | os.PathLike[str]) -> list[str]:
-    """Write a suite as a benchmark data set of the Hugging Face Hub into a folder: prompts, ``eval.yaml``, a card.
-
-    Raises
-    ------
-    SuiteError, RunError
-        No such suite, or of a study whose tasks follow from a run; the folder cannot be written.
-    """
-    return benchmark_into(load_suite(suite if isinstance(suite, Suite) else os.fspath(suite)), out)
-
-
-def paper_table(
-    run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
-) -> pd.DataFrame:
-    """Compare a run's numbers with the tables that a paper prints, one row per printed cell.
-
-    Parameters
-    ----------
-    run : a scored run, as a path or opened, of a suite that asks what the tables show.
-    paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
-    models : the paper's models whose numbers are shown, such as ``"dalle-2"``; by default all.
-
-    Returns
-    -------
-    The fields of :class:`clinometer.pipeline.paper_tables.PrintedCell`: the printed number, the run's with its
-    interval, their difference (run less paper), whether the models are the same, and what is known to be wrong in
-    print.
-
-    Raises
-    ------
-    InvalidInputError, RunError
-        No such paper or model; not a run, not scored, or of another suite.
-    """
-    opened = _open_if_place(run)
-    return tabulate(opened, paper, [models] if isinstance(models, str) else models)
-
-
-def _open_if_place(run: str | os.PathLike[str] | store.Run) -> store.Run:
-    """Return a run that is given as its place or opened."""
+def open_if_place(run: str | os.PathLike[str] | store.Run) -> store.Run:
+    """Return a run that is given by its place, or open already."""
     return run if isinstance(run, store.Run) else Run(run)

@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from clinometer._messages import did_you_mean, nearest, printable
 from clinometer._secrets import masked, without_home
-from clinometer.cli.audit import audit, mitigate, sweep
+from clinometer.cli.audit import audit, mitigate, register, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
 from clinometer.cli.measuring import association_test, classify, questions, read
 from clinometer.cli.options import (
@@ -129,7 +129,8 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="What an audit takes as its model or encoder; it is loaded. 'reference' also shows its planted truth."
+            help="A model, encoder or reader as an audit takes it; it is loaded. 'reference' also shows its planted "
+            "truth."
         ),
     ] = None,
     check_skin: Annotated[
@@ -139,7 +140,7 @@ def models(
     base_url: BaseUrlOption = None,
     price: PriceOption = None,
 ) -> None:
-    """List the installed generators and encoders, or say what one is and can do. Draws nothing, and costs nothing."""
+    """List the installed generators, encoders and readers, or say what one is. Draws nothing, and costs nothing."""
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:
@@ -265,7 +266,8 @@ app = typer.Typer(
 )
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "audit": audit, "score": score, "trace": trace, "report": report, "verify": verify, "compare": compare,
+    "audit": audit, "register": register,
+    "score": score, "trace": trace, "report": report, "verify": verify, "compare": compare,
     "gate": gate, "card": card, "export": export, "push": push, "import": import_, "classify": classify, "read": read,
     "questions": questions, "test": association_test,
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "reproduce": reproduce, "mitigate": mitigate,
@@ -274,14 +276,21 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "audit": (
         "clinometer audit",
-        "clinometer audit --concepts 2 --images 5 --out runs/quick",
+        "clinometer audit --concepts 2 --images 12 --out runs/quick",
         "clinometer audit --model stabilityai/sd-turbo --suite mcas --encoder RN50/openai --device cuda",
         "clinometer audit --guidance 1,3,7.5 --seed 0,1 --out runs/guidance",
+        "clinometer audit --registration registration.json --device cuda",
+    ),
+    "register": (
+        "clinometer register --model stabilityai/sd-turbo --suite mcas --encoder RN50/openai --policy gate.yaml",
     ),
     "score": ("clinometer score runs/sd --encoder ViT-B-32/openai", "clinometer score runs/sd --json --quiet"),
     "trace": ("clinometer trace runs/sd", "clinometer trace runs/sd --steps 1,5,10,20 --latents"),
     "report": ("clinometer report runs/sd", "clinometer report runs/sd --paper mcas --paper-model dalle-2"),
-    "verify": ("clinometer verify runs/sd --recompute",),
+    "verify": (
+        "clinometer verify runs/sd --recompute",
+        "clinometer verify runs/sd --registration registration.json",
+    ),
     "compare": ("clinometer compare runs/before runs/after --out runs/change",),
     "gate": (
         "clinometer gate runs/sd --metric mcas --component image_part --within 0.25",
@@ -342,10 +351,13 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 EXIT_CODES: Final = {
     0: "Done. Of `gate`: every number is shown to keep its limits, or none is shown to break one and "
     "`--allow-undecided` is given.",
-    1: "`gate`: a number is shown to be beyond its limit.",
-    2: "A mistake of the user's, in one or two lines on stderr; a run whose files are not as they were written; a "
+    1: "`gate`: a number is shown to be beyond its limit, or to have changed from earlier runs. `verify "
+    "--registration`: something is not as registered.",
+    2: "A mistake of the user's, in one or two lines on stderr; no command, and the help is printed; a "
+    "run whose files are not as they were written; a "
     "cell of a sweep, or a run of a reproduction, that failed, the others are finished.",
-    3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs.",
+    3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs; or there "
+    "are too few earlier runs to show a change.",
     70: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
     130: "Stopped by Ctrl-C. The same command goes on from there, where it is one that resumes.",
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.table import Table
 
 from clinometer.cli.options import (
+    OF_AN_AUDIT,
     DeviceOption,
     EngineOption,
     LogToOption,
@@ -19,45 +21,45 @@ from clinometer.cli.options import (
     given_options,
     with_options_of_an_audit,
 )
-from clinometer.cli.tables import Console, plain_text, tell, text_table
+from clinometer.cli.tables import Console, echo, plain_text, tell, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import AuditRequest, CellOptions, flag_of
+from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, CellOptions, flag_of
 
 if TYPE_CHECKING:
     from clinometer.pipeline.audits import Preview
     from clinometer.sweeps.sweep import Sweep
 
 
-@with_options_of_an_audit
+@with_options_of_an_audit(OF_AN_AUDIT)
 def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, log_to: Sequence[str]) -> None:
     """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
-    lora, out = model_options.pop("lora", None) or (), asked.pop("out")
-    asked["encoder"] = asked["encoder"] or None
-    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in lora]}
-    one = dict(asked)
-    for name, field in AuditRequest.model_fields.items():
-        if (kind := flag_of(field).several) is not None:
-            axis = flag_of(field).name.removeprefix("--") or name
-            values = list(asked[name] or ()) if kind is str else numbers(axis, asked[name], kind)
-            axes[axis] = values or [field.default]
-            one[name] = axes[axis][0]
-    options = model_options | given_options(lora=next(iter(axes["lora"]), None))
+    out = asked.pop("out")
+    one, options, axes = _one_audit(asked, model_options)
     if dry_run:
         from clinometer.pipeline.audits import preview
         from clinometer.pipeline.request import ask
 
         cells = math.prod(len(values) or 1 for values in axes.values())
-        _print_preview(preview(ask(**one, out=out, model_options=options)), cells)
+        others = [
+            ask(**one | {"model": model, "suite": suite}) for model, suite in product(axes["model"], axes["suite"])
+        ]
+        from clinometer.pipeline.registration import with_registration
+
+        _print_preview(preview(with_registration(ask(**one, out=out, model_options=options)), others), cells)
         return
     if any(len(values) > 1 for values in axes.values()):
+        if asked["registration"]:
+            raise InvalidInputError("--registration: it is of one audit, and several are asked for; give one at a time")
         if asked["reader"] or asked["verdict_reader"]:
             raise InvalidInputError(
                 "--reader: a sweep reads none of its runs; give clinometer read RUN --reader NAME for each afterwards"
             )
+        if asked["ablate"] or asked["phrases"]:
+            raise InvalidInputError("--ablate: it is of one audit, and several are asked for; give one at a time")
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
         common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder")}
         run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}
@@ -70,6 +72,57 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
     send_to(log_to, audited)
 
 
+def _one_audit(
+    asked: dict[str, Any], model_options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
+    """Return the first audit that is asked for, the options of its model, and the values of each axis of a sweep."""
+    lora = model_options.pop("lora", None) or ()
+    asked |= {name: asked[name] or None for name in ("encoder", "phrases")}
+    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in lora]}
+    one = dict(asked)
+    for name, field in AuditRequest.model_fields.items():
+        if name in asked and (kind := flag_of(field).several) is not None:
+            axis = flag_of(field).name.removeprefix("--") or name
+            values = list(asked[name] or ()) if kind is str else numbers(axis, asked[name], kind)
+            axes[axis] = values or [field.default]
+            one[name] = axes[axis][0]
+    return one, model_options | given_options(lora=next(iter(axes["lora"]), None)), axes
+
+
+OF_A_REGISTRATION: Final[dict[str, tuple[Any, Any]]] = {
+    "policy": (
+        Annotated[
+            Path | None,
+            typer.Option("--policy", "-p", help="The rules that the run will be held to; their hash is registered."),
+        ],
+        None,
+    ),
+    "out": (
+        Annotated[Path, typer.Option("--out", "-o", help="The registration; a file that is not there yet.")],
+        Path("registration.json"),
+    ),
+}
+
+
+@with_options_of_an_audit(OF_A_REGISTRATION, without=(*FREE, *FREE_OF_MODELS))
+def register(asked: dict[str, Any], model_options: dict[str, Any], policy: Path | None, out: Path) -> None:
+    """Write down what an audit will ask, before anything is drawn. Draws and loads nothing."""
+    from clinometer import api
+
+    one, options, axes = _one_audit(asked, model_options)
+    if several := next((axis for axis, values in axes.items() if len(values) > 1), None):
+        raise InvalidInputError(f"--{several}: found several values, and a registration is of one audit; give one")
+    made = api.register(out, policy=policy, **one, model_options=options)
+    shown = plain_text(str(out))
+    remarks = [
+        f"{made.images}, {made.planned:,} images at most; suite {made.suite_fingerprint[:12]}…",
+        f"Registered on {made.registered:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {made.checksum}.",
+        f"Put it where others see when it came, then give: clinometer audit --registration {shown}",
+    ]
+    echo("\n".join(remarks))
+    tell("files", of="register", place=str(out), files=[str(out)], remarks=remarks)
+
+
 def _print_preview(preview: Preview, cells: int) -> None:
     """Print what an audit would ask first; ``cells`` audits are asked for together, of which it is the first."""
     console = Console(soft_wrap=True)
@@ -79,7 +132,8 @@ def _print_preview(preview: Preview, cells: int) -> None:
     console.print(table)
     of_many = f" That is the first of {cells} audits." if cells > 1 else ""
     costs = f" At {preview.price:g} each they cost {preview.cost:,.2f}." if preview.price else ""
-    console.print(f"{plain_text(preview.suite)} asks for {preview.images:,} images.{costs}{of_many}")
+    groups = f" {preview.of_groups:,} of them are for the groups." if preview.of_groups else ""
+    console.print(f"{plain_text(preview.suite)} asks for {preview.images:,} images.{costs}{groups}{of_many}")
     console.print(f"The first is of {plain_text(repr(preview.prompt))}, with the seed {preview.seed}.")
     for number, request in enumerate(preview.requests, 1):
         console.print(f"[bold]Request {number}[/], not sent:")
@@ -87,7 +141,8 @@ def _print_preview(preview: Preview, cells: int) -> None:
     if not preview.requests:
         console.print("The model asks no server. Nothing was drawn.")
     asked = {
-        "suite": preview.suite, "images": preview.images, "audits": cells, "price": preview.price,
+        "suite": preview.suite, "images": preview.images, "images_of_groups": preview.of_groups,
+        "audits": cells, "price": preview.price,
         "cost": preview.cost, "prompt": preview.prompt, "seed": preview.seed,
     }  # fmt: skip
     requests = [{"request": request} for request in preview.requests]
@@ -133,7 +188,7 @@ def _refuse_what_a_sweep_may_not(file: Path, *, has_out: bool) -> None:
 
 
 def print_sweep(swept: Sweep) -> None:
-    """A row a setting, and where the page is."""
+    """Print a row a setting, and where the page is."""
     from clinometer.sweeps.guidance import split_tables
     from clinometer.sweeps.page import settings_tables
 
@@ -177,7 +232,7 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
 def audit_grid(
     axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], log_to: Sequence[str], **run: Any
 ) -> None:
-    """What ``clinometer audit`` does where it is given several models, settings or seeds."""
+    """Run the sweep that ``clinometer audit`` becomes with several models, settings or seeds."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, send_to
 
@@ -202,6 +257,10 @@ def mitigate(
     target: Annotated[
         str | None,
         typer.Option(help="The groups' shares: man=0.5,woman=0.5. [default: the groups compared, all alike]"),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="A declared standard, as audit takes it: its concepts are to have its shares."),
     ] = None,
     gate: Annotated[str, typer.Option(help="words spares prompts that name a group; none changes all.")] = "words",
     concepts: Annotated[
@@ -250,12 +309,13 @@ def mitigate(
         None if target is None else {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
     )
     made = api.mitigate(
-        model, method, out, suite=suite, target=shares, gate=gate, concepts=concepts, seed=seed,
+        model, method, out, suite=suite, target=shares, reference=reference, gate=gate, concepts=concepts, seed=seed,
         words=dict(_split_pairs("word", word or [])), say=lambda line: console.print(plain_text(line)),
         options=given_options(steps=steps, guidance_scale=guidance_scale, device=device), **settings,
     )  # fmt: skip
     console.print(f"Written: [bold]{plain_text(str(made.directory))}[/], with what was done in README.md")
-    measured = f"Measure it: clinometer audit {' '.join(made.options)}"
+    further = ["--reference", reference] if reference else []
+    measured = f"Measure it: clinometer audit {' '.join([*made.options, *further])}"
     console.print(plain_text(measured))
     files = sorted(str(path) for path in made.directory.rglob("*") if path.is_file())
     tell("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])

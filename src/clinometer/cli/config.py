@@ -234,6 +234,8 @@ def words_for(context: Any) -> dict[str, str]:
     for option in context.command.params:
         if option.param_type_name == "option":
             words[option.name] = _place_of(context, option) or max(option.opts, key=len)
+            # what an audit calls --trace-steps is --steps of the command trace
+            words.setdefault(f"{context.command.name}_{option.name}", words[option.name])
     return words
 
 

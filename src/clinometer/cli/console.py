@@ -34,11 +34,11 @@ from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.record import recorded_departures
 from clinometer.runs.verification import lost_images
-from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, load_suite, suite_names
+from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, installed_suites, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
-    from clinometer.runs.together import Comparison
+    from clinometer.runs.pooled import Comparison
     from clinometer.sweeps.sweep import Sweep
 
 
@@ -167,10 +167,11 @@ class LiveProgress:
 
 
 def print_summary(run: Run) -> None:
-    """The verdicts in short, and where the report is."""
+    """Print the verdicts in short, and where the report is."""
     from clinometer.report.inputs import pictures_in_words
     from clinometer.report.page import View
     from clinometer.report.readers import reader_lines
+    from clinometer.report.standard import standard_lines
     from clinometer.studies import study_of
 
     console = Console()
@@ -187,7 +188,8 @@ def print_summary(run: Run) -> None:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
     for sentence in summary.found:
         console.print(plain_text(sentence))
-    for line in reader_lines(View.of_scores(run.suite, scores)):
+    view = View.of_scores(run.suite, scores)
+    for line in [*reader_lines(view), *standard_lines(view)]:
         console.print(f"{plain_text(line)}.")
     print_departures(console, run)
     lost = lost_images(run)
@@ -212,7 +214,7 @@ def send_to(targets: Sequence[str] | None, found: Run | Sweep | Sequence[Compari
 
 
 def print_departures(console: Console, run: Run) -> None:
-    """Where a run departs from its paper's protocol, if it was put under it."""
+    """Print where a run departs from its paper's protocol, if it was put under it."""
     departures = recorded_departures(run.record)
     if departures is None:
         return
@@ -235,19 +237,20 @@ def print_report_place(run: Run) -> None:
 
 
 def print_suites() -> None:
-    """A table of the built-in suites; names are whole in 80 columns, for they are given to ``--suite``."""
+    """Print the installed suites; names are whole in 80 columns, for they are given to ``--suite``."""
     console, rows = Console(), list[dict[str, Any]]()
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("suite", no_wrap=True)
     table.add_column("what it asks", overflow="fold")
     for heading in ("prompts", "images"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name in suite_names():
+    for name in (*suite_names(), *installed_suites()):
         suite = load_suite(name)
         prompts = sum(1 for _ in suite.prompt_specs())
         rows.append({"suite": name, "study": suite.study, "title": suite.title, "prompts": prompts,
                      "images": suite.image_count})  # fmt: skip
-    rows.sort(key=lambda row: list(SHAPES).index(row["study"]))  # stable: leaning first, what draws nothing last
+    studies = dict.fromkeys([*SHAPES, *(row["study"] for row in rows)])
+    rows.sort(key=lambda row: list(studies).index(row["study"]))  # stable: leaning first, what draws nothing last
     for _, of_study in groupby(rows, key=itemgetter("study")):
         table.add_section()
         for row in of_study:
@@ -286,25 +289,30 @@ def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
         yield SuiteTable("decided otherwise here", ("",), tuple((decision,) for decision in protocol.decisions))
 
 
-def print_models() -> None:
-    """The generators and encoders that are registered."""
+def print_models(name: str | None = None) -> None:
+    """Print the adapters that are registered, or those of one name."""
     from clinometer.models import registered
 
     table = Table("kind", "name", "given as")
-    for row in registered():
+    found = [row for row in registered() if name in (None, row[1])]
+    for row in found:
         table.add_row(*map(plain_text, row))
     Console().print(table)
-    rows = [dict(zip(("kind", "name", "given_as"), row, strict=True)) for row in registered()]
+    rows = [dict(zip(("kind", "name", "given_as"), row, strict=True)) for row in found]
     tell("tables", of="models", tables={"installed": rows})
 
 
 def print_model(spec: str, **options: Any) -> None:
-    """What a model is: the reference model's whole card and its planted truth; of any other what loading it tells."""
+    """Print what a model is: the reference model's card and planted truth; of any other what loading it shows."""
     if spec == "reference":
         print_reference()
         return
+    from clinometer.models import registered
     from clinometer.models.description import describe_model
 
+    if any(name == spec and not usage.startswith(name) for _, name, usage in registered()):
+        print_models(spec)  # an adapter for models that have names of their own
+        return
     described = describe_model(spec, **options)
     table = Table("", "", title=plain_text(described.card.name), show_header=False)
     known = dict(_describe(described))
@@ -332,6 +340,8 @@ def _describe(described: Description) -> Iterator[tuple[str, str]]:
     yield "licence", described.licence or "not said where it lies; look at its page"
     for key, value in card.notes.items():
         yield key, f"{value:,}" if isinstance(value, int) else str(value)
+    if able is None and card.kind == "reader":
+        return
     if able is None:
         yield "embeds images", _YES_NO[described.sees_images]
         yield "embeds texts", _YES_NO[described.reads_text]
@@ -348,7 +358,7 @@ def _describe(described: Description) -> Iterator[tuple[str, str]]:
 
 
 def print_reference() -> None:
-    """A page on the reference model: what it is, whether it keeps its bars, the truth planted in it."""
+    """Print the reference model's page: what it is, whether it meets its targets, the truth planted in it."""
     from clinometer.models import reference
 
     card, planted = reference.card(), reference.planted()

@@ -27,8 +27,8 @@ from clinometer.pipeline.planning import Plan
 from clinometer.report.comparison import pair_names
 from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
+from clinometer.runs.pooled import Comparison
 from clinometer.runs.record import recorded_departures
-from clinometer.runs.together import Comparison
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep
@@ -234,6 +234,9 @@ class GateDocument(Document):
     unchecked: str = ""
     run: dict[str, Any] = Field(description="The run as the verdict names it: place, checksum, suite, model, versions.")
     baseline: dict[str, Any] | None
+    history: dict[str, Any] | None = Field(
+        None, description="Of rules against the history: its place, the runs, and those left out with reasons."
+    )
     versions: dict[str, str]
     rules: list[dict[str, Any]] = Field(description="Each rule as requested, with its outcome and how many numbers.")
     rows: list[Row] = Field(description="A row a number that was held to a limit.")
@@ -290,6 +293,10 @@ class VerificationDocument(Document):
     unfinished: str = Field(description="What is still to be done; empty of a finished run.")
     recomputed: bool = Field(description="Whether its numbers were computed anew, and are those that are stored.")
     evidence: str | None = Field(description="The record that it was held against.")
+    attempts: list[str] = Field([], description="Every attempt under its registration, in words.")
+    changes: list[str] | None = Field(
+        None, description="What is not as registered, in words; null where it was held against no registration."
+    )
 
 
 class FilesDocument(Document):

@@ -124,7 +124,7 @@ NAMES: Final = ("test", "X, Y", "A, B", "n")
 
 
 def print_tests(table: pd.DataFrame) -> None:
-    """A line a test, then what it went without and what the columns mean."""
+    """Print a line a test, then what was left out and what the columns mean."""
     from clinometer.report import wording
 
     console = Console()
@@ -187,7 +187,7 @@ def _conventions(table: pd.DataFrame) -> str:
 
 
 def print_choices(choices: pd.DataFrame) -> None:
-    """A row an image."""
+    """Print a row an image."""
     from clinometer.report import wording
 
     table = Table(
@@ -207,7 +207,7 @@ def print_choices(choices: pd.DataFrame) -> None:
 
 
 def print_swatches(swatches: Iterable[Any]) -> None:
-    """The ten Monk skin tones as the mask and the angle see them."""
+    """Print the ten Monk skin tones as the mask and the angle see them."""
     table = Table("tone", "colour", "counts as skin", "angle", "class", title="Monk Skin Tone Scale")
     seen = list(swatches)
     for swatch in seen:
@@ -276,6 +276,14 @@ def read(
     base_url: ServerOption = None,
     concurrency: ConcurrencyOption = None,
     requests_per_minute: Annotated[float | None, typer.Option(help="The pace. [default: the server's]")] = None,
+    check_drift: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Of a run: ask about so many pictures again before each part, and say whether the reader changes "
+            "meanwhile, as one behind an API may. [default: 0]",
+        ),
+    ] = 0,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Of a run: ask again what failed.")] = False,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -301,11 +309,13 @@ def read(
         with LiveProgress() as progress:
             answers = api.read_run(
                 folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                truth=truth, encoder=encoder, threshold=threshold, retry_failed=retry_failed, engine=engine,
-                workers=workers, progress=progress, **options,
+                truth=truth, encoder=encoder, threshold=threshold, check_drift=check_drift,
+                retry_failed=retry_failed, engine=engine, workers=workers, progress=progress, **options,
             )  # fmt: skip
         _show_answers(folder, answers, table)
         return
+    if check_drift:
+        raise InvalidInputError("--check-drift: it is of a run, whose pictures are read part by part; leave it out")
     for option, values in (("reader", reader), ("question", question)):
         if values and len(values) > 1:
             raise InvalidInputError(f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run")
@@ -386,7 +396,7 @@ def questions(
 
 
 def print_answers(name: str, answers: pd.DataFrame) -> None:
-    """What a reader said of a run's images, a question a table."""
+    """Print what a reader answered about a run's images, a table a question."""
     for question, rows in answers.groupby("question", sort=False):
         said = rows["answer"].fillna("no answer").value_counts()
         counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
@@ -445,7 +455,7 @@ def _quoted(found: FolderReadings, k: int) -> dict[str, Any]:
 
 
 def print_open_answers(title: str, told: Any) -> None:
-    """What is answered of each concept in free words, how much that tells of the concept, and counterfactuals."""
+    """Print the free answers by concept, how much they depend on the concept, and counterfactuals."""
     from clinometer.report.wording import bare_probability
 
     found, console = told.found, Console()
@@ -480,7 +490,7 @@ def _dependence(each: Any) -> str:
 
 
 def print_readings(found: FolderReadings) -> None:
-    """How the groups are read where they are known, and their shares where they are not."""
+    """Print how the known groups are read, and the shares of the others."""
     from clinometer.report.wording import percent
     from clinometer.studies.reading import unread_in_words
 

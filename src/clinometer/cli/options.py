@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
@@ -119,7 +119,7 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
     "quality": Annotated[str | None, _paid(help="As the server names it.")],
     "system_prompt": Annotated[str | None, _paid(help="What a model that draws within a chat is told beforehand.")],
     "rewriter": Annotated[
-        str | None, _paid(help="A chat model of the server that words every prompt anew. [default: none]")
+        str | None, _paid(help="A chat model on the same server that rewrites every prompt. [default: none]")
     ],
     "rewriter_prompt": Annotated[str | None, _paid(help="What the rewriter is told. [default: to be vivid]")],
     "send_seed": Annotated[bool | None, _paid("--send-seed", help="Send each image's seed, to servers that take one.")],
@@ -153,6 +153,7 @@ WorkersOption = Annotated[int | None, option_of("workers")]
 RetryFailedOption = Annotated[bool, option_of("retry_failed")]
 ResamplesOption = Annotated[int, option_of("resamples")]
 ReportOption = Annotated[bool, option_of("report")]
+ReferenceOption = Annotated[str | None, option_of("reference")]
 
 
 def given_options(**options: Any) -> dict[str, Any]:
@@ -193,35 +194,45 @@ LogToOption = Annotated[
 ]
 
 
+DRY_RUN_HELP: Final = "Load the model, say what the audit asks and what it costs, show the first request, and end."
+OF_AN_AUDIT: Final[dict[str, tuple[Any, Any]]] = {
+    "log_to": (LogToOption, None),
+    "dry_run": (Annotated[bool, typer.Option("--dry-run", help=DRY_RUN_HELP)], False),
+}
+"""Options of an audit that are none of its request, with their defaults."""
+
+
 def with_options_of_an_audit(
-    command: Callable[[dict[str, Any], dict[str, Any], bool, Sequence[str]], None],
-) -> Callable[..., None]:
+    own: Mapping[str, tuple[Any, Any]], without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with the options of an audit and of models, of which it gets what was given.
 
-    It also gets whether it is a dry run, and the trackers to send to.
+    Parameters
+    ----------
+    own : its own options, each with its default, by their names; the command gets them by name.
+    without : options of an audit that it does not have.
     """
     parameters = request_parameters()
     for name, annotation in MODEL_OPTIONS.items():
         parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    parameters = {name: each for name, each in parameters.items() if name not in without}
+    for name, (annotation, default) in own.items():
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
 
-    told = "Load the model, say what the audit asks and what it costs, show the first request, and end."
-    parameters["log_to"] = inspect.Parameter(
-        "log_to", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LogToOption
-    )
-    parameters["dry_run"] = inspect.Parameter(
-        "dry_run", inspect.Parameter.KEYWORD_ONLY, default=False,
-        annotation=Annotated[bool, typer.Option("--dry-run", help=told)],
-    )  # fmt: skip
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_options(**values: Any) -> None:
+            of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS if name in values})
+            more = {name: values.pop(name) for name in own}
+            command(values, of_model, **more)
 
-    @wraps(command)
-    def with_options(**values: Any) -> None:
-        of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
-        log_to, dry_run = values.pop("log_to"), values.pop("dry_run")
-        command(values, of_model, dry_run, log_to)
+        with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+        return with_options
 
-    with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return with_options
+    return decorate
 
 
 def refuse_repeated(context: Any, words: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
+from clinometer.exports.paper_tables import models_of
 from clinometer.gates.telling import columns_of, explanations, gate_in_words, rule_in_words, way_on
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
@@ -19,7 +20,6 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.pipeline.paper_tables import models_of
 from clinometer.pipeline.planning import plan_in_words
 from clinometer.report import wording
 from clinometer.report.comparison import all_runs, pair_names
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clinometer.gates import Gate
     from clinometer.pipeline.planning import Plan
     from clinometer.runs import Run
-    from clinometer.runs.together import Comparison
+    from clinometer.runs.pooled import Comparison
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
@@ -131,12 +131,14 @@ MOST_ROWS: Final = 40
 
 
 def print_gate(judged: Gate, *, explain: bool = False) -> None:
-    """A line a rule, the numbers of those that do not hold, and what follows; or of every number why it came out so."""
+    """Print a line a rule, the numbers of broken ones and what follows; or why each number came out so."""
     console = Console()
     if judged.unchecked:
         console.print(f"{plain_text(judged.unchecked)}.", soft_wrap=True)
     if judged.policy.title:
         console.print(f"[bold]{plain_text(judged.policy.title)}[/]")
+    if judged.history is not None:
+        console.print(plain_text(judged.history.in_words()), soft_wrap=True)
     explained = iter(explanations(judged))
     for rule in judged.rules:
         console.print(plain_text(rule_in_words(rule)))
@@ -157,7 +159,7 @@ def print_gate(judged: Gate, *, explain: bool = False) -> None:
 
 
 def print_plan(plan: Plan, images: int | None = None) -> None:
-    """A line a concept, and the totals; ``images`` a target where they are not the suite's own."""
+    """Print a line a concept, and the totals; ``images`` a target where they are not the suite's own."""
     (title, columns, rows), lines = plan_in_words(plan, images)
     console = Console()
     console.print(text_table(title, columns, rows, left=(columns[0],)))

@@ -15,6 +15,7 @@ from clinometer.cli.options import (
     EngineOption,
     LogToOption,
     ManifestOption,
+    ReferenceOption,
     ReportOption,
     ResamplesOption,
     RunArgument,
@@ -36,7 +37,23 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import RESAMPLES
 
 if TYPE_CHECKING:
-    from clinometer.pipeline.export import Paper
+    from clinometer.exports.board import Paper
+
+ModelFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="FOLDER",
+        help="The folder of the model's files: the statement is about them, by the digest that OpenSSF model-signing "
+        "signs. [default: it is about the run]",
+    ),
+]
+
+RegistrationOption = Annotated[
+    Path | None,
+    typer.Option(help="The registration that the run was drawn under; the journal lies beside it."),
+]
 
 
 def score(
@@ -63,6 +80,7 @@ def score(
         str | None,
         typer.Option(help="The reader by whose answers concepts are judged from now on; '' for the best-calibrated."),
     ] = None,
+    reference: ReferenceOption = None,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -78,6 +96,7 @@ def score(
             encoder=encoder or (),
             drop_encoder=drop_encoder or (),
             suite_options=suite_option or (),
+            reference=reference,
             resamples=resamples,
             verdict_reader=verdict_reader,
             device=device,
@@ -182,26 +201,34 @@ def verify(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Also hold the run against a record, the assessment-results.json of export --evidence: what it says "
-            "is derived again."
+            help="Also hold the run against a file: assessment-results.json or statement.json of an export, or the "
+            "ML-BOM of a card. What it says is derived again."
         ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The run that a record's findings are differences from, where they are.")
     ] = None,
+    model: ModelFolderOption = None,
+    registration: RegistrationOption = None,
 ) -> None:
-    """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
+    """Read every file of a run and say which are not as they were written. Status 2 if any is not.
+
+    With --registration also what was changed since it was registered, how often it was tried and what was left out:
+    status 1 if anything was changed.
+    """
     from clinometer import api
     from clinometer.cli.console import LiveProgress
     from clinometer.runs.verification import unfinished, unlisted
 
     if evidence is None:
-        refuse_without(needs="evidence", baseline=baseline)
+        refuse_without(needs="evidence", baseline=baseline, model=model)
     opened = api.open_run(run)
     if opened.unchecked:
         echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, baseline=baseline, progress=progress)
+        verified = api.verify_run(
+            opened, recompute=recompute, evidence=evidence, baseline=baseline, model=model, progress=progress
+        )
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
         echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
@@ -210,7 +237,10 @@ def verify(
     if unknown:
         echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
     if evidence is not None:
-        echo(f"It is the run of {evidence}, whose observations and findings follow from it.")
+        echo(f"It is the run of {evidence}, and what that says follows from it.")
+    reviewed = None if registration is None else api.review_registration(opened, registration, evidence=evidence)
+    if reviewed is not None:
+        echo("\n".join(reviewed.lines()))
     if recompute:
         echo("Its numbers are those that follow from its vectors.")
     if left := unfinished(opened):
@@ -218,7 +248,10 @@ def verify(
     tell(
         "verification", run=opened, files=verified, checked=not opened.unchecked, unlisted=unknown, unfinished=left,
         recomputed=recompute, evidence=None if evidence is None else str(evidence),
+        attempts=[] if reviewed is None else list(reviewed.attempts),
+        changes=None if reviewed is None else list(reviewed.changes),
     )  # fmt: skip
+    raise typer.Exit(1 if reviewed is not None and reviewed.changes else 0)
 
 
 def compare(
@@ -256,6 +289,18 @@ def gate(
     within: Annotated[float | None, typer.Option(help="Its limits: ± this.")] = None,
     at_least: Annotated[float | None, typer.Option(help="Its lower limit.")] = None,
     at_most: Annotated[float | None, typer.Option(help="Its upper limit.")] = None,
+    four_fifths: Annotated[
+        float | None,
+        typer.Option(help="In place of a metric and limits: the smallest share over the largest is at least this."),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            help="A folder of earlier runs that were accepted. Rules against the history, and --metric, hold the "
+            "change from these to limits. Without rules: whether the main numbers have changed."
+        ),
+    ] = None,
+    last: Annotated[int | None, typer.Option(help="How many of these, the latest. [default: 40]")] = None,
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
     ] = False,
@@ -289,21 +334,29 @@ def gate(
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.telling import explanations, junit, markdown
 
-    asked = given_options(metric=metric, component=component, within=within, at_least=at_least, at_most=at_most)
+    asked = given_options(
+        metric=metric, component=component, within=within, at_least=at_least, at_most=at_most, four_fifths=four_fifths
+    )
     if policy is not None and asked:
         option = next(iter(asked)).replace("_", "-")
         raise InvalidInputError(f"--{option}: a policy is given, too; put the limit there, or leave --policy out")
-    if policy is None and not asked:
+    if last is not None and history is None:
+        raise InvalidInputError("--last: there is no --history to take runs from")
+    if policy is None and not asked and history is None:
         raise InvalidInputError(
             "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"
         )
     check_place(out)
     for option, file in (("--out", out), ("--junit", junit_file), ("--summary", summary)):
         if file is not None:
-            require_other_place(file, run, baseline, policy, option=option)
+            require_other_place(file, run, baseline, policy, history, option=option)
+    if asked and history is not None:
+        asked["against"] = "history"
     judged = api.gate(
-        run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline, unchecked=unchecked
-    )
+        run,
+        policy or (policy_from_mapping({"rules": [asked]}, source="gate") if asked else None),
+        baseline=baseline, history=history, unchecked=unchecked, **({} if last is None else {"last": last}),
+    )  # fmt: skip
     print_gate(judged, explain=explain)
     write_table(judged.table, out, judged.as_mapping())
     write_file(junit_file, "--junit", junit(judged, allow_undecided=allow_undecided))
@@ -339,6 +392,7 @@ def import_(
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     resamples: ResamplesOption = RESAMPLES,
     report: ReportOption = True,
+    reference: ReferenceOption = None,
     device: DeviceOption = "auto",
     engine: EngineOption = "local",
     workers: WorkersOption = None,
@@ -352,7 +406,7 @@ def import_(
         if folder is not None or images:
             found = "a folder" if folder is not None else f"--{next(iter(images))}"
             raise InvalidInputError(f"--counts: found {found} too; counts have no images, so leave it out")
-        print_summary(counted := api.import_counts(counts, out, name=name, report=report))
+        print_summary(counted := api.import_counts(counts, out, name=name, report=report, reference=reference))
         tell(counted)
         return
     if folder is None:
@@ -374,6 +428,7 @@ def import_(
             seed=seed,
             resamples=resamples,
             report=report,
+            reference=reference,
             device=device,
             engine=engine,
             workers=workers,
@@ -407,7 +462,8 @@ def card(
             "--format",
             "-f",
             help="model-card (Markdown with model-index), eval-results (.eval_results/*.yaml of the Hub), "
-            "every-eval-ever (its aggregate, JSON) or fairness (a Fairness Card, YAML).",
+            "every-eval-ever (its aggregate, JSON), fairness (a Fairness Card, YAML), cyclonedx (an ML-BOM, JSON), or "
+            "a plug-in's name.",
         ),
     ] = "model-card",
     benchmark: Annotated[
@@ -450,8 +506,8 @@ def export(
         bool,
         typer.Option(
             "--evidence",
-            help="In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, and the "
-            "clauses that they may serve.",
+            help="In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, the clauses "
+            "that they may serve and, with a policy, an in-toto statement.",
         ),
     ] = False,
     policy: Annotated[
@@ -459,6 +515,8 @@ def export(
         typer.Option("--policy", "-p", help="For the record: a YAML file of rules; each becomes a finding."),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
+    model: ModelFolderOption = None,
+    registration: RegistrationOption = None,
     dataset: Annotated[
         bool,
         typer.Option(
@@ -476,12 +534,14 @@ def export(
 
     paper = None if board == "none" else cast("Paper", board)
     names = api.export(
-        run, out, evidence=evidence, policy=policy, baseline=baseline, dataset=dataset, license=license, board=paper
-    )
+        run, out, evidence=evidence, policy=policy, baseline=baseline, model=model, registration=registration,
+        dataset=dataset, license=license, board=paper,
+    )  # fmt: skip
     if dataset:
         echo(f"A data set of {len(names)} files. See what its card says before you publish it.")
     elif evidence:
-        echo(f"{' and '.join(names)} say what was measured and claim no compliance. Sign the first.")
+        signed = "the first" if "statement.json" not in names else f"{names[0]} and {names[2]}"
+        echo(f"{', '.join(names)}: what was measured, and no claim of compliance. Sign {signed}.")
     else:
         figures, tables = (sum(name.startswith(folder) for name in names) // 2 for folder in ("figures/", "tables/"))
         echo(f"{figures} figures as SVG and PDF, {tables} tables as CSV and LaTeX, the methods and references.")

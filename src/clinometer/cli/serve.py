@@ -58,6 +58,14 @@ def serve(
     cache: Annotated[
         Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write pictures and reports as a folder of pages that opens from a file or any web host, and end.",
+        ),
+    ] = None,
 ) -> None:
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
     require_web("serve")
@@ -72,6 +80,9 @@ def serve(
             raise RunNotFoundError(
                 f"{place}: no such directory; give a folder of runs, or make a run first: clinometer audit"
             )
+    if export is not None:
+        _export(places, export, cache or default_cache())
+        return
     # the password first: without one that is needed nothing is touched
     password_hash = guarded(host, password_given(password_file))
     found = find_database(database, default_data(), cache or default_cache(), default_cache())
@@ -82,6 +93,14 @@ def serve(
         behind_https=behind_https, session_key=kept_key(file.parent if file is not None else default_data()),
     )  # fmt: skip
     _listen(settings, demo=demo)
+
+
+def _export(places: tuple[str, ...], folder: Path, cache: Path) -> None:
+    from clinometer.web.static_site import write_site
+
+    written = write_site(places, folder, cache)
+    typer.echo(f"{len(written)} pages: {folder / 'index.html'}")
+    tell("files", of="serve --export", place=str(folder), files=[str(folder / name) for name in written])
 
 
 def require_web(command: str) -> None:
@@ -196,6 +215,10 @@ def new(
     images: Annotated[
         int, typer.Option(min=0, help="Images of each concept, one by one; 0 shows several of a concept at once.")
     ] = 10,
+    pairs: Annotated[
+        int,
+        typer.Option(min=0, help="In place of single images: pairs of images of two concepts, and which is preferred."),
+    ] = 0,
     shown: Annotated[
         int, typer.Option(min=1, max=100, help="With --images 0: how many at once, drawn at random over the prompts.")
     ] = 20,
@@ -225,18 +248,30 @@ def new(
     require_web("ratings")
     from clinometer.runs import Run
     from clinometer.web.database import writing
-    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
+    from clinometer.web.ratings.tasks import (
+        CONSENT,
+        OF_PAIRS,
+        OTHER_ANSWERS,
+        TaskSpec,
+        answers_for,
+        draw_from,
+        invite,
+        make_task,
+    )
 
     opened = [Run(run) for run in runs]
-    answers = answers_for(opened, OTHER_ANSWERS if answer is None else answer)
+    if pairs and answer:
+        raise RatingsError("--answer: pairs are answered by left, right or tie; leave --answer out")
+    answers = OF_PAIRS if pairs else answers_for(opened, OTHER_ANSWERS if answer is None else answer)
     try:
-        agreed = CONSENT if consent is None else consent.read_text(encoding="utf-8")
+        plain = CONSENT.replace("one at a time", "two at a time") if pairs else CONSENT
+        agreed = plain if consent is None else consent.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RatingsError(f"--consent {consent}: cannot be read: {reason}") from error
     spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
     drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
-    drawn = draw_from(opened, images, **drawing)
+    drawn = draw_from(opened, images, pairs=pairs, **drawing)
     with ratings_database(database, is_new=True) as engine, writing(engine) as session:
         task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)

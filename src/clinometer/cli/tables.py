@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
@@ -119,12 +121,28 @@ class _MaskedFormatter(logging.Formatter):
         return masked(printable(super().format(record)))
 
 
+class _LogFile(logging.FileHandler):
+    """A log that ends, with a line on stderr, where its disk is full; what the command itself does goes on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        """Say once why there is no more of it."""
+        error = sys.exc_info()[1]
+        logging.getLogger("clinometer").removeHandler(self)
+        reason = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"clinometer: --log-file {printable(self.baseFilename)}: it ends here: {reason}\n")
+
+    def close(self) -> None:
+        """Close it; of what is left to be written there is no room, which was told."""
+        with suppress(OSError):
+            super().close()
+
+
 @contextmanager
 def _logged_to(file: Path) -> Iterator[None]:
     """Write what is logged by clinometer into a file, after what it holds."""
     require_lines(file, "--log-file")
     try:
-        handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
+        handler = _LogFile(file, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InvalidInputError(f"--log-file {file}: cannot be written: {error.strerror or error}") from error
     handler.setFormatter(_MaskedFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -240,10 +258,29 @@ def write_file(out: Path | None, option: str, content: bytes, *, mode: str = "wb
     if mode == "ab":
         require_lines(out, option)
     try:
-        with out.open(mode) as file:
-            file.write(content)
+        if mode == "ab":
+            with out.open(mode) as file:
+                file.write(content)
+        else:
+            _write_whole(out, lambda place: place.write_bytes(content))
     except OSError as error:
         raise RunStorageError(f"{option} {out}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_whole(out: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file beside its place and move it there, so that a full disk leaves what was there as it was."""
+    place = out.resolve()
+    if place.exists() and not place.is_file():  # a pipe, a device
+        write(out)
+        return
+    beside = place.with_name(f".{place.stem}.{os.getpid()}{place.suffix}")
+    try:
+        write(beside)
+        if place.exists():
+            shutil.copymode(place, beside)
+        os.replace(beside, place)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any] | None = None) -> None:
@@ -256,9 +293,10 @@ def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any
     try:
         if mapping is not None and out.suffix.lower() == ".json":
             lines = json.dumps(mapping, indent=2, ensure_ascii=False, allow_nan=False).partition("\n")
-            out.write_text(f"{{{lines[2].lstrip()}\n", encoding="utf-8")
+            text = f"{{{lines[2].lstrip()}\n"
+            _write_whole(out, lambda place: place.write_text(text, encoding="utf-8"))
         else:
-            WRITERS[out.suffix.lower()](table, out)
+            _write_whole(out, partial(WRITERS[out.suffix.lower()], table))
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
     Console(soft_wrap=True).print(f"Table: [bold]{plain_text(str(out))}[/]")

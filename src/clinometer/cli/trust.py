@@ -29,22 +29,23 @@ HARMLESS: Final = frozenset(
     paper paper_model recompute explain rows format evidence dataset board check_skin port
     name labels template trials all_trials question threshold most sentences unit alternative ddof spread
     effect margin power alpha target gate word intervention strength loss training_steps learning_rate
-    quick item_column rater_column answer_column title shown strata concept answer raters items blur
+    quick item_column rater_column answer_column title shown pairs strata concept answer raters items blur
+    ablate phrases
 """.split()  # noqa: SIM905 - words are read, a list of eighty strings is not
 )
 """Options that at most change what is measured, and how fast. Every option is here or in ``GUARDED``."""
 
 GUARDED: Final = frozenset(
     """
-    out log_file log_to table junit_file summary cache database manifest counts truth portraits consent policy
-    baseline pilot pictures new
+    out log_file log_to table junit_file summary cache database manifest counts truth portraits reference consent policy
+    registration history last baseline pilot pictures new export
     base_url reader_url trusted_host trust_remote_code engine host allowed_host behind_https password_file url
     lora lora_partly mitigation model_config trace_decoder decoder method reader verdict_reader writer rewriter
     rewriter_prompt
     system_prompt send_seed quality price answer_price budget retry_failed safety_checker max_pixels max_missing
-    metric component within at_least at_most allow_undecided unchecked suite_option drop_encoder
+    metric component within at_least at_most four_fifths allow_undecided unchecked suite_option drop_encoder
     benchmark source by in_scope out_of_scope license public pull_request
-    repeats attention warning days demo rater simulated same_pictures yes
+    check_drift repeats attention warning days demo rater simulated same_pictures yes
 """.split()  # noqa: SIM905 - as above
 ) | {"verify evidence", "suites dataset", "test images", "test labels"}
 """Options that send data, spend, run code, weaken a check, read or write any file, or speak in the user's name.
@@ -77,7 +78,7 @@ def _allowed() -> dict[str, str]:
     """Read which files the user has allowed, by their places: the hash of each; none where that cannot be read."""
     try:
         held = json.loads((own_folder() / "allowed.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return held if isinstance(held, dict) else {}
 

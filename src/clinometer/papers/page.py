@@ -14,6 +14,9 @@ import pandas as pd
 
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError
+from clinometer.exports.latex import latex, latex_columns, latex_figures, plain_name
+from clinometer.exports.paper_tables import DRAWN, models_of, paper_table, with_q
+from clinometer.exports.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.paper import (
     AnyPart,
     ComponentTable,
@@ -30,9 +33,6 @@ from clinometer.papers.pictures import counted_cells, printed_p, said_of
 from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
 from clinometer.papers.record import Reproduction
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
-from clinometer.pipeline.latex import latex, latex_columns, latex_figures, plain_name
-from clinometer.pipeline.paper_tables import DRAWN, models_of, paper_table, with_q
-from clinometer.pipeline.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from clinometer.exports.latex import Column
 from clinometer.papers.paper import ComponentTable, CountedTable, PrintedTable
-from clinometer.pipeline.latex import Column
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 
@@ -116,7 +116,7 @@ def laid_out(
 
     Parameters
     ----------
-    by_model : the cells of the table by our models, as :func:`~clinometer.pipeline.paper_tables.paper_table` has them.
+    by_model : the cells of the table by our models, as :func:`~clinometer.exports.paper_tables.paper_table` has them.
     stands : of a rehearsal, what stands for a name of the paper.
     """
     frames = {model: frame for model, frame in by_model.items() if len(frame)}

@@ -16,14 +16,12 @@ from markupsafe import Markup, escape
 
 from clinometer._secrets import masked
 from clinometer.report import wording
+from clinometer.report.album import AT_A_VERDICT
 from clinometer.report.fonts import font_faces
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import CHAPTERS, Page
+from clinometer.report.page import CHAPTERS, MOST_LISTED, Page, Verdicts
 from clinometer.report.rows import Row
-
-ON_TWO_PAGES: Final = 24
-"""Verdicts that leave room for pictures and limits on the first four pages on paper; more are printed after them."""
 
 
 def render_page(report: ReportInput, page: Page) -> str:
@@ -34,6 +32,9 @@ def render_page(report: ReportInput, page: Page) -> str:
     """
     view = page.view.of(report)
     judged = page.verdicts(view)
+    for row in (row for each in judged for row in each.rows[:MOST_LISTED]):
+        view.album.at_verdict(row.concept)  # before the gallery, which shows the same pictures
+    strips = (page.foremost or foremost_pictures)(view, judged, 2, AT_A_VERDICT)
     masthead, *others = ((section, values) for section in page.sections if (values := section.build(view)) is not None)
     chapters = {name: [(section, values) for section, values in others if section.chapter == name] for name in CHAPTERS}
     template = environment(page.package).get_template("base.html")
@@ -41,14 +42,21 @@ def render_page(report: ReportInput, page: Page) -> str:
         view=view,
         masthead=masthead,
         chapters=[(name, *CHAPTERS[name], sections) for name, sections in chapters.items() if sections],
-        is_long=sum(len(each.rows) for each in judged) > ON_TWO_PAGES,
-        strips=foremost_pictures(view, judged, most=2),
+        strips=strips,
         title=report.title,
         **style_and_script(page_style(), asset("page.js") + asset("script.js")),
         unchecked=report.unchecked,
         damage=report.damage,
-        notices=report.notices,
+        notices=_notices(report, judged),
     )
+
+
+def _notices(report: ReportInput, judged: Sequence[Verdicts]) -> list[str]:
+    """Gather what is said below the finding: of concepts only where no list of verdicts has a place for each."""
+    listed = {"", *(row.concept for each in judged for row in each.rows)}
+    if set(report.concept_notices) - listed:
+        return [*report.notices, *report.notices_in_short]
+    return [*report.notices, *(f"{wording.capitalised(said)}." for said in report.concept_notices.get("", ()))]
 
 
 _NOTEBOOK: Final = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""

@@ -18,7 +18,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.ratings import pooled
-from clinometer.runs.record import is_checked
+from clinometer.runs.record import is_checked, registration_in_words
 from clinometer.runs.verification import REPORT, missing_files, outdated
 from clinometer.suites import Suite
 
@@ -76,8 +76,12 @@ class ReportInput:
     stopped_early : whether images were drawn in rounds, until decided.
     departures : where the run departs from its suite's protocol, a mapping of option, paper, run and reason each; None
         of a run that was not put under it.
+    registration : when the run was registered and what was changed since, in words; empty of a run that was not.
     unchecked : what is said first of a run without checksums; empty of every other.
-    notices : what concepts have no picture, and which pictures are another one again, a sentence each.
+    notices : what the whole run lacks, such as concepts without a picture, a sentence each.
+    concept_notices : what to know of the pictures of a concept, such as that some repeat others, by its name; of the
+        groups' pictures by an empty one.
+    notices_in_short : the same of all concepts together, for a page that has no place for each.
     strips : reads the pictures of what images were taken for on the way, by sample id and step; none where none are.
     damage : what of the run is missing or damaged, a line each; those of images are added as they are read.
     """
@@ -99,8 +103,11 @@ class ReportInput:
     csv_name: str = "scores.csv"
     stopped_early: bool = False
     departures: Sequence[Mapping[str, str]] | None = None
+    registration: str = ""
     unchecked: str = ""
     notices: Sequence[str] = ()
+    concept_notices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notices_in_short: Sequence[str] = ()
     strips: Callable[[], Mapping[str, Mapping[int, bytes]]] = dict
     damage: list[str] = field(default_factory=list)
 
@@ -111,6 +118,7 @@ def report_input(run: Run) -> ReportInput:
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
     damage += filter(None, [outdated(run), pooled(run)])
     samples, scores, curves = run.drawn.whole(damage), run.scores, run.curves
+    notices = _notices(run, Scores.from_frame(scores), damage)
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",
         suite=run.suite,
@@ -128,8 +136,9 @@ def report_input(run: Run) -> ReportInput:
         curves=curves,
         stopped_early=record.get("until") is not None,
         departures=(record.get("protocol") or {}).get("departures"),
+        registration=registration_in_words(record),
         unchecked=run.unchecked,
-        notices=_notices(run, Scores.from_frame(scores), damage),
+        **notices,
         strips=partial(_strips, run, damage),
         damage=damage,
     )
@@ -143,14 +152,21 @@ def _strips(run: Run, damage: list[str]) -> Mapping[str, Mapping[int, bytes]]:
         return {}
 
 
-def _notices(run: Run, scores: Scores, damage: list[str]) -> list[str]:
-    """Gather what is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
+def _notices(run: Run, scores: Scores, damage: list[str]) -> dict[str, Any]:
+    """Gather what is said of the whole run, and by concept; nothing of a run with unreadable parts, which says so."""
     try:
-        return pictures_in_words(run, scores)
+        notices = [*_without_pictures(run.suite, _present(run)), *batches_in_words(scores)]
+        in_short = [*_reservations(scores), *repeats_in_words(run, scores)]
     except (RunCorruptError, RunNotFoundError) as error:
         if not damage:  # a part that is gone or damaged is named there
             damage.append(run.directory.without_place(error))
-        return []
+        return {}
+    by_concept: dict[str, list[str]] = {}
+    for name in _depending(scores):
+        by_concept.setdefault(name, []).append("its verdict would not hold whatever the missing pictures show")
+    for concept, said in _repeats_by_concept(run.suite, scores):
+        by_concept.setdefault(concept, []).append(said)
+    return {"notices": notices, "concept_notices": by_concept, "notices_in_short": in_short}
 
 
 def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
@@ -263,24 +279,26 @@ _CAUSES: Final = {
     "one picture a prompt": "every prompt that repeats one gave that one alone, as with a fixed seed",
     "in an order that is not of chance": "they do not come in an order of chance, so something gives them again, such "
     "as a cache",
-    "": "their order does not tell chance, as of a model that knows few pictures, from a cache",
+    "": "their order does not show whether that is chance, as with a model that makes few different pictures, or "
+    "something else, such as a cache",
 }
 
 
 def pictures_in_words(run: Run, scores: Scores | None = None) -> list[str]:
     """Say what has no picture, then what is another picture again; nothing where neither is the case."""
     scores = scores or _scores(run)
-    present = set(
-        (concept, group, prompt)
-        for concept, group, prompt, status in run.drawn.each(["concept", "group", "prompt", "status"])
-        if status == "ok"
-    )
     return [
-        *_without_pictures(run.suite, present),
+        *_without_pictures(run.suite, _present(run)),
         *_reservations(scores),
         *repeats_in_words(run, scores),
         *batches_in_words(scores),
     ]
+
+
+def _present(run: Run) -> set[tuple[str, str, str]]:
+    """Find the concepts, groups and prompts that have a picture."""
+    columns = ["concept", "group", "prompt", "status"]
+    return {(concept, group, prompt) for concept, group, prompt, status in run.drawn.each(columns) if status == "ok"}
 
 
 def _scores(run: Run) -> Scores:
@@ -309,24 +327,27 @@ def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Itera
             yield f"{len(lacking):,} of {len(by_name):,} {verb}: {names}. Nothing below is about them."
 
 
-def _reservations(scores: Scores) -> Iterator[str]:
-    """Say which verdicts would not hold whatever missing pictures show."""
+def _depending(scores: Scores) -> list[str]:
+    """Name the concepts with a verdict that would not hold whatever missing pictures show."""
     judged = [
         row
         for row in scores.having("depends_on")
         if row.concept and "missing" in row.depends_on.split() and (row.metric, row.component) != ("mcas", "mcas")
         and row.metric != "profile"
     ]  # fmt: skip
-    names = list(dict.fromkeys(row.concept for row in judged))
+    return list(dict.fromkeys(row.concept for row in judged))
+
+
+def _reservations(scores: Scores) -> Iterator[str]:
+    """Say which verdicts would not hold whatever missing pictures show."""
+    names = _depending(scores)
     if names:
         many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
         yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
 
 
-def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
-    """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
-    scores = scores or _scores(run)
-    copies = scores.select("pictures", "copies", encoder="")
+def _repeated(scores: Scores) -> tuple[dict[tuple[str, str], Row], Row | None]:
+    """Find the pictures that are another one again: a row of each (concept, group), and that of all, of equal bytes."""
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)
     found: dict[tuple[str, str], Row] = dict(by_bytes)
@@ -335,14 +356,41 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
         known = found.get((row.concept, ""))
         if row.metric in _OF_IMAGES and row.concept and row.n_repeated > (known.n_repeated if known else 0):
             found[row.concept, ""] = row
+    return found, over_all
+
+
+def _drawn_of(row: Row) -> int:
+    """Count the pictures of a row that says how many repeat others, these included."""
+    return row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
+
+
+def _repeats_by_concept(suite: Suite, scores: Scores) -> Iterator[tuple[str, str]]:
+    """Say of each concept how many of its pictures repeat others; of the groups' pictures, and why, without a name."""
+    found, over_all = _repeated(scores)
+    for (concept, group), row in found.items():
+        n, drawn = row.n_repeated, _drawn_of(row)
+        label = suite.label_of(group) if group else ""
+        whose = f"its {drawn:,}" if concept else f"the {drawn:,}"
+        of = f"{whose} pictures" + (f" of {label}" if concept and group else f" drawn for {label}" if group else "")
+        how = ", byte for byte" if row.metric == "pictures" else " almost exactly, as where a picture is saved again"
+        repeats = "repeats another" if n == 1 else "repeat others"
+        yield concept, f"{n:,} of {of} {repeats}{how}: {drawn - n:,} count"
+    if over_all is not None:
+        yield "", f"Where pictures repeat others, {_CAUSES[over_all.flag]}"
+
+
+def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
+    """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
+    scores = scores or _scores(run)
+    copies = scores.select("pictures", "copies", encoder="")
+    found, over_all = _repeated(scores)
     if not found:
         return
     repeated = sorted(found.items(), key=lambda item: -item[1].n_repeated)
     words = []
     for (concept, group), row in repeated:
         name = ", ".join(filter(None, (concept, run.suite.label_of(group) if group else "")))
-        drawn = row.n_target if row.metric == "pictures" else row.n_target + row.n_repeated
-        words.append(f"{name} ({drawn - row.n_repeated} different of {drawn})")
+        words.append(f"{name} ({_drawn_of(row) - row.n_repeated} different of {_drawn_of(row)})")
     again = sum(row.n_repeated for row in found.values())
     cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
     identical = ""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from clinometer.report import wording
+from clinometer.report.album import Album
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, READING_METRIC, Row, Scores
 from clinometer.report.wording import HEADINGS, NOTES, VERDICT_GROUPS, Label, VerdictGroup, verdict_group_of
@@ -23,8 +24,8 @@ CHAPTERS: Final = {
     "found": ("Findings", "What was found"),
     "pictures": ("Pictures", "See for yourself"),
     "sure": ("How sure", "How sure it is"),
-    "basis": ("Basis", "What it rests on"),
     "limits": ("Limits", "What it does not say"),
+    "basis": ("Basis", "What it rests on"),
     "numbers": ("Numbers", "The numbers"),
 }
 """What a reader asks, in this order: its name in the contents, which one line of a phone takes, and its heading."""
@@ -73,6 +74,11 @@ class View:
     def model(self) -> str:
         """Look up what the model is called."""
         return str(self.report.model_card.get("name", "the model"))
+
+    @cached_property
+    def album(self) -> Album:
+        """The pictures of the page, each of which it holds once."""
+        return Album(self.report)
 
     @cached_property
     def encoders(self) -> list[str]:
@@ -155,6 +161,7 @@ class Verdicts:
     name, short_name : what a row is about, on the page and in a terminal.
     said : a row's verdict in words.
     notes : what else the page says of a row that has a number: how many images, on what it depends.
+    counted : of a row the share of images that read as the group that most do; None where none is read.
     effects : effect sizes by concept, where it has any.
     heading : how a column of names is headed, where not by the unit.
     is_ranked : whether a summary shows those that lean most to either side, and no more of them than ``SHOWN``.
@@ -175,6 +182,7 @@ class Verdicts:
     short_name: Callable[[Row], str] | None = None
     said: Callable[[Row], str] | None = None
     notes: Callable[[Row], Iterable[str]] = field(default=lambda row: ())
+    counted: Callable[[Row], wording.CountedShare | None] | None = None
     effects: Mapping[str, Row] | None = None
     heading: str = ""
     is_ranked: bool = False
@@ -265,7 +273,7 @@ class Verdicts:
                     self.interval(row),
                     *([wording.signed(self.effects.get(row.concept, Row()).value)] if self.effects is not None else []),
                     wording.bare_probability(row.q),
-                    wording.verdict_in_full(row, self.label),
+                    wording.verdict_in_full(row, self.label) if self.said is None else self.said(row),
                 )
                 for row in rows
             ),
@@ -274,7 +282,7 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class Told:
+class PlainFindings:
     """The first screen and the verdicts of a page as plain words and rows, for documents that are no page.
 
     Attributes
@@ -317,6 +325,8 @@ class Page:
     verdicts : the view → what it judges, a list for each quantity.
     summarise : the view → a few lines, where these are not the first quantity's.
     meaning : the view → what a side that is named means, in one sentence.
+    foremost : (the view, what is judged, concepts, pictures of each) → the pictures beside the finding, where these are
+        not :func:`clinometer.report.gallery.foremost_pictures`.
     """
 
     view: type[View]
@@ -327,10 +337,11 @@ class Page:
     verdicts: Callable[[Any], Sequence[Verdicts]]
     summarise: Callable[[Any], Summary] | None = None
     meaning: Callable[[Any], str] = field(default=lambda view: "")
+    foremost: Callable[[Any, Sequence[Verdicts], int, int], list[dict[str, Any]]] | None = None
 
-    def told(self, view: View) -> Told:
+    def told(self, view: View) -> PlainFindings:
         """Gather what its first screen and its verdicts say."""
-        return Told(self.finding(view), self.strongest(view), self.verdicts(view))
+        return PlainFindings(self.finding(view), self.strongest(view), self.verdicts(view))
 
     def summary(self, suite: Suite, scores: pd.DataFrame) -> Summary:
         """Put scores into a few lines, for a terminal and for a notebook."""

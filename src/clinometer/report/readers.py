@@ -46,6 +46,8 @@ def readers(view: View) -> dict[str, Any] | None:
         return None
     names = list(dict.fromkeys(row.setting for row in separations))
     return {
+        "changed": drift_lines([row for row in rows if row.flag]),
+        "steady": drift_lines([row for row in rows if not row.flag]),
         "opened": [_gather_open(row, rows) for row in overall],
         "questions": [_question(view, serial, name, rows) for serial, name in enumerate(names)],
         "peers": list(PEER_NAMES.items()),
@@ -53,10 +55,29 @@ def readers(view: View) -> dict[str, Any] | None:
     }
 
 
+def drift_lines(rows: Sequence[Row]) -> list[str]:
+    """Say which readers changed while they read, from which part on, and what to do; of others how steady they were."""
+    lines = []
+    for row in (row for row in rows if row.component == "drift" and row.defined):
+        asked = f"{wording.count(row.n_target, 'answer')} asked for again in each of {wording.count(row.n_a, 'round')}"
+        share, before = wording.percent(row.value), wording.percent(row.null)
+        if not row.flag:
+            lines.append(f"Reader {row.encoder} is not shown to have changed: {share} of answers differ, {asked}")
+            continue
+        when = "after the last part was read" if row.setting == "the end" else f"before {row.setting} was read"
+        lines.append(
+            f"Reader {row.encoder} changed {when}: {share} of answers differ from there on, {before} before "
+            f"({wording.probability(row.p)}, {asked}). Shares of parts before and after are not of one reader: "
+            "delete its folder in readings and read again, pin the model\N{RIGHT SINGLE QUOTATION MARK}s version, or "
+            "label pictures of both"
+        )
+    return lines
+
+
 def reader_lines(view: View) -> list[str]:
     """Say in a line what each reader finds for each question, whose verdicts stand, and why."""
     rows = view.scores.select(READING_METRIC, encoder="*")
-    lines = []
+    lines = drift_lines(rows)
     for row in (row for row in rows if row.component == "separation"):
         own = [
             each
@@ -64,7 +85,7 @@ def reader_lines(view: View) -> list[str]:
             if (each.component, each.encoder, each.setting) == ("corrected_share", row.encoder, row.setting)
         ]
         judged = [each for each in own if each.verdict]
-        withheld = [each.concept for each in judged if wording.is_unlike(each)]
+        withheld = list(dict.fromkeys(each.concept for each in judged if wording.is_unlike(each)))
         found = wording.counted(judged, view.label) or "no verdict"
         over = f" ({PARITY.format(k)})" if (k := len({each.group for each in own})) > 2 else ""
         stands = f"; its verdicts stand: {row.reason}" if row.flag == DECIDING_FLAG else ""
@@ -144,12 +165,27 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         "doubted": wording.reasons((row.concept, row.reason) for row in doubted if row.flag == "cannot tell"),
         "changing": changing,
         "has_rated": any(row.component == "rated_share" for row in own),
+        "concentrated": _concentrated([row for row in own if row.encoder == decider.encoder], view.label),
         "agreement": [row for row in own if row.component == "alpha"],
         "peer_rows": [
             (concept, [keys.get((decider.encoder, peer, concept, "")) for peer in PEER_NAMES])
             for concept in dict.fromkeys(row.concept for row in decided)
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
+    }
+
+
+def _concentrated(rows: Sequence[Row], label: wording.Label) -> dict[str, Any] | None:
+    """Gather the concepts whose pictures are all read as one value, and both tests of how many that are."""
+    by = {row.component: row for row in rows if not row.concept}
+    if "concentration" not in by:
+        return None
+    ones = [row for row in rows if row.component == "one_value"]
+    return {
+        "row": by["concentration"],
+        "pooled": by["concentration_pooled"],
+        "ones": [f"{row.concept} ({row.n_a} of {row.n_target} {label(row.group)})" for row in ones if row.value == 1],
+        "missing": [row.concept for row in ones if not row.defined],
     }
 
 

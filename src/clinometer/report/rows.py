@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from clinometer.metrics.records import DECIDES, OF_THE_MODEL, OWN_TEXT, PRIOR, READING, Score
+from clinometer.metrics.records import (
+    ABLATION,
+    DECIDES,
+    OF_THE_MODEL,
+    OWN_TEXT,
+    PRIOR,
+    READING,
+    STANDARD,
+    STEERABILITY,
+    Score,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +29,9 @@ OWN_TEXT_METRIC = OWN_TEXT
 PRIOR_METRIC = PRIOR
 METRICS_OF_THE_MODEL = OF_THE_MODEL
 READING_METRIC = READING
+STANDARD_METRIC = STANDARD
+STEERABILITY_METRIC = STEERABILITY
+ABLATION_METRIC = ABLATION
 DECIDING_FLAG = DECIDES
 BY_COSINES: Final = "clip with "
 """Before an encoder's name: the reader whose answers are a run's shares, see ``stats.association.nearest_group``."""

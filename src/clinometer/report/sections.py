@@ -8,10 +8,13 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure
+from clinometer.report.album import Tile
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
+from clinometer.report.figures.marks import draw_intervals, label_rows, place
 from clinometer.report.page import CHAPTERS, PairView, Section, Verdicts, View
 from clinometer.report.readers import readers
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
+from clinometer.report.standard import standard
 from clinometer.report.wording import decided, leans, not_measured, reason_words, verdict_words, withheld
 
 
@@ -36,8 +39,10 @@ def page_sections(
     """
     how = method or measured_how
     shared = (
+        Section("standard", "Beside a declared standard", standard, "standard", "found"),
         Section("readers", "What readers see", readers, "readers", "sure"),
         Section("people", "People and the machine", people, "people", "sure"),
+        Section("pairs", "Two pictures compared", paired, "pairs", "sure"),
         Section("method", "How it was measured", lambda view: how(view) | {"limits_only": False}, template, "basis"),
         Section("protocol", "The paper\u2019s protocol", protocol, "protocol", "basis"),
         Section("method-limits", "Limits", lambda view: how(view) | {"limits_only": True}, template, "limits"),
@@ -52,8 +57,11 @@ def page_sections(
     return Section("masthead", "", lead, "masthead"), *ordered
 
 
-def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
-    """Say what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each."""
+def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> list[tuple[str, str]]:
+    """Say what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each.
+
+    ``with_q`` : with the largest q among the verdicts that name a side.
+    """
     rows = [row for each in judged for row in each.rows]
     named = [row for row in rows if leans(row)]
     middles = any(isfinite(row.middle) for row in rows)
@@ -67,7 +75,7 @@ def how_sure(view: View, judged: Sequence[Verdicts]) -> list[tuple[str, str]]:
         )
     ]
     if named:
-        least = wording.probability(max(row.q for row in named), "q")
+        least = wording.probability(max(row.q for row in named), "q") if with_q else ""
         verdicts_ = wording.count(len(named), "verdict names", "verdicts name", words=True)
         said.append(
             (
@@ -158,19 +166,22 @@ def masthead(
     strongest: str = "",
     *,
     meaning: str = "",
+    scale: str = "",
     marks: Sequence[Mapping[str, Any]] = (),
     figure: Figure | None = None,
     caption: str = "",
 ) -> dict[str, Any]:
     """Lead a page: who was asked what, what was found, and what its strongest number is.
 
-    ``meaning`` : what the verdict says. ``marks`` : the verdicts counted, as :meth:`Verdicts.marks` does.
+    ``meaning`` : what the verdict says. ``scale`` : what the score is, and what is far on its scale. ``marks`` : the
+    verdicts counted, as :meth:`Verdicts.marks` does.
     """
     return {
         "title": view.report.title,
         "finding": finding,
         "strongest": strongest,
         "meaning": meaning,
+        "scale": scale,
         "marks": marks,
         "facts": facts(view),
         "figure": figure,
@@ -197,6 +208,7 @@ def facts(view: View) -> list[tuple[str, str]]:
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
         ("Protocol", protocol_in_short),
+        ("Registration", report.registration),
         ("Images", image_counts(view)),
         (
             "Encoder" if len(report.encoder_cards) == 1 else "Encoders",
@@ -340,6 +352,67 @@ def _part(view: View, metric: str) -> dict[str, Any] | None:
         ),
         "one": any(row.reason_code == "one rater" for row in shares),
     }
+
+
+def paired(view: View) -> dict[str, Any] | None:
+    """Gather what people said of two pictures side by side, question by question; None where nobody compared any."""
+    parts: list[dict[str, Any]] = []
+    for metric in (HUMAN, SIMULATED):
+        rows = view.scores.select(metric, encoder="*")
+        for question in dict.fromkeys(row.setting for row in rows if row.component == "strength"):
+            own = [row for row in rows if row.setting == question]
+            ranked = sorted((row for row in own if row.component == "preferred"), key=lambda row: -row.value)
+            of_both = {row.component: row for row in own if row.component in ("left", "tied")}
+            strengths = {(row.concept, row.group): row for row in own if row.component == "strength"}
+            parts.append(
+                {
+                    "simulated": metric == SIMULATED,
+                    "question": question,
+                    "first": next(iter(strengths.values())),
+                    "rows": [(_compared_name(view, row), row, strengths[row.concept, row.group]) for row in ranked],
+                    "reason": next(iter(strengths.values())).reason,
+                    "ends": [
+                        {"name": _compared_name(view, row), "row": row, "tiles": _pictures_of_unit(view, row)}
+                        for row in ranked[:: max(1, len(ranked) - 1)]
+                    ],
+                    "figure": _preferred_figure(view, ranked, f"pairs{len(parts)}"),
+                }
+                | of_both
+            )
+    return {"parts": parts} if parts else None
+
+
+def _compared_name(view: View, row: Row) -> str:
+    return row.concept or view.label(row.group)
+
+
+def _pictures_of_unit(view: View, row: Row) -> list[Tile]:
+    """Return a picture of what was compared; none where the page has no such picture."""
+    role = next((role for role, owner in view.album.owned if owner == (row.concept or row.group)), "")
+    return view.album.first(role, row.concept or row.group, 1)
+
+
+def _preferred_figure(view: View, rows: Sequence[Row], name: str) -> Figure | None:
+    """Draw how often each is preferred to another one, the most preferred on top."""
+    if not rows:
+        return None
+    names = [_compared_name(view, row) for row in rows]
+    told = [f"{each}: {wording.estimate(row, sign=False)}" for each, row in zip(names, rows, strict=True)]
+    with canvas(640, 60 + 24 * len(rows)) as figure:
+        axes = place(figure, 190, 40, 16, 10)
+        axes.axvline(0.5, color=Ink.MUTED, linewidth=1, zorder=1)
+        for y, row in enumerate(rows):
+            colour = Ink.UNDECIDED if not row.q <= 0.05 else Ink.A if row.value > row.null else Ink.B
+            draw_intervals(axes, row, y, colour)
+            axes.plot([row.value], [y], "o", color=colour, markersize=6.5, zorder=4, gid=f"pair-{y}")
+        label_rows(axes, names)
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("probability of being preferred to another one")
+        tidy(axes)
+        return finish(
+            figure, name=name, title="How often each is preferred", description="; ".join(told) + ".",
+            tips={f"pair-{y}": each for y, each in enumerate(told)},
+        )  # fmt: skip
 
 
 _MISSING: Final = "are missing (refused or of one colour)"

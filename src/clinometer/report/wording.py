@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from clinometer._messages import first_and_more
 from clinometer.metrics.differences import FIRST, SECOND
 from clinometer.metrics.verdict import (
+    DRIFT,
     FEWEST_IMAGES,
     LEANING,
     LEVEL,
@@ -28,7 +29,7 @@ from clinometer.metrics.verdict import (
 )
 from clinometer.metrics.verdict import MISSING as MISSING_PICTURES
 from clinometer.metrics.verdict import READER as BY_READER
-from clinometer.report.rows import Row
+from clinometer.report.rows import ABLATION_METRIC, Row
 
 MINUS: Final = "\N{MINUS SIGN}"
 DASH: Final = "\N{EN DASH}"
@@ -217,20 +218,55 @@ def _two_figures(n: int) -> str:
     return f"{-(-n // 10**places) * 10**places:,}" if n <= MANY else f"more than {MANY:,}"
 
 
+class CountedShare(NamedTuple):
+    """The share of images that read as the group that most of them do, with its interval; of ``n_images``."""
+
+    value: float
+    low: float
+    high: float
+    n_images: int
+    label: str
+
+    @property
+    def near(self) -> int | None:
+        """How many images; None of an average over encoders that is no whole number of them."""
+        near = self.value * self.n_images
+        return round(near) if abs(near - round(near)) <= 0.01 else None
+
+    @property
+    def out_of(self) -> str:
+        """Write ``19 of 20``; where that is no whole number, ``93 % of 20``."""
+        return f"{percent(self.value) if self.near is None else f'{self.near:,}'} of {self.n_images:,}"
+
+    @property
+    def share(self) -> str:
+        """Write ``95 % [76 %, 99 %]``."""
+        ends = isfinite(self.low) and isfinite(self.high)
+        return percent(self.value) + (f" [{percent(self.low)}, {percent(self.high)}]" if ends else "")
+
+
+def counted_share(share: Row | None, label_a: str, label_b: str) -> CountedShare | None:
+    """Count the images that read as the group that most of them do; None where no share is known or can be read."""
+    if share is None or not share.defined or share.n_target <= 0 or share.flag == "not shown":
+        return None
+    if share.value >= 0.5:
+        return CountedShare(share.value, share.low, share.high, share.n_target, label_a)
+    return CountedShare(1 - share.value, 1 - share.high, 1 - share.low, share.n_target, label_b)
+
+
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     """Say how many images read as the group that most of them do: "19 of 20 images read as men"."""
-    if share is None or not share.defined or share.n_target <= 0:
-        return ""
-    if share.flag == "not shown":
+    if share is not None and share.defined and share.n_target > 0 and share.flag == "not shown":
         return "that its images show the concept is not shown, so their share is not read"
-    near_a = share.value * share.n_target
-    label, near = (label_a, near_a) if share.value >= 0.5 else (label_b, share.n_target - near_a)
-    if abs(near - round(near)) > 0.01:  # an average over encoders is no whole number of images
-        return f"{percent(near / share.n_target)} of {count(share.n_target, 'image')} read as {label}"
-    lost = share.n_missing
-    total = share.n_target + lost
-    filled = f"; with the {lost:,} missing, {round(near):,} to {round(near) + lost:,} of {total:,}" if lost else ""
-    return f"{round(near)} of {count(share.n_target, 'image reads', 'images read')} as {label}{filled}"
+    counted = counted_share(share, label_a, label_b)
+    if share is None or counted is None:
+        return ""
+    near, lost = counted.near, share.n_missing
+    if near is None:
+        return f"{counted.out_of} {'image' if counted.n_images == 1 else 'images'} read as {counted.label}"
+    total = counted.n_images + lost
+    filled = f"; with the {lost:,} missing, {near:,} to {near + lost:,} of {total:,}" if lost else ""
+    return f"{near} of {count(counted.n_images, 'image reads', 'images read')} as {counted.label}{filled}"
 
 
 VerdictGroup = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
@@ -349,9 +385,26 @@ def verdict_words(row: Row, label: Label = str) -> str:
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}{assumption(row)}"
         return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}{assumption(row)}"
+    if row.metric == ABLATION_METRIC:
+        if row.verdict == Verdict.MORE:
+            return f"moves pictures to {label(row.side)}{assumption(row)}"
+        if row.verdict == Verdict.ALIKE:
+            return f"moves pictures by less than the margin{assumption(row)}"
     if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
         return f"more often {label(row.side)}{assumption(row)}"
     return _PLAIN.get(row.verdict, "") + assumption(row)
+
+
+def standard_words(row: Row, label: Label = str) -> str:
+    """Say a verdict against the standard: ``more of women than the standard``."""
+    if leans(row):
+        somewhat = "slightly " if slightly(row) else ""
+        if row.side == OTHERS:
+            return f"{somewhat}less of {label(row.group)} than the standard{assumption(row)}"
+        return f"{somewhat}more of {label(row.side)} than the standard{assumption(row)}"
+    if row.verdict == Verdict.BALANCED:
+        return f"as the standard, within the margin{assumption(row)}"
+    return verdict_words(row, label)
 
 
 def verdict_in_full(row: Row, label: Label = str) -> str:
@@ -366,6 +419,7 @@ def assumption(row: Row) -> str:
     clauses = {
         MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once",
         UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right, not another",
+        DRIFT: "the reader did not change as it read",
     }  # fmt: skip
     held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
     return f", if {' and '.join(held)}" if held and not not_measured(row) else ""

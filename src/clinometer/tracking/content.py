@@ -24,7 +24,7 @@ from clinometer.report.inputs import report_input
 from clinometer.report.page import Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
-from clinometer.runs.together import Comparison
+from clinometer.runs.pooled import Comparison
 from clinometer.runs.verification import REPORT
 from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep
@@ -96,10 +96,28 @@ def _step_of(run: Run, number: int) -> Step:
     files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
     return Step(
         number,
-        {"images": float(_images(run))} | _metrics_of([(each, row) for each in verdicts for row in each.rows]),
+        _numbers_of(run, verdicts),
         dict(_grids_of(view, verdicts)),
         files | ({} if report is None else {"report.html": report}),
     )
+
+
+def numbers_of(run: Run) -> dict[str, float]:
+    """Return all that was judged in a scored run, by name, with the ends of its interval, and how many have a verdict.
+
+    A number that is not defined is left out, and counted under ``verdicts/not measured``.
+
+    Raises
+    ------
+    RunError
+        The run is not scored, or is damaged.
+    """
+    page = study_of(run.suite).page(run.suite)
+    return _numbers_of(run, page.told(page.view.of(report_input(run))).verdicts)
+
+
+def _numbers_of(run: Run, verdicts: Iterable[Verdicts]) -> dict[str, float]:
+    return {"images": float(_images(run))} | _metrics_of([(each, row) for each in verdicts for row in each.rows])
 
 
 def _metrics_of(rows: Iterable[tuple[Verdicts, Row]]) -> dict[str, float]:

@@ -29,7 +29,7 @@ from clinometer.web import explorer, pages, pictures, runs_index
 from clinometer.web.pages import Building, problem, render
 from clinometer.web.ratings import organiser_pages, raters, room
 from clinometer.web.ratings.room import Room
-from clinometer.web.sample_index import Shelf
+from clinometer.web.sample_index import RunIndices
 from clinometer.web.security import (
     HEADERS,
     READING,
@@ -60,7 +60,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.state.settings = settings
     app.state.gate = Gate(settings)
     app.state.runs = runs_index.RunsIndex(settings.runs)
-    app.state.shelf = Shelf(settings.cache / "samples")
+    app.state.shelf = RunIndices(settings.cache / "samples")
     app.state.comparing = runs_index.Comparing()
     app.state.album = pictures.Album(settings.cache)
     app.state.ratings = Room(settings, app.state.album)
@@ -158,7 +158,7 @@ def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
 
 
 def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
-    held = _Held(settings)
+    held = _Connections(settings)
 
     class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """uvicorn's own protocol, which tells what it waits for."""
@@ -194,7 +194,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
     return Bounded
 
 
-class _Held:
+class _Connections:
     """The connections of a server by the address that they come from."""
 
     def __init__(self, settings: ServerSettings) -> None:

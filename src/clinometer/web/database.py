@@ -13,8 +13,8 @@ import sqlite3
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
+from clinometer._messages import named_in_a_line
 from clinometer._secrets import masked_address
 from clinometer.errors import RatingsError, RatingsPlaceWarning
 from clinometer.web.ratings import tables
@@ -52,6 +53,7 @@ CONNECTIONS: Final = 20
 LOG_PAGES: Final = 32
 """Pages of SQLite's log, of 4 KB each, from which on a commit takes them into the file: some tens of answers."""
 _WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
+_OWN: Final = frozenset({"tasks", "invitations", "items", "raters", "turns", "answers", "seals"})
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
@@ -169,7 +171,15 @@ def open_database(url: str, *, repair: bool = False) -> Engine:
 
 
 def _require_file(place: Path) -> None:
-    """Refuse to begin anew where there was a file."""
+    """Refuse to begin anew where there was a file, and to add tables to somebody else's.
+
+    It is looked at before a connection of our own, whose log would change it.
+    """
+    if place.is_file():
+        url = f"{place.resolve().as_uri()}?mode=ro"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(url, uri=True)) as opened:
+            rows = opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            _require_own(place, [name for (name,) in rows])
     if place.exists():
         return
     beside = [place.with_name(f"{place.name}{ending}") for ending in (".seal", "-wal")]
@@ -180,6 +190,27 @@ def _require_file(place: Path) -> None:
         raise RatingsError(
             f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
             f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to begin anew"
+        )
+
+
+def _require_own(place: Path, names: Sequence[str]) -> None:
+    """Refuse a file whose tables are not those of ratings, or that lost them all.
+
+    Raises
+    ------
+    RatingsError
+        It is so.
+    """
+    n = tables.acknowledged(place)
+    if not names and n:
+        raise RatingsError(
+            f"{place}: the database of ratings held {n:,} changes and is empty; restore it from a copy, or delete "
+            f"it and {tables.seal_file(place).name} to begin anew"
+        )
+    if names and ("alembic_version" not in names or len(_OWN & set(names)) < 2):
+        raise RatingsError(
+            f"{place}: it is a database of something else, with the tables {named_in_a_line(names, 100)}; nothing is "
+            "added to it: name another with --database"
         )
 
 
@@ -265,7 +296,7 @@ class GroupCommit:
         self._waiting: deque[_Work[Any]] = deque()
 
     def write(self, work: Callable[[Session], Output]) -> Output:
-        """What the work returns, once that is on disk; it raises what the work raises, and nothing of it is kept."""
+        """Do the work and return its result once it is on disk; where it raises, nothing of it is kept."""
         if not self._is_needed:
             with writing(self._engine) as session:
                 return work(session)

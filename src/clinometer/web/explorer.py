@@ -1,13 +1,14 @@
 """The explorer: pictures of some runs side by side, aligned by the noise that they began from, with their verdicts.
 
-Filters and order are those of the first run that is chosen; what the others drew from the same noise stands beside it.
+Filters and order are those of the first run that is chosen; what the others drew from the same noise stands beside it,
+or, of a run that shares none, what has the same rank.
 The whole state of a view is in its address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -31,16 +32,15 @@ from clinometer.web.sample_index import (
     ORDERS,
     PEOPLE,
     STATUSES,
-    Eye,
+    IndexedEncoder,
     IndexedSample,
-    Noise,
     Order,
     Owner,
     People,
+    ReaderQuestion,
     SampleChoice,
     Samples,
     Status,
-    Voice,
 )
 
 
@@ -143,9 +143,11 @@ class Column:
 
     entry: RunEntry
     name: str
-    eye: Eye | None
+    eye: IndexedEncoder | None
     findings: Mapping[str, Finding]
     votes: Mapping[str, Vote]
+    is_by_rank: bool = False
+    """Whether its samples stand beside the leading run's by rank, as the two share no noise."""
 
     @property
     def id(self) -> str:
@@ -196,8 +198,8 @@ class ExplorerPage:
     query: ExplorerQuery
     columns: tuple[Column, ...]
     owners: tuple[Owner, ...]
-    eyes: tuple[Eye, ...]
-    voices: tuple[Voice, ...]
+    eyes: tuple[IndexedEncoder, ...]
+    voices: tuple[ReaderQuestion, ...]
     sections: tuple[OwnerSection, ...]
     total: int
 
@@ -205,6 +207,11 @@ class ExplorerPage:
     def said(self) -> list[str]:
         """List every answer that some reader might give."""
         return list(dict.fromkeys(answer for voice in self.voices for answer in voice.answers))
+
+    @property
+    def by_rank(self) -> list[Column]:
+        """List the runs that share no noise with the leading one."""
+        return [column for column in self.columns if column.is_by_rank]
 
     @property
     def pages(self) -> int:
@@ -273,7 +280,7 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
 
 
 def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
-    """Look up what an address asks.
+    """Look up what an address asks. ``state`` : of the app; without ratings nothing is shown of them.
 
     Raises
     ------
@@ -284,45 +291,80 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     """
     entries = [state.runs.get(identifier) for identifier in dict.fromkeys(query.run)]
     paths = [state.shelf.path(entry) for entry in entries]
-    votes = [votes_of(state.ratings, entry) for entry in entries]
+    votes = [votes_of(state.ratings, entry) if state.ratings is not None else {} for entry in entries]
     with Samples(paths[0]) as lead:
         lead.bring_people({identifier: (vote.answer, vote.is_simulated) for identifier, vote in votes[0].items()})
         owners, eyes, voices = lead.owners(), lead.eyes(), lead.voices()
         eye = next((eye for eye in eyes if eye.name == query.encoder), next(iter(eyes), None))
         choice = choice_of(query, owners, eye, voices)
         total = lead.count(choice)
-        samples = lead.page(choice, (query.page - 1) * query.per, query.per, total)
-    others = [_beside(path, samples, eye) for path in paths[1:]]
+        offset = (query.page - 1) * query.per
+        samples = lead.page(choice, offset, query.per, total)
+        ranks = _ranks(lead, choice, owners, samples, offset)
+    others = [_beside(path, query, eye, ranks) for path in paths[1:]]
     names = run_names([entry.run for entry in entries if entry.run is not None])  # as on the page of a comparison
-    own_eyes = [eye, *(own for own, _ in others)]
+    own_eyes = [eye, *(own for own, _, _ in others)]
+    by_rank = [False, *(is_by_rank for *_, is_by_rank in others)]
     columns = (
-        Column(entry, name, own, findings_of(entry), run_votes)
-        for entry, name, own, run_votes in zip(entries, names, own_eyes, votes, strict=True)
+        Column(entry, name, own, findings_of(entry), run_votes, ranked)
+        for entry, name, own, run_votes, ranked in zip(entries, names, own_eyes, votes, by_rank, strict=True)
     )
     lines = [
-        NoiseLine(number, sample, (sample, *(by_noise.get(sample.noise) for _, by_noise in others)))
-        for number, sample in enumerate(samples, (query.page - 1) * query.per + 1)
+        NoiseLine(number, sample, (sample, *(found.get(sample.id) for _, found, _ in others)))
+        for number, sample in enumerate(samples, offset + 1)
     ]
     by_code = {owner.code: owner for owner in owners}
     sections = (OwnerSection(by_code[code], tuple(own)) for code, own in groupby(lines, key=lambda at: at.lead.owner))
     return ExplorerPage(query, tuple(columns), tuple(owners), tuple(eyes), tuple(voices), tuple(sections), total)
 
 
+Ranks = Sequence[tuple[Owner, int, Sequence[IndexedSample]]]
+"""Of each owner on a page the rank of its first sample there, from 0, and its samples."""
+
+
+def _ranks(
+    lead: Samples, choice: SampleChoice, owners: Sequence[Owner], samples: Sequence[IndexedSample], offset: int
+) -> Ranks:
+    """Find the ranks of a page's samples among those of their owner that fit the choice; owners come in order."""
+    by_code = {owner.code: owner for owner in owners}
+    found: list[tuple[Owner, int, Sequence[IndexedSample]]] = []
+    for code, own in groupby(samples, key=lambda sample: sample.owner):
+        rank = 0
+        if not found:  # the page begins within an owner
+            earlier = tuple(c for c in choice.owners or by_code if c < code)
+            rank = offset - (lead.count(replace(choice, owners=earlier)) if earlier else 0)
+        found.append((by_code[code], rank, list(own)))
+    return found
+
+
 def _beside(
-    path: Path, lead_samples: Sequence[IndexedSample], eye: Eye | None
-) -> tuple[Eye | None, dict[Noise, IndexedSample]]:
-    """Return what another run drew from the noises of some samples, as its encoder of the same name reads it."""
+    path: Path, query: ExplorerQuery, eye: IndexedEncoder | None, ranks: Ranks
+) -> tuple[IndexedEncoder | None, dict[str, IndexedSample], bool]:
+    """Find what another run has beside the samples of a page, by their ids, as its encoder of the same name reads it.
+
+    That is what it drew from the same noise. Where it shares none, as with another seed, it is what has the same rank
+    among the samples of the same owner in the same order; the last value says so.
+    """
     with Samples(path) as samples:
         own = next((candidate for candidate in samples.eyes() if eye is not None and candidate.name == eye.name), None)
-        return own, samples.of_noise([sample.noise for sample in lead_samples], own.code if own else None)
+        shown = [sample for *_, of_owner in ranks for sample in of_owner]
+        by_noise = samples.of_noise([sample.noise for sample in shown], own.code if own else None)
+        if by_noise or not shown:
+            return own, {sample.id: by_noise[sample.noise] for sample in shown if sample.noise in by_noise}, False
+        owners, voices, found = samples.owners(), samples.voices(), dict[str, IndexedSample]()
+        for owner, rank, of_owner in ranks:
+            choice = choice_of(query.model_copy(update={"of": [owner.key]}), owners, own, voices)
+            beside = samples.page(choice, rank, len(of_owner), samples.count(choice))
+            found |= {sample.id: other for sample, other in zip(of_owner, beside, strict=False)}
+        return own, found, True
 
 
-def _column(state: Any, entry: RunEntry, eye: Eye | None) -> Column:
+def _column(state: Any, entry: RunEntry, eye: IndexedEncoder | None) -> Column:
     return Column(entry, entry.listed.name, eye, findings_of(entry), votes_of(state.ratings, entry))
 
 
 def choice_of(
-    query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None, voices: Sequence[Voice] = ()
+    query: ExplorerQuery, owners: Sequence[Owner], eye: IndexedEncoder | None, voices: Sequence[ReaderQuestion] = ()
 ) -> SampleChoice:
     """Return what an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}

@@ -72,7 +72,7 @@ _TITLES = {
 @router.get("/static/{name}")
 def static(name: str) -> Response:
     """Return one file. Only names that the package has are known; none becomes a path."""
-    content = _files().get(name)
+    content = files().get(name)
     if content is None:
         raise HTTPException(404, "There is no such file.")
     kind = _KINDS[name.rpartition(".")[2]]
@@ -80,7 +80,8 @@ def static(name: str) -> Response:
 
 
 @cache
-def _files() -> dict[str, str]:
+def files() -> dict[str, str]:
+    """Return the style sheets and scripts of the pages, by name."""
     folder = resources.files("clinometer.web") / "static"
     own = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS]
     shared = {"report.css": html.page_style(), "page.js": html.asset("page.js")}  # with the pages of reports

@@ -30,7 +30,7 @@ from clinometer.report.html import asset, page_style, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
-from clinometer.runs.together import Comparison
+from clinometer.runs.pooled import Comparison
 from clinometer.studies import study_of
 from clinometer.web.pages import Building, Identifier, is_partial, render
 
@@ -400,11 +400,21 @@ def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
 
 
 @router.get("/compare")
-def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max_length=MOST_RUNS)]) -> Response:
-    """Show the page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
-    entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
-    if len(entries) < 2:
+def compare(
+    request: Request,
+    run: Annotated[list[Text], Query(min_length=1, max_length=MOST_RUNS)],
+    baseline: Text = "",
+) -> Response:
+    """Show the page that ``clinometer compare`` writes, of any runs of one suite: each against ``baseline``.
+
+    Without one the first run is it; one that is not among the runs is compared with all of them.
+    """
+    identifiers = list(dict.fromkeys(filter(None, (baseline, *run))))
+    if len(identifiers) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
+    if len(identifiers) > MOST_RUNS:
+        raise InvalidInputError(f"A comparison takes {MOST_RUNS} runs at most, the baseline included; choose fewer.")
+    entries = [request.app.state.runs.get(identifier) for identifier in identifiers]
     page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))
     own = f"{policy(page_style(), asset('page.js'))}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})

@@ -72,7 +72,7 @@ class _Build:
     error: Exception | None = None
 
 
-class Shelf:
+class RunIndices:
     """The indices of runs, in a folder."""
 
     def __init__(self, folder: Path, *, patience: float = 2.0) -> None:
@@ -116,7 +116,7 @@ class Shelf:
         return self._is_whole(self._place(entry))
 
     def _is_whole(self, place: Path) -> bool:
-        """Whether an index is there and is what was written: SQLite itself takes many a changed byte for a number."""
+        """Return whether an index is there and unchanged: SQLite itself reads many a changed byte as a number."""
         try:
             info = place.stat()
             key = (info.st_mtime_ns, info.st_size, info.st_ino)
@@ -339,7 +339,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Eye:
+class IndexedEncoder:
     """An encoder, and the groups that it reads images as."""
 
     code: int
@@ -348,7 +348,7 @@ class Eye:
 
 
 @dataclass(frozen=True)
-class Voice:
+class ReaderQuestion:
     """A reader and a question that it answered, with all that it might answer."""
 
     code: int
@@ -363,7 +363,7 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Said:
+class ReaderAnswer:
     """A reader's answer to a question about an image, in its words where it has any; without one there is a reason."""
 
     reader: str
@@ -419,7 +419,7 @@ class IndexedSample:
     margin: float | None
     typicality: float | None
     flagged: int
-    said: tuple[Said, ...] = ()
+    said: tuple[ReaderAnswer, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -454,15 +454,17 @@ class Samples:
         query = "SELECT owner, role, name, category, images FROM owners ORDER BY owner"
         return [Owner(*row) for row in self._all(query)]
 
-    def eyes(self) -> list[Eye]:
+    def eyes(self) -> list[IndexedEncoder]:
         """Return every encoder of the run."""
         rows = self._all("SELECT encoder, name, groups FROM encoders ORDER BY encoder")
-        return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
+        return [IndexedEncoder(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
 
-    def voices(self) -> list[Voice]:
+    def voices(self) -> list[ReaderQuestion]:
         """List every reader with each question that it answered."""
         rows = self._all("SELECT voice, reader, question, answers FROM voices ORDER BY voice")
-        return [Voice(code, reader, question, tuple(known.split("\n"))) for code, reader, question, known in rows]
+        return [
+            ReaderQuestion(code, reader, question, tuple(known.split("\n"))) for code, reader, question, known in rows
+        ]
 
     def count(self, choice: SampleChoice) -> int:
         """Count how many samples fit."""
@@ -515,7 +517,7 @@ class Samples:
         return [
             replace(
                 IndexedSample(*self._all(query, [eye, position])[0]),
-                said=tuple(Said(*row) for row in self._all(said, [position])),
+                said=tuple(ReaderAnswer(*row) for row in self._all(said, [position])),
             )
             for position in positions
         ]

@@ -46,7 +46,7 @@ LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def kept_key(folder: Path) -> str:
-    """What signs sessions: kept in a folder for its owner alone, so that raters go on where a server starts anew.
+    """Return the key that signs sessions, kept in its owner's folder so that raters go on after a restart.
 
     Where it cannot be kept, sessions end with the server. A key that others could read is replaced.
     """
@@ -329,7 +329,7 @@ class Gate:
         return self._sessions.get(str(request.session.get("organiser", "")), 0.0) > monotonic()
 
     def opens(self, password: str) -> bool:
-        """Whether this is the password. The right one is hashed slowly once and then remembered by a keyed digest."""
+        """Check the password. The right one is hashed slowly once and then remembered by a keyed digest."""
         if self._remembers(password):
             return True
         try:
@@ -376,7 +376,7 @@ def _too_many_tries() -> HTTPException:
 
 
 async def require_organiser(request: Request) -> None:
-    """A dependency of pages for the organiser alone.
+    """Require the organiser, as a dependency of pages.
 
     Raises
     ------
@@ -388,7 +388,7 @@ async def require_organiser(request: Request) -> None:
 
 
 async def require_csrf(request: Request) -> None:
-    """A dependency of the whole app: what writes must bear its session's token.
+    """Require the session's token of requests that write, as a dependency of the whole app.
 
     A request that bears the password needs none: no other site can have a browser send it.
 

@@ -21,7 +21,7 @@ import yaml
 
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.report.model_card.content import CardInput, listed_first, one_line, section_of
-from clinometer.report.page import Told, Verdicts
+from clinometer.report.page import PlainFindings, Verdicts
 from clinometer.report.rows import Row
 from clinometer.report.wording import not_measured, too_few
 
@@ -115,7 +115,7 @@ def _read(metadata: str, source: str) -> dict[str, Any]:
 def _index(
     held: Any, results: Sequence[huggingface_hub.EvalResult], model_name: str, source: str
 ) -> list[dict[str, Any]]:
-    """The entries of ``model-index``: those that are there, and of the first our results in place of older ones."""
+    """Return the entries of ``model-index``, with our results in the first in place of older ones."""
     entries = [] if held is None else held
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("results", []), list) for entry in entries
@@ -207,7 +207,7 @@ def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hu
         seen[data] += 1
         if seen[data] > 1:  # the Hub's classes take results for one data set's where these two agree
             common["dataset_config"] += f"-{seen[data]}"
-        told: Told = run.page.told(run.page.view.of(run.report))
+        told: PlainFindings = run.page.told(run.page.view.of(run.report))
         lead = "unchecked: " if run.report.unchecked else ""
         results += [
             hub().EvalResult(**common, **_metric(verdicts, row, lead))

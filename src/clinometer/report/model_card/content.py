@@ -19,7 +19,7 @@ from clinometer._messages import printable
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import Page, PairView, Told, Verdicts, View, unmeasured
+from clinometer.report.page import Page, PairView, PlainFindings, Verdicts, View, unmeasured
 from clinometer.report.readers import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
@@ -75,7 +75,7 @@ def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Row], list[Row]]:
 
 def _values(run: CardInput, rows: int) -> dict[str, Any]:
     view = run.page.view.of(run.report)
-    told: Told = run.page.told(view)
+    told: PlainFindings = run.page.told(view)
     # list the facts of the report's first screen, then what pins the models, their settings and the software
     how = measured_how(view)
     settings = view.report.settings
@@ -138,7 +138,7 @@ def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _warnings(view: View, told: Told) -> list[str]:
+def _warnings(view: View, told: PlainFindings) -> list[str]:
     """Gather what the report says where something is missing: files, verdicts, pictures."""
     missing = [unmeasured(verdicts.rows, verdicts.unit) for verdicts in told.verdicts]
     refusals = refusal_words(view) if isinstance(view, PairView) else ""

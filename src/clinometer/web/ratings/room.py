@@ -89,11 +89,11 @@ class Room:
             return GroupCommit(engine)
 
     def samples_of(self, item: Item) -> list[str]:
-        """Return the samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
-        if not item.name.startswith(OF_CONCEPT):
-            return [item.name]
+        """Return the samples that an item shows: one, two to compare, or those of a concept that are shown at once."""
         if item.pictures:
             return item.pictures
+        if not item.name.startswith(OF_CONCEPT):
+            return [item.name]
         run = self._run(item.run)
         return drawn_before(run, rated_of(run), item.name)
 

@@ -219,7 +219,7 @@ def _triggers() -> Iterator[tuple[str, str]]:
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Let the tables be changed without seals: they are about to be sealed anew."""
+    """Allow changes of the tables without seals: they are about to be sealed anew."""
     for name, _ in _triggers():
         connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 

@@ -22,13 +22,15 @@ from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.results import write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings
-from clinometer.runs.ratings.store import DrawnItem, draw_items
+from clinometer.runs.ratings.store import DrawnItem, draw_items, draw_pairs
 from clinometer.studies import rated_of
 from clinometer.studies.reading import rescore
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, clock, now
 
 OTHER_ANSWERS: Final = ("neither", "cannot tell")
+OF_PAIRS: Final = (("left", "the left one"), ("right", "the right one"), ("tie", "neither more than the other"))
+"""Answers to two pictures, with their labels."""
 MOST_ANSWERS: Final = 9
 """Answers have the keys 1 to 9."""
 CONSENT: Final = (
@@ -104,12 +106,20 @@ def make_task(session: Session, spec: TaskSpec, items: Sequence[tuple[str, Drawn
     return task
 
 
-def draw_from(runs: Sequence[Run], images: int, **drawing: Any) -> list[tuple[str, DrawnItem]]:
-    """Draw the items of a task from several runs, each with the place of its run, as ``draw_items`` does of one."""
+def draw_from(runs: Sequence[Run], images: int, *, pairs: int = 0, **drawing: Any) -> list[tuple[str, DrawnItem]]:
+    """Draw the items of a task from several runs, each with the place of its run, as ``draw_items`` does of one.
+
+    ``pairs`` : as many pairs of each run in place of single images, of ``concepts`` and by ``seed`` alone.
+    """
+    of_pairs = {name: drawing[name] for name in ("concepts", "seed") if name in drawing}
     return [
         (masked(run.directory.place), item)
         for run in runs
-        for item in draw_items(run, rated_of(run), images, **drawing)
+        for item in (
+            draw_pairs(run, rated_of(run), pairs, **of_pairs)
+            if pairs
+            else draw_items(run, rated_of(run), images, **drawing)
+        )
     ]
 
 
