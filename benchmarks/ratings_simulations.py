@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
+from clinometer.stats.paired_comparisons import paired_strengths
 from clinometer.stats.prediction_powered import RatedShare, more_items_to_reach, rated_share
 
 IMAGES: Final = {30: 300, 100: 1_000, 300: 3_000, 1_000: 10_000}
@@ -164,6 +165,57 @@ def ratings_planned(n: int, encoder: str) -> list[Found]:
     return [Found("ratings-planned", what, setting, 1.0, float(reached.mean()), n, float(reached.std()))]
 
 
+UNITS: Final = {"alike": np.zeros(6), "apart": np.array([-1.0, -0.5, -0.2, 0.2, 0.5, 1.0])}
+"""Strengths of six concepts whose pictures are compared."""
+
+
+def _compared(
+    rng: np.random.Generator, strengths: np.ndarray, raters: int, each: int, pictures: int, differ: float
+) -> tuple[np.ndarray, ...]:
+    """Let raters compare pictures drawn at random, whose strengths scatter by ``differ``, as those that a rater sees.
+
+    The left one has .2 more on average, and .3 (sd) more or less for a rater; about 16 % are ties.
+    """
+    k, n, rater = len(strengths), raters * each, np.repeat(np.arange(raters), each)
+    own, seen = strengths[:, None] + differ * rng.normal(size=(k, pictures)), differ * rng.normal(size=(raters, k))
+    left = rng.integers(k, size=n)
+    right, (a, b) = (left + rng.integers(1, k, n)) % k, rng.integers(pictures, size=(2, n))
+    u = own[left, a] + seen[rater, left] + (0.2 + 0.3 * rng.normal(size=raters))[rater]
+    v = own[right, b] + seen[rater, right]
+    weights = np.exp([u, v, np.log(0.5) + (u + v) / 2])
+    answers = (rng.random(n) > np.cumsum(weights / weights.sum(axis=0), axis=0)).sum(axis=0)
+    return left, right, answers, rater, left * pictures + a, right * pictures + b
+
+
+def pairs_of_many_raters(n: int, raters: int, pictures: int, differ: float, strengths: str) -> list[Found]:
+    """How often each is preferred: coverage of the mean over all raters and pictures, by quadrature."""
+    rng, called, held = np.random.default_rng([207, raters, pictures, round(10 * differ), len(strengths)]), [], []
+    truth = _preferred_by_all(UNITS[strengths], differ)
+    for _ in range(n):
+        left, right, answers, rater, a, b = _compared(rng, UNITS[strengths], raters, 40, pictures, differ)
+        each = paired_strengths(
+            left, right, answers, names=tuple("abcdef"), raters=rater, left_pictures=a, right_pictures=b
+        ).preferred
+        held.append(np.mean((each.low <= truth) & (truth <= each.high)))
+        called.append(np.mean(each.p <= 0.05))
+    setting = f"{raters} raters, 40 comparisons each, {pictures} pictures of 6 concepts {strengths}, sd {differ}"
+    alike = strengths == "alike"
+    return [
+        Found("pairs-coverage", "preferred", setting, 0.95, float(np.mean(held)), n, float(np.std(held, ddof=1))),
+        Found("pairs-level" if alike else "pairs-power", "a concept called other than ½", setting,
+              0.05 if alike else float("nan"), float(np.mean(called)), n, float(np.std(called, ddof=1))),
+    ]  # fmt: skip
+
+
+def _preferred_by_all(strengths: np.ndarray, differ: float) -> np.ndarray:
+    """Return the probability of being preferred to another, ties half: strengths of two differ by 2 · differ (sd)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    d = strengths[:, None, None] - strengths[None, :, None] + 2 * differ * nodes
+    tie = 0.5 * np.exp(d / 2)
+    over = ((np.exp(d) + tie / 2) / (np.exp(d) + 1 + tie)) @ (weights / weights.sum())
+    return np.asarray((over.sum(axis=1) - 0.5) / (len(strengths) - 1))
+
+
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
@@ -180,4 +232,6 @@ def experiments() -> list[Experiment]:
         *((shares_of_many_raters, 2_000, {"raters": raters, "rated": 100, "differ": differ})
           for raters in (2, 3, 5, 10, 30) for differ in (0.0, 0.3, 0.6)),
         *((ratings_planned, 1_000, {"encoder": encoder}) for encoder in ENCODERS),
+        *((pairs_of_many_raters, 200, {"raters": raters, "pictures": pictures, "differ": differ, "strengths": each})
+          for raters in (3, 5, 10, 20) for pictures, differ in ((10, 0.0), (10, 0.5), (4, 1.0)) for each in UNITS),
     ]  # fmt: skip

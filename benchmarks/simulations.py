@@ -5,8 +5,9 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or middle, small, comparison, dependence, intersection, reader,
-downstream, ratings, picture, open, protocol, split, interval) runs what stands in that file alone; ``--write`` keeps
-what was found in benchmarks/results (:mod:`benchmarks.rates`), and puts tables and figures into docs/simulations.md.
+downstream, ratings, picture, open, protocol, ablation, drift, shares, split, standard, steerability, interval, history)
+runs what stands in that file alone; ``--write`` keeps what was found in benchmarks/results (:mod:`benchmarks.rates`),
+and puts tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from benchmarks import (
+    ablation_simulations,
     comparison_simulations,
     dependence_simulations,
     downstream_simulations,
+    drift_simulations,
     gate_simulations,
+    history_simulations,
     intersection_simulations,
     interval_simulations,
     middle_simulations,
@@ -38,8 +42,11 @@ from benchmarks import (
     protocol_simulations,
     ratings_simulations,
     reader_simulations,
+    shares_simulations,
     small_suites_simulations,
     split_simulations,
+    standard_simulations,
+    steerability_simulations,
     sweep_simulations,
     transport_simulations,
     verdict_simulations,
@@ -436,8 +443,12 @@ MODULES = (
     dependence_simulations,
     sweep_simulations,
     transport_simulations,
+    shares_simulations,
     split_simulations,
+    standard_simulations,
+    steerability_simulations,
     gate_simulations,
+    history_simulations,
     intersection_simulations,
     reader_simulations,
     downstream_simulations,
@@ -446,6 +457,8 @@ MODULES = (
     power_simulations,
     open_answers_simulations,
     protocol_simulations,
+    ablation_simulations,
+    drift_simulations,
     interval_simulations,
 )
 """Where further experiments stand."""

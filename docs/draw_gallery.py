@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/gallery.md: small audits of the reference model, and Chromium's view of their reports.
+"""Draw what docs/gallery.md shows: small audits of the reference model, Chromium's view of their reports, an explorer.
 
     python docs/draw_gallery.py RUNS    runs that are finished in RUNS are not drawn again: ten minutes otherwise
 
@@ -17,8 +17,10 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import clinometer as cm
+from clinometer.web.static_site import write_site
 
 PICTURES = Path(__file__).parent / "images/gallery"
+EXPLORER = Path(__file__).parent / "explorer"
 WIDTH, HEIGHT, DRAWN = 1280, 860, 960
 """Of the window, and how wide a picture is kept."""
 AUDITS = {
@@ -77,6 +79,8 @@ def main() -> None:
             kept = seen.resize((DRAWN, round(seen.height * DRAWN / seen.width)), Image.Resampling.LANCZOS)
             kept.save(PICTURES / f"{name}.webp", quality=80, method=6)
         browser.close()
+    shutil.rmtree(EXPLORER, ignore_errors=True)
+    write_site([str(runs / "leaning")], EXPLORER, runs / "cache", images=3, has_reports=False)
 
 
 if __name__ == "__main__":

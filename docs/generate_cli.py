@@ -21,6 +21,10 @@ What `--help` says of every command. Written by `python docs/generate_cli.py`; a
 |---:|---|
 {exit_codes}
 
+Only a gate ends with 1 or 3, so a pipeline may take any other status than 0 for a command that did not do its work. A
+process that a signal ends has 128 and the signal's number in a shell: 143 where a scheduler stops it, and the same
+command goes on from there, too.
+
 `clinometer --debug COMMAND …` shows the traceback of what goes wrong. An option of one value that is given twice is a
 mistake.
 

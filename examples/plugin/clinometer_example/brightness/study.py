@@ -1,0 +1,132 @@
+"""Its record: how runs are scored, compared and shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from clinometer.metrics.records import Score
+from clinometer.models.protocols import Generator
+from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.sections import masthead, table
+from clinometer.runs import Progress, Run
+from clinometer.runs.plan import Sample
+from clinometer.studies.study import PartStage, Scored, Study, scores_table
+from clinometer_example import metric
+from clinometer_example.brightness.compare import brightness_differences
+from clinometer_example.brightness.scores import METRIC, brightness_rows
+from clinometer_example.brightness.suite import BrightnessSuite
+
+
+def part_name(part: int) -> str:
+    """Name the table of a part."""
+    return f"brightness/part-{part:05}.parquet"
+
+
+def unmeasured_parts(run: Run, generator: Generator) -> list[int]:
+    """List the parts whose brightness is not stored."""
+    return [part for part in run.parts if not run.directory.exists(part_name(part))]
+
+
+def measure(run: Run, generator: Generator, progress: Progress) -> None:
+    """Store the brightness of every image; parts that are stored stay as they are."""
+    for part in unmeasured_parts(run, generator):
+        samples = [sample for sample in run.parts[part] if dict(run.images({sample.id}))[sample.id] is not None]
+        values = [brightness(run, sample) for sample in samples]
+        process = [os.getpid()] * len(samples)
+        table = pa.table({"id": [sample.id for sample in samples], "brightness": values, "process": process})
+        run.ledger.write_table(part_name(part), table)
+
+
+def brightness(run: Run, sample: Sample) -> float:
+    """Measure a stored image."""
+    image = run.drawn.decode(sample.id, dict(run.images({sample.id}))[sample.id])
+    return metric.brightness(np.asarray(image))
+
+
+def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np.ndarray]:
+    """Return the brightness of the images of each prompt; ``keep`` has the seeds that count, None all."""
+    values: dict[str, list[float]] = {}
+    for part, samples in run.parts.items():
+        table = run.directory.read_table(part_name(part)).to_pydict()
+        by_id = dict(zip(table["id"], table["brightness"], strict=True))
+        for sample in samples:
+            if sample.id in by_id and (keep is None or sample.seed in keep):
+                values.setdefault(sample.concept, []).append(by_id[sample.id])
+    return {concept: np.array(numbers) for concept, numbers in values.items()}
+
+
+def score(run: Run, resamples: int) -> Scored:
+    """Score a run; nothing is resampled."""
+    return Scored(scores_table(brightness_rows(brightness_of(run))), pd.DataFrame({"curve": []}))
+
+
+def compare(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Compare two runs; ``keep`` has the seeds of images that are pairs."""
+    first, second = (brightness_of(run, keep) for run in runs)
+    return brightness_differences(first, second)
+
+
+FINDING = "Brightness, prompt by prompt."
+
+
+def lead(view: View) -> dict[str, Any]:
+    """Open the page."""
+    return masthead(view, FINDING)
+
+
+def verdicts(view: View) -> list[Verdicts]:
+    """Say what is judged."""
+    return [Verdicts("prompt", "brightness", "less one half", view.scores.select(METRIC), view.label)]
+
+
+def told(view: View) -> dict[str, Any]:
+    """List each prompt with its number and its verdict."""
+    (judged,) = verdicts(view)
+    return {"rows": [(row.concept, judged.value(row), judged.verdict(row)) for row in judged.rows]}
+
+
+def side_by_side(views: Mapping[str, View], encoder: str) -> dict[str, Any]:
+    """List the same of several runs."""
+    return {"brightness": {name: told(view)["rows"] for name, view in views.items()}}
+
+
+PAGE = Page(
+    view=View,
+    package="clinometer_example.brightness",
+    sections=(
+        Section("masthead", "", lead, "masthead"),
+        Section("verdicts", "Verdicts", told, "bright"),
+        Section("table", "All numbers", table, "table"),
+    ),
+    finding=lambda view: FINDING,
+    strongest=lambda view: "",
+    verdicts=verdicts,
+)
+
+BRIGHTNESS = Study(
+    key="brightness",
+    suite=BrightnessSuite,
+    score=score,
+    compare=compare,
+    page=lambda suite: PAGE,
+    comparison=lambda suite: RunsCompared(
+        lambda suite: (
+            Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),
+        ),
+        lambda suite: "bright",
+        View,
+        side_by_side,
+        averaged=False,
+    ),
+    stages=(PartStage(measure, "measuring brightness", unmeasured_parts),),
+    encoders_needed=False,
+)

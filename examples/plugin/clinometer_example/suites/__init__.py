@@ -1,0 +1,1 @@
+"""Suites, each a YAML file: ``example/walls`` and ``example/colours``."""
