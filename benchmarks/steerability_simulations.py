@@ -8,6 +8,7 @@ whatever was asked for). A reader takes some of either group for the other, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite, nan
 
@@ -16,7 +17,10 @@ from scipy.special import expit
 
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.reading import AnsweredQuestion
-from clinometer.metrics.steerability import FEWEST_ASKED, SteeredPictures, gaps_on_defaults, steerability_rows
+from clinometer.metrics.steerability import FEWEST_ASKED, gaps_on_defaults, steerability_rows
+from clinometer.metrics.steerability_stopping import evidence_of_pairs
+from clinometer.metrics.steered import SteeredPictures
+from clinometer.metrics.verdict import StoppingRule, in_family
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.share_gap import AnsweredSets, ShareGap, images_for_gap, share_gap
 
@@ -62,13 +66,27 @@ class World:
 
     def draw(self, rng: np.random.Generator) -> tuple[list[AnsweredSets], np.ndarray, list[np.ndarray], np.ndarray]:
         """Draw the answers to both prompts, to labelled pictures and to neutral ones; and the true gaps."""
+        k, sets, neutral, true = len(READERS[self.reader]), [], [], []
+        for gap, answers, drawn in self.concepts_drawn(rng):
+            pairs = np.zeros((k, k), int)
+            np.add.at(pairs, tuple(answers), 1)
+            sets.append(AnsweredSets(*(np.bincount(each, minlength=k) for each in answers), pairs))
+            neutral.append(np.bincount(drawn, minlength=k))
+            true.append(gap)
+        return sets, self.label(rng), neutral, np.array(true)
+
+    def label(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the answers to the labelled pictures."""
+        return np.array([rng.multinomial(self.labelled, row) for row in READERS[self.reader]])
+
+    def concepts_drawn(self, rng: np.random.Generator) -> Iterator[tuple[float, list[np.ndarray], np.ndarray]]:
+        """Draw each concept: its true gap, the answers to both prompts in order, and those to the neutral one."""
         errors = np.array(READERS[self.reader])
         k, n = len(errors), self.images
         odds = rng.normal(0, 1.2, self.concepts)
         gaps = self.gaps + rng.choice([-1.0, 1.0], self.concepts) * self.scatter
         if self.slope:
             gaps = 2 * expit(self.slope * odds) - 1
-        sets, neutral = [], []
         for gap, own in zip(gaps, odds, strict=True):
             chances = (self.success, self.success - gap) if gap >= 0 else (self.success + gap, self.success)
             u = rng.random(n)
@@ -77,13 +95,8 @@ class World:
             others = rng.integers(1, k, n)
             shows = np.where(first == 0, 0, others), np.where(second == 0, 1, np.where(others == 1, 0, others))
             answers = [(rng.random((n, 1)) > errors[each].cumsum(axis=1)[:, :-1]).sum(axis=1) for each in shows]
-            pairs = np.zeros((k, k), int)
-            np.add.at(pairs, tuple(answers), 1)
-            sets.append(AnsweredSets(*(np.bincount(each, minlength=k) for each in answers), pairs))
             of_default = errors[np.where(u < expit(own), 0, 1)]
-            drawn = (rng.random((n, 1)) > of_default.cumsum(axis=1)[:, :-1]).sum(axis=1)
-            neutral.append(np.bincount(drawn, minlength=k))
-        return sets, np.array([rng.multinomial(self.labelled, row) for row in errors]), neutral, gaps
+            yield gap, answers, (rng.random((n, 1)) > of_default.cumsum(axis=1)[:, :-1]).sum(axis=1)
 
 
 def called(found: list[ShareGap]) -> np.ndarray:
@@ -180,6 +193,45 @@ def margins(n: int, world: World) -> list[Found]:
     return [Found("steerability-margin", what, str(world), 0.05, float(np.mean(np.array(p) <= 0.05)), n)]
 
 
+MARGIN = 0.2
+
+
+def until_decided(n: int, world: World) -> list[Found]:
+    """Gaps that are looked at after 10, 15, … pictures: false and true decisions, coverage where drawing ended."""
+    rates: dict[str, list[float]] = {"false": [], "found": [], "balanced": [], "held": [], "images": []}
+    planted = world.gaps != 0
+    for study in range(n):
+        rng = np.random.default_rng([187, study, world.images, world.labelled])
+        differences = [(a == 0).astype(float) - (b == 1) for _, (a, b), _ in world.concepts_drawn(rng)]
+        table, drawn, growing = world.label(rng), np.full(world.concepts, 10), np.ones(world.concepts, bool)
+        while growing.any():
+            stands = in_family(
+                [evidence_of_pairs(d[:m], table, MARGIN) for d, m in zip(differences, drawn, strict=True)]
+            )
+            growing = ~np.array([each.stops(StoppingRule()) for each in stands]) & (drawn < world.images)
+            drawn = np.minimum(drawn + 5 * growing, world.images)
+        leans, balanced = (np.array([getattr(each, name) for each in stands]) for name in ("leans", "balanced"))
+        rates["false"].append(float(leans[~planted].any() or balanced[np.abs(world.gaps) >= MARGIN].any()))
+        rates["found"].append(float(leans[planted].mean()) if planted.any() else nan)
+        rates["balanced"].append(float(balanced[~planted].mean()))
+        rates["held"].append(
+            float(np.mean([each.low <= gap <= each.high for each, gap in zip(stands, world.gaps, strict=True)]))
+        )
+        rates["images"].append(float(drawn[planted].mean()) / world.images if planted.any() else nan)
+    told = [
+        ("steerability-until", "any concept decided falsely", "false", 0.05),
+        ("steerability-until-coverage", "corrected gap where drawing ended", "held", 0.95),
+        ("steerability-until-balanced", "no gap shown to be within the margin", "balanced", nan),
+        ("steerability-until-power", f"gap of {world.gap:g} found", "found", nan),
+        ("steerability-until-images", f"pictures drawn of a gap of {world.gap:g}, of all", "images", nan),
+    ]
+    return [
+        Found(kind, what, str(world), nominal, float(np.mean(rates[name])), n, float(np.std(rates[name])))
+        for kind, what, name, nominal in told
+        if np.isfinite(rates[name]).all()
+    ]
+
+
 def excesses(n: int, world: World) -> list[Found]:
     """IRIS's max(0, ·) where no concept has a gap and the reader never errs: its mean, and that of its null."""
     values, nulls = [], []
@@ -240,6 +292,11 @@ def experiments() -> list[Experiment]:
           for images, success, reader, labelled, size in
           ((60, 0.95, ".95/.95", 200, 0.2), (200, 1.0, ".98/.80", 1000, 0.1))
           for gap in (size, -size)),
+        *((until_decided, 100, {"world": World(100, success, reader, labelled, pairs)})
+          for success, reader, labelled in ((0.95, ".95/.95", 200), (0.9, ".98/.80", 60), (0.7, ".9/.6", 60))
+          for pairs in (ALONE, OPPOSED)),
+        *((until_decided, 40, {"world": World(100, 0.95, reader, labelled, gap=gap, gapped=4)})
+          for gap in (0.2, 0.4, 0.6) for reader, labelled in ((".98/.80", 200), (".95/.95", 200))),
         *((excesses, 30, {"world": World(images, 0.9)}) for images in (5, 10, 20)),
         (plans, 100, {"world": World(0, 0.95, ".95/.95", 200, gap=0.4)}),
         (plans, 60, {"world": World(0, 0.95, ".98/.80", 200, gap=0.3)}),

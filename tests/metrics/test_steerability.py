@@ -8,8 +8,11 @@ import pytest
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion
-from clinometer.metrics.steerability import SteeredPictures, steerability_rows
-from clinometer.metrics.verdict import ReasonCode, Verdict
+from clinometer.metrics.steerability import steerability_rows
+from clinometer.metrics.steerability_stopping import evidence_of_pairs, gap_evidence
+from clinometer.metrics.steered import SteeredPictures
+from clinometer.metrics.verdict import ReasonCode, StoppingRule, Verdict
+from clinometer.stats.sequential import e_value
 
 GROUPS = ("man", "woman")
 KNOWN = np.array([[196, 4, 0], [30, 170, 0]])
@@ -201,3 +204,49 @@ def test_bad_pictures_are_refused():
         steerability_rows([replace(good, answers=np.array([0, 0, 0, 0, 7]))], asked())
     with pytest.raises(InvalidInputError, match="expected as many of each, found 5 answers, 5 noise, 4 shows"):
         replace(good, shows=np.full(4, nan))
+
+
+def test_exchanging_the_groups_turns_the_evidence():
+    mine = gap_evidence(steered(), asked(), margin=0.2)
+    theirs = gap_evidence([swapped(cell) for cell in steered()], TURNED, margin=0.2)
+    for concept, stand in mine.items():
+        other = theirs[concept]
+        assert np.allclose([stand.value, stand.low, stand.high], [-other.value, -other.high, -other.low])
+        assert np.allclose([stand.e, stand.q, stand.e_balance], [other.e, other.q, other.e_balance])
+
+
+def test_with_a_reader_that_is_known_not_to_err_the_bets_are_those_against_no_difference():
+    d = np.repeat([1.0, 0.0, -1.0], (6, 20, 1))
+    found = evidence_of_pairs(d, np.diag([1e9, 1e9]), margin=None)
+    assert found.e == pytest.approx(e_value(d, 0.0, low=-1.0, high=1.0), rel=1e-6)
+    assert found.value == pytest.approx(d.mean())
+    assert found.low <= d.mean() <= found.high
+
+
+@pytest.mark.parametrize("n", [50, 500, 5_000])
+def test_what_the_reader_makes_by_itself_is_no_evidence_however_many_pictures_there_are(n):
+    recalls = np.array([[196, 4], [30, 170]])
+    gap = 196 / 200 - 170 / 200
+    d = np.repeat([1.0, 0.0], (round(gap * n), n - round(gap * n)))
+    found = evidence_of_pairs(np.random.default_rng(0).permutation(d), recalls, margin=0.3)
+    assert found.e < 1
+    assert found.low < 0 < found.high
+    assert found.value == pytest.approx(0, abs=0.01)
+
+
+def test_pictures_without_an_answer_are_left_out_and_labels_that_are_not_there_end_the_drawing():
+    with_unread = [replace(cell, answers=np.append(2, cell.answers), **longer(cell)) for cell in steered()]
+    mine, theirs = gap_evidence(with_unread, asked(), margin=0.2), gap_evidence(steered(), asked(), margin=0.2)
+    assert [each.e for each in mine.values()] == [each.e for each in theirs.values()]
+    unlabelled = gap_evidence(steered(), asked(NOBODY), margin=0.2)
+    assert all(each.stops(StoppingRule()) and not each.leans for each in unlabelled.values())
+    with pytest.raises(InvalidInputError, match="expected two, found 3"):
+        gap_evidence([], asked(np.eye(3, 4, dtype=int), ("a", "b", "c")))
+
+
+def longer(cell):
+    """One more of everything that a picture has."""
+    return {
+        "noise": np.append("more", cell.noise), "shows": np.append(nan, cell.shows),
+        "fidelity": np.append(nan, cell.fidelity),
+    }  # fmt: skip

@@ -41,34 +41,38 @@ See method.md, "Steerability".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, Final
 
 import numpy as np
 import scipy
 
-from clinometer.errors import InvalidInputError
-from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, concentration_rows, known_pictures
+from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, concentration_rows
 from clinometer.metrics.records import STEERABILITY, Score, corrected
-from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
+from clinometer.metrics.steered import (
+    NEUTRAL,
+    NO_LABELS,
+    ReadErrors,
+    SteeredPair,
+    SteeredPictures,
+    about_prompt,
+    cells_by_prompt,
+    labelled_table,
+    pair_prompts,
+)
 from clinometer.metrics.verdict import (
     LEANING,
     MISSING,
     UNREAD,
-    ReasonCode,
     judge_family,
     with_share_bounds,
 )
 from clinometer.stats.bootstrap import student_p
 from clinometer.stats.clusters import cluster_mean, contrast, mean_difference
-from clinometer.stats.confusion import CorrectedShares, Kinds, corrected_shares, pool_contexts
 from clinometer.stats.proportion import wilson_ends, wilson_interval
 from clinometer.stats.share_gap import AnsweredSets, ShareGap, share_gap
 from clinometer.stats.share_line import Labelled, ShareLine, share_line
-
-NEUTRAL: Final = ""
-"""``SteeredPictures.asked`` of the prompt that names no group."""
 
 FEWEST_ASKED: Final = 6
 """Pictures of either group from which on a gap has a verdict (docs/simulations.md)."""
@@ -77,49 +81,6 @@ GAP_TEST: Final = "no gap: the interval of shares and labelled answers (MOVER), 
 MEAN_TEST: Final = "no mean gap of concepts like these: Student's t of their gaps, with the labelled answers"
 LINE_TEST: Final = "no slope: likelihood ratio of a line with errors in gaps and default shares, and scatter around it"
 QUALITY_TEST: Final = "no mean difference: Student's t"
-NO_LABELS: Final = "no labelled picture says how often the reader errs: the whole gap may be its own"
-
-
-@dataclass(frozen=True)
-class SteeredPictures:
-    """How the pictures of one prompt were read, one entry each different picture.
-
-    Attributes
-    ----------
-    asked : the group that the prompt names; "" of the neutral prompt.
-    answers : (n,) the group that it is read as, from 0; K for none of them.
-    noise : (n,) key of the noise that it started from, "" where there is none: pictures of two prompts of a concept
-        with the same key are a pair.
-    shows : (n,) whether the concept is still shown, 1 or 0; NaN where that is not known.
-    fidelity : (n,) cosine with the concept's own text, or what else says how well it is drawn; NaN where unknown.
-    missing, repeated : pictures that are not there, and those that are another one again.
-    unread : how many have no answer among the groups, by why, in words.
-    pictures : what else the reader shows of the pictures; None where only the answers are known.
-    """
-
-    concept: str
-    category: str
-    asked: str
-    answers: np.ndarray
-    noise: np.ndarray
-    shows: np.ndarray
-    fidelity: np.ndarray
-    missing: int = 0
-    repeated: int = 0
-    unread: str = ""
-    pictures: ReadPictures | None = None
-
-    def __post_init__(self) -> None:
-        lengths = {name: len(getattr(self, name)) for name in ("answers", "noise", "shows", "fidelity")}
-        if len(set(lengths.values())) > 1:
-            found = ", ".join(f"{n} {name}" for name, n in lengths.items())
-            raise InvalidInputError(f"pictures of {self.concept!r} asked for {self.asked!r}: expected as many of each, "
-                                    f"found {found}")  # fmt: skip
-
-    @property
-    def read(self) -> ReadPictures:
-        """What the reader shows of them."""
-        return self.pictures or ReadPictures(self.answers)
 
 
 def steerability_rows(
@@ -143,19 +104,14 @@ def steerability_rows(
     InvalidInputError
         A prompt for a group that the question does not know, answers out of range, or a prompt that is there twice.
     """
-    cells = _cells(steered, asked.groups)
-    errors = {key: _Errors.of(cell, asked, confidence) for key, cell in cells.items() if cell.asked != NEUTRAL}
+    cells = cells_by_prompt(steered, asked.groups)
+    both = pair_prompts(cells, asked, confidence)
+    errors = {(cell.concept, cell.asked): own for pair in both for cell, own in pair.prompts}
     rows: list[Score] = []
     for key, cell in cells.items():
-        rows += _cell_rows(cell, asked, errors.get(key), confidence)
+        own = errors.get(key) or (ReadErrors.of(cell, asked, confidence) if cell.asked != NEUTRAL else None)
+        rows += _cell_rows(cell, asked, own, confidence)
     concepts = list(dict.fromkeys(cell.concept for cell in steered))
-    pairs = [(asked.groups[0], other) for other in asked.groups[1:]]
-    both = [
-        _Pair(cells[concept, a], cells[concept, b], errors[concept, a], errors[concept, b])
-        for a, b in pairs
-        for concept in concepts
-        if (concept, a) in cells and (concept, b) in cells
-    ]
     rows += [row for pair in both for row in _raw_rows(pair, asked, confidence)]
     rows += _judged_gaps(both, asked, margin, confidence)
     rows += _quality_rows(both, asked, confidence)
@@ -174,78 +130,13 @@ def steerability_rows(
     return rows
 
 
-def _cells(steered: Sequence[SteeredPictures], groups: Sequence[str]) -> dict[tuple[str, str], SteeredPictures]:
-    """Check the pictures, and return them by concept and group."""
-    cells: dict[tuple[str, str], SteeredPictures] = {}
-    for cell in steered:
-        about = f"pictures of {cell.concept!r} asked for {cell.asked!r}"
-        if cell.asked not in (NEUTRAL, *groups):
-            raise InvalidInputError(f"{about}: expected one of {', '.join(groups)}, or '' for the neutral prompt")
-        if (cell.concept, cell.asked) in cells:
-            raise InvalidInputError(f"{about}: expected once, found twice")
-        if not set(np.unique(cell.answers).tolist()) <= set(range(len(groups) + 1)):
-            raise InvalidInputError(
-                f"{about}: expected answers from 0 to {len(groups)}, found {np.unique(cell.answers).tolist()}"
-            )
-        cells[cell.concept, cell.asked] = cell
-    return cells
-
-
-@dataclass(frozen=True)
-class _Errors:
-    """What labelled pictures say of the answers to one prompt's pictures.
-
-    ``shares`` : corrected; NaN where ``reason`` and ``code`` say why. ``tables``, ``kinds`` : of the labelled pictures.
-    """
-
-    shares: CorrectedShares | None
-    tables: np.ndarray
-    kinds: Kinds
-    reason: str = ""
-    code: ReasonCode = ReasonCode.NONE
-    checks: tuple[Score, ...] = ()
-
-    @classmethod
-    def of(cls, cell: SteeredPictures, asked: AnsweredQuestion, confidence: float) -> _Errors:
-        groups = asked.groups
-        known, truths = known_pictures(asked)
-        tables, kinds = count_by_kind(known, truths, cell.read, groups=len(groups))
-        if not asked.known.sum(axis=1).all():
-            return cls(None, tables, kinds, NO_LABELS, ReasonCode.UNKNOWN_ERRORS)
-        found = corrected_shares(cell.read.counts(len(groups)), tables, confidence=confidence, kinds=kinds)
-        alike = transport(cell.read, known, truths, groups=len(groups))
-        about = replace(_about(cell, asked, "transport"), group=cell.asked, n_a=int(asked.known.sum()))
-        checks = (
-            replace(about, value=alike.p, p=alike.p, flag=alike.answer, reason=alike.reason),
-            replace(about, component="misfit", value=found.misfit, null=0.0, p=found.misfit_p,
-                    reason="" if isfinite(found.misfit) else found.reason),
-        )  # fmt: skip
-        reason, code = "", ReasonCode.NONE
-        if not found.identified:
-            reason, code = found.reason, ReasonCode.NOT_APART
-        elif not isfinite(found.misfit):
-            reason, code = found.reason, ReasonCode.NO_ESTIMATE
-        elif alike.answer == "unlike":
-            reason, code = alike.reason, ReasonCode.NOT_ALIKE
-        elif not found.quotable:
-            reason, code = found.reason, ReasonCode.NOT_ALIKE
-        return cls(found, tables, kinds, reason, code, checks)
-
-
-def _about(cell: SteeredPictures, asked: AnsweredQuestion, component: str) -> Score:
-    return Score(
-        metric=STEERABILITY, component=component, concept=cell.concept, category=cell.category, encoder=asked.reader,
-        setting=asked.question, n_target=len(cell.answers), n_missing=cell.missing, n_repeated=cell.repeated,
-    )  # fmt: skip
-
-
 def _cell_rows(
-    cell: SteeredPictures, asked: AnsweredQuestion, errors: _Errors | None, confidence: float
+    cell: SteeredPictures, asked: AnsweredQuestion, errors: ReadErrors | None, confidence: float
 ) -> Iterator[Score]:
     """Report how the pictures of one prompt were read."""
     groups, n = asked.groups, len(cell.answers)
     counts = cell.read.counts(len(groups))
-    about = replace(_about(cell, asked, ""), group=cell.asked)
+    about = replace(about_prompt(cell, asked, ""), group=cell.asked)
 
     def share(component: str, count: int, of: int, group: str = cell.asked, reason: str = "") -> Score:
         found = wilson_interval(count, of, confidence)
@@ -276,7 +167,7 @@ def _cell_rows(
     )  # fmt: skip
 
 
-def _corrected_success(about: Score, cell: SteeredPictures, asked: AnsweredQuestion, errors: _Errors) -> Score:
+def _corrected_success(about: Score, cell: SteeredPictures, asked: AnsweredQuestion, errors: ReadErrors) -> Score:
     k = asked.groups.index(cell.asked)
     about = replace(about, component="corrected_success", n_a=int(asked.known[k].sum()))
     found = errors.shares
@@ -293,50 +184,6 @@ def _corrected_success(about: Score, cell: SteeredPictures, asked: AnsweredQuest
 # --- gaps -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """The pictures of a concept that were asked for the first group, and for another."""
-
-    a: SteeredPictures
-    b: SteeredPictures
-    errors_a: _Errors
-    errors_b: _Errors
-    matches: tuple[np.ndarray, np.ndarray] = field(init=False)
-
-    def __post_init__(self) -> None:
-        noise_a, noise_b = (np.asarray(each.noise, str) for each in (self.a, self.b))
-        shared, one, two = np.intersect1d(noise_a, noise_b, return_indices=True)
-        object.__setattr__(self, "matches", (one[shared != ""], two[shared != ""]))
-
-    @property
-    def name(self) -> str:
-        """Name the two groups."""
-        return f"{self.a.asked}-{self.b.asked}"
-
-    @property
-    def withheld(self) -> tuple[str, ReasonCode]:
-        """Say why there is no corrected gap; empty where there is one."""
-        one = self.errors_a if self.errors_a.reason else self.errors_b
-        return one.reason, one.code
-
-    def sets(self, first: np.ndarray, second: np.ndarray, answers: int) -> AnsweredSets:
-        """Count answers (n,) of so many kinds to either set, and to pairs; any other number is no answer."""
-        one, two = (np.bincount(each[(each >= 0) & (each < answers)], minlength=answers) for each in (first, second))
-        of_pairs = np.column_stack([first[self.matches[0]], second[self.matches[1]]])
-        of_pairs = of_pairs[((of_pairs >= 0) & (of_pairs < answers)).all(axis=1)]
-        pairs = np.zeros((answers, answers), int)
-        np.add.at(pairs, tuple(of_pairs.T), 1)
-        return AnsweredSets(one, two, pairs)
-
-    def about(self, asked: AnsweredQuestion, component: str) -> Score:
-        """Name what a row of the two is about; ``n_target`` is the smaller number of pictures."""
-        n_a, n_b = len(self.a.answers), len(self.b.answers)
-        return replace(
-            _about(self.a, asked, component), group=self.name, n_target=min(n_a, n_b), n_a=n_a, n_b=n_b,
-            n_missing=self.a.missing + self.b.missing, n_repeated=self.a.repeated + self.b.repeated,
-        )  # fmt: skip
-
-
 def _with_gap(row: Score, found: ShareGap) -> Score:
     return replace(
         row, value=found.value, low=found.low, high=found.high, p=found.p, p_equivalence=found.p_equivalence,
@@ -344,7 +191,7 @@ def _with_gap(row: Score, found: ShareGap) -> Score:
     )  # fmt: skip
 
 
-def _raw_rows(pair: _Pair, asked: AnsweredQuestion, confidence: float) -> Iterator[Score]:
+def _raw_rows(pair: SteeredPair, asked: AnsweredQuestion, confidence: float) -> Iterator[Score]:
     """Report the gap as read, with what it might be whatever the reader's errors, and the gap of concepts shown."""
     a, b = asked.groups.index(pair.a.asked), asked.groups.index(pair.b.asked)
     right = [(each.answers == k).astype(int) for each, k in ((pair.a, a), (pair.b, b))]
@@ -368,7 +215,7 @@ def _bounds_of_errors(hits: Sequence[int], n: Sequence[int], confidence: float) 
 
 
 def _judged_gaps(
-    pairs: Sequence[_Pair], asked: AnsweredQuestion, margin: float | None, confidence: float
+    pairs: Sequence[SteeredPair], asked: AnsweredQuestion, margin: float | None, confidence: float
 ) -> Iterator[Score]:
     """Report the corrected gaps, q over concepts and pairs, their means, with verdicts, and the gaps of recall."""
     names = list(dict.fromkeys((pair.a.asked, pair.b.asked) for pair in pairs))
@@ -410,7 +257,7 @@ def _judge(rows: Sequence[Score], sides: Sequence[tuple[str, str]], margin: floa
     ]  # fmt: skip
 
 
-def _corrected_gap(pair: _Pair, asked: AnsweredQuestion, margin: float | None, confidence: float) -> Score:
+def _corrected_gap(pair: SteeredPair, asked: AnsweredQuestion, margin: float | None, confidence: float) -> Score:
     """Estimate the gap of a concept without what the reader does to it."""
     row = replace(pair.about(asked, "corrected_gap"), test=f"{GAP_TEST}; {asked.source}")
     reason, code = pair.withheld
@@ -418,14 +265,14 @@ def _corrected_gap(pair: _Pair, asked: AnsweredQuestion, margin: float | None, c
         return replace(row, reason=reason, reason_code=code)
     groups = len(asked.groups)
     a, b = asked.groups.index(pair.a.asked), asked.groups.index(pair.b.asked)
-    tables = [_table_of(each) for each in (pair.errors_a, pair.errors_b)]
+    tables = [labelled_table(each) for each in (pair.errors_a, pair.errors_b)]
     table = min(tables, key=lambda each: float(each.sum()))  # the prompt to which the labels say less
     sets = [pair.sets(pair.a.answers, pair.b.answers, groups)]
     found = share_gap(sets, a, b, table, margin=margin, confidence=confidence)
     return _with_open_pictures(_with_gap(row, found), pair, found, groups)
 
 
-def _with_open_pictures(row: Score, pair: _Pair, found: ShareGap, groups: int) -> Score:
+def _with_open_pictures(row: Score, pair: SteeredPair, found: ShareGap, groups: int) -> Score:
     """Add the ends with unread and missing pictures taken to be successes of one prompt and failures of the other."""
     if not isfinite(row.value):
         return row
@@ -452,7 +299,7 @@ def _with_open_pictures(row: Score, pair: _Pair, found: ShareGap, groups: int) -
 
 
 def _mean_gap(
-    pairs: Sequence[_Pair], asked: AnsweredQuestion, component: str, margin: float | None, confidence: float
+    pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str, margin: float | None, confidence: float
 ) -> Score:
     """Average the corrected gaps of two groups over concepts, each with equal weight."""
     groups = len(asked.groups)
@@ -464,12 +311,12 @@ def _mean_gap(
         return replace(row, reason=reason, reason_code=code)
     sets = [pair.sets(pair.a.answers, pair.b.answers, groups) for pair in usable]
     a, b = (asked.groups.index(group) for group in (usable[0].a.asked, usable[0].b.asked))
-    table = _table_of(usable[0].errors_a, elsewhere=True)
+    table = labelled_table(usable[0].errors_a, elsewhere=True)
     found = share_gap(sets, a, b, table, sampled=component == "mean_gap", margin=margin, confidence=confidence)
     return _with_gap(row, found)
 
 
-def _over_concepts(pairs: Sequence[_Pair], asked: AnsweredQuestion, component: str) -> Score:
+def _over_concepts(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str) -> Score:
     """Name what a row of two groups over all concepts is about; ``n_target`` counts as one concept's does."""
     n_a, n_b = (
         sum(len(each.answers) for each in cells) for cells in zip(*((pair.a, pair.b) for pair in pairs), strict=True)
@@ -479,19 +326,10 @@ def _over_concepts(pairs: Sequence[_Pair], asked: AnsweredQuestion, component: s
     return replace(about, concept="", category="all", n_target=n, n_a=n_a, n_b=n_b, n_missing=0, n_repeated=0)
 
 
-def _table_of(errors: _Errors, *, elsewhere: bool = False) -> np.ndarray:
-    """Return the answers to labelled pictures among the groups (K, K), each row counted as what it is worth here.
-
-    ``elsewhere`` : for pictures of no kind that is labelled, so that one table does for all concepts.
-    """
-    kinds = replace(errors.kinds, asked=None) if elsewhere else errors.kinds
-    return pool_contexts(errors.tables[:, :, :-1].astype(float), kinds)[0]
-
-
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 
-def _quality_rows(pairs: Sequence[_Pair], asked: AnsweredQuestion, confidence: float) -> list[Score]:
+def _quality_rows(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, confidence: float) -> list[Score]:
     """Report the mean difference of fidelity, by pairs where there are two or more; q over concepts and pairs."""
     rows = []
     for pair in pairs:
@@ -515,7 +353,7 @@ def _quality_rows(pairs: Sequence[_Pair], asked: AnsweredQuestion, confidence: f
 
 
 def _line_rows(
-    pairs: Sequence[_Pair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion
+    pairs: Sequence[SteeredPair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion
 ) -> tuple[Score, Score]:
     """Report the slope of the gaps on the default shares, of concepts of which all three prompts were read.
 
@@ -537,7 +375,7 @@ def _line_rows(
     found = gaps_on_defaults(
         [pair.sets(pair.a.answers, pair.b.answers, groups) for pair in usable],
         [neutral[pair.a.concept].read.counts(groups)[:-1] for pair in usable],
-        a, b, _table_of(usable[0].errors_a, elsewhere=True),
+        a, b, labelled_table(usable[0].errors_a, elsewhere=True),
     )  # fmt: skip
     value, low, high = (float(np.tanh(end / 2)) for end in (found.tilt.value, found.tilt.low, found.tilt.high))
     test = "" if found.reason else LINE_TEST
@@ -596,7 +434,7 @@ def _default_share(answers: np.ndarray, group: int, table: np.ndarray) -> tuple[
 
 
 def _excess_row(
-    pairs: Sequence[_Pair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion, confidence: float
+    pairs: Sequence[SteeredPair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion, confidence: float
 ) -> Score:
     """Report IRIS's score, as read: max(0, mean success of the group that a concept draws by default less the other's).
 

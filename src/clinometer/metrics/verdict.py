@@ -593,6 +593,24 @@ def in_family(stands: Sequence[Evidence]) -> list[Evidence]:
     ]
 
 
+FIXED_ONLY: Final = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
+
+
+def without_inference(row: Score) -> Score:
+    """Keep the estimate alone, of a row whose interval and test hold for a number of images fixed beforehand."""
+    claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
+    if all(isnan(number) for number in claims):
+        return row
+    return replace(
+        row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
+        p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
+        p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="", side="", reason_code="",
+        bound_low=nan, bound_high=nan, depends_on="",
+        middle=nan, middle_margin=nan, from_middle_low=nan, from_middle_high=nan, p_zero=nan, p_middle=nan,
+        reason=FIXED_ONLY,
+    )  # fmt: skip
+
+
 def anytime_p(e_value: float) -> float:
     """Return the p-value of an e-value, and on top what the attribute images may be wrong in."""
     return float(np.minimum(p_value_of(e_value) + ATTRIBUTE_LEVEL, 1.0))

@@ -31,6 +31,7 @@ from clinometer.models.protocols import (
     offers,
     weights_of,
 )
+from clinometer.models.readers import Reader
 from clinometer.models.registry import require_names, stamps_of
 from clinometer.pipeline.engines import Engine, find_engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import (
@@ -48,6 +49,7 @@ from clinometer.pipeline.execution import (
     rounds_of,
 )
 from clinometer.pipeline.parallel import Parallel
+from clinometer.pipeline.reading import read_known
 from clinometer.pipeline.recipes import (
     Models,
     ReadyModel,
@@ -176,6 +178,25 @@ def questions_of(
     return asked if readers else ()
 
 
+def errors_from(
+    request: AuditRequest, asked: Sequence[QuestionSpec]
+) -> Callable[[store.Run, Sequence[Reader], Progress], None] | None:
+    """Return what reads the labelled pictures of a request; None where it names none.
+
+    Raises
+    ------
+    InvalidInputError
+        Labelled pictures without a reader, or of several questions.
+    """
+    if request.truth is None:
+        return None
+    if len(asked) != 1:
+        found = f"{len(asked)} questions, expected the one that the labels answer" if asked else "no reader, give one"
+        raise InvalidInputError(f"found {found}", field="truth")
+    spec, truth, budget = asked[0], request.truth, request.budget
+    return lambda run, readers, progress: read_known(run, readers, spec, truth, progress, budget=budget)
+
+
 def audit(
     request: AuditRequest,
     models: Models,
@@ -196,6 +217,7 @@ def audit(
     """
     suite, rounds = suite_and_rounds(request, steering)
     questions_asked = questions_of(suite, request.reader)
+    learn_errors = errors_from(request, questions_asked)
     ask = partial(_hash_asked, request, suite) if steering is None else lambda: None
     asked = ask()
     if asked is not None and (place := _find_kept(request.out, suite, asked, progress)):
@@ -237,7 +259,7 @@ def audit(
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
         asked=ask if asked is None else lambda: asked, readers=readers, questions=questions_asked,
-        watches=request.watches, options=request.kept, pictures=pictures,
+        learn_errors=learn_errors, watches=request.watches, options=request.kept, pictures=pictures,
     )  # fmt: skip
     usual = (() if prescribed is None else prescribed.encoders) or "reference"
     encoders = usual if request.encoder is None else request.encoder
@@ -288,6 +310,7 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
     prefer = {} if request.protocol is None or suite.protocol is None else suite.protocol.sampling
     for other in others:
         suite_and_rounds(other)
+    errors_from(request, questions_of(suite, request.reader))
     readers = one_by_one(request.reader)
     generators = [each.model for each in (request, *others)]
     require_names(named_encoders(request.encoder or ()), readers, generators)
@@ -428,8 +451,10 @@ def suite_and_rounds(request: AuditRequest, steering: Steering | None = None) ->
             "beforehand, so leave one of them out",
             field="ablate",
         )
-    rounds = rounds_of(suite, request.until, request.images)
-    return rounds.suite, rounds if steering is None else SteeredRounds(rounds.rule, rounds.suite, steering.targets)
+    rounds = rounds_of(suite, request.until, request.images, labelled=request.truth is not None)
+    return rounds.suite, rounds if steering is None else SteeredRounds(
+        rounds.rule, rounds.suite, targets=steering.targets
+    )
 
 
 def _hash_asked(request: AuditRequest, suite: Suite) -> str | None:

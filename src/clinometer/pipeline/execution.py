@@ -115,10 +115,14 @@ class Serial:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How a run is drawn that may stop early: what decides, and the suite with as many images as there may be."""
+    """How a run is drawn that may stop early: what decides, and the suite with as many images as there may be.
+
+    ``labelled`` : whether labelled pictures show how often readers err.
+    """
 
     rule: StoppingRule
     suite: Suite
+    labelled: bool = False
 
     def __post_init__(self) -> None:
         if study_of(self.suite).open_concepts is None:
@@ -129,7 +133,7 @@ class Rounds:
             )
         check = study_of(self.suite).check_rounds
         if check is not None:
-            check(self.suite)
+            check(self.suite, self.labelled)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -148,14 +152,16 @@ class Rounds:
         assert open_concepts is not None  # __post_init__
         with one_thread():
             still_open = set(open_concepts(run, self.rule, encoders))
-        planned = Counter(sample.concept for sample in run.plan if sample.concept)
+        planned = Counter((sample.concept, sample.prompt) for sample in run.plan if sample.concept)
         more = [
-            replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))
+            replace(question, images=min(LATER_ROUND, question.images - there))
             for question in self.suite.prompt_specs()
-            if question.concept in still_open and planned[question.concept] < question.images
+            if question.concept in still_open
+            and (there := planned[question.concept, question.prompt]) < question.images
         ]
-        enough = len(planned) - len(still_open)
-        progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
+        concepts = len({concept for concept, _ in planned})
+        enough = concepts - len(still_open)
+        progress.note(f"{enough} of {concepts} concepts have images enough; {len(run.plan)} planned so far")
         return self._plan_more(more, run, generator)
 
     @staticmethod
@@ -202,8 +208,10 @@ class SteeredRounds(Rounds):
         return self._plan_more(more, run, generator)
 
 
-def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
+def rounds_of(suite: Suite, until: str | float, images: int | None, *, labelled: bool = False) -> Rounds:
     """Read the rule as a user gives it: ``"decided"``, or a precision; ``images`` is the most a concept gets.
+
+    ``labelled`` : whether labelled pictures show how often readers err.
 
     Raises
     ------
@@ -220,7 +228,7 @@ def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
         raise InvalidInputError(
             f"expected 'decided' or a positive precision, found {until!r}", field="until"
         ) from error
-    rounds = Rounds(rule, suite)
+    rounds = Rounds(rule, suite, labelled)
     if images is not None:
         return rounds
     most = max((question.images for question in suite.prompt_specs() if question.concept), default=1)
@@ -242,6 +250,7 @@ class Job:
     unscored : end once everything is drawn and embedded; more is drawn later.
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
+    learn_errors : reads labelled pictures before anything is drawn, and stores in the run how the readers err.
     watches : what is looked at on the way to the images, as of :class:`~clinometer.runs.tracing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     pictures : runs of which pictures, and their vectors, are taken that are those this one would draw.
@@ -260,6 +269,7 @@ class Job:
     asked: Callable[[], str | None] = lambda: None
     readers: Sequence[Reader] = ()
     questions: Sequence[QuestionSpec] = ()
+    learn_errors: Callable[[Run, Sequence[Reader], Progress], None] | None = None
     watches: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     pictures: Sequence[str] = ()
@@ -281,6 +291,8 @@ def execute(
     executor = executor or Serial()
     run, others = _create_or_resume(job, out, encoders, progress), [Run(place) for place in job.pictures]
     names = [encoder.card.name for encoder in encoders]
+    if job.learn_errors is not None:
+        job.learn_errors(run, job.readers, progress)
     while True:
         executor.generate(run, job.generator, progress)
         run.end_stage()
@@ -291,11 +303,12 @@ def execute(
             if taken := take_vectors(run, others, encoder.card):
                 progress.note(f"{taken} of these pictures are embedded by {encoder.card.name} already")
             executor.encode(run, encoder, progress)
+        if not job.unscored:
+            read_all(run, job.readers, job.questions, progress, executor)
         if job.rounds is None or not job.rounds.extend(run, job.generator, names, progress):
             break
     if job.unscored:
         return run
-    read_all(run, job.readers, job.questions, progress, executor)
     score(run, progress, pool=executor.pool(progress))
     run.refresh_protocol()
     remember(run, finished=fingerprint_of_scores(run, resamples_of(run)), asked=job.asked())
@@ -390,7 +403,7 @@ def read_all(
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
     """Return whether a run directory holds all of a job, done to the end by this code, with no file touched since."""
     plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be mended
-    if not plain or job.retry_failed or job.unscored:
+    if not plain or job.retry_failed or job.unscored or job.learn_errors is not None:
         return False
     directory = Directory(out)
     if not (has_stamps(directory) and directory.exists(RECORD)):

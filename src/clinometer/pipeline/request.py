@@ -285,6 +285,11 @@ class AuditOptions(CellOptions):
     verdict_reader: Annotated[str | None, Flag(panel=READING, kept=True, default="the best-calibrated one")] = Field(
         None, description="The reader by whose answers concepts are judged."
     )
+    truth: Annotated[Place | None, Flag(panel=READING)] = Field(
+        None,
+        description="Labelled pictures that show how often the readers err, read before anything is drawn: a CSV file "
+        "of file and group beside them. --until needs it where verdicts rest on readers.",
+    )
     engine: Annotated[AskedEngine, Flag(panel=WORK)] = Field(
         "local", description="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name."
     )

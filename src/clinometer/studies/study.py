@@ -168,7 +168,8 @@ class Study:
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
-    check_rounds : refuses a suite that cannot be drawn until decided, in a study that can.
+    check_rounds : (suite, whether labelled pictures show how often readers err) → refuses a suite that cannot be drawn
+        until decided, in a study that can.
     check_trace : refuses a suite whose numbers do not follow the way to its images, in a study whose can.
     open_concepts : (run, rule, encoders) → the concepts that need more images by these encoders, for a study that can
         be drawn until decided.
@@ -203,7 +204,7 @@ class Study:
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator, Suite], None] | None = None
-    check_rounds: Callable[[Suite], None] | None = None
+    check_rounds: Callable[[Suite, bool], None] | None = None
     check_trace: Callable[[Suite], None] | None = None
     open_concepts: Callable[[Run, StoppingRule, Sequence[str]], Collection[str]] | None = None
     paired_evidence_of: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], Mapping[str, Evidence]] | None = (

@@ -7,12 +7,12 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
+from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.models import GenerationRequest
 from clinometer.models.diffusers.conditioning import DiffusersPrior, prior_of
 from clinometer.models.diffusers.pipeline import load
 from clinometer.report import wording
 from clinometer.runs import NoProgress
-from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import clinometer as cm
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.pipeline.results import render_html
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
@@ -105,3 +107,40 @@ def test_a_group_that_is_refused_more_often_is_told(tmp_path):
     refused = run.scores[(run.scores.metric == "refusal") & (run.scores.component == "difference")]
     assert (refused.value.item(), refused.side.item()) == (-1.0, "woman")
     assert rows(run, "success").n_missing.loc["a", "woman"] == 20
+
+
+def drawn_until_decided(place, **asked):
+    """Audit until decided, beside labelled pictures, at most 60 pictures of each prompt."""
+    labels = write_labels(place / "labels", each=200)
+    options = {"until": "decided", "images": 60, "reader": eye_reader(), "truth": labels, "encoder": Eye()}
+    with contextlib.chdir(place):
+        return quick.audit(Steered(["b"]), steerable(), place / "run", **(options | asked))
+
+
+def test_a_gap_that_is_plain_draws_no_more_and_its_verdict_stands(tmp_path):
+    run = drawn_until_decided(tmp_path)
+    gap = rows(run, "corrected_gap")
+    assert gap.verdict.loc["b", "man-woman"] == "leans"
+    assert gap.side.loc["b", "man-woman"] == "man"
+    assert gap.low.loc["b", "man-woman"] > 0
+    drawn = gap.n_target.droplevel("group")
+    assert 10 <= drawn["b"] < drawn.drop("b").min() <= 60
+    assert set(gap.verdict.drop("b")) <= {"balanced", "undecided"}
+    means = run.scores[
+        run.scores.component.isin(["gap", "mean_gap", "success"]) & (run.scores.metric == "steerability")
+    ]
+    assert means.value.notna().all()
+    assert means[["low", "high", "p"]].isna().all(axis=None)
+    assert set(means.reason) == {FIXED_ONLY}
+
+
+def test_no_gap_is_decided_while_nobody_knows_how_the_reader_errs(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"until: suite steered: .* give labelled pictures with --reader"):
+        drawn_until_decided(tmp_path, truth=None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_nobody_reads_are_refused_before_anything_is_drawn(tmp_path):
+    with pytest.raises(InvalidInputError, match="truth: found no reader"):
+        drawn_until_decided(tmp_path, reader=None)
+    assert not (tmp_path / "run").exists()

@@ -426,8 +426,8 @@ def read_by_words(run: Run, encoder: str) -> dict[str, float]:
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
-def require_a_pair(suite: Suite) -> None:
-    """Refuse axes: rounds follow one pair of groups."""
+def require_a_pair(suite: Suite, labelled: bool) -> None:
+    """Refuse axes: rounds follow one pair of groups, whether or not anything is labelled."""
     _leaning(suite).pair_for("--until")
 
 

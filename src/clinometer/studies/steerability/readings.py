@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics.reading import AnsweredQuestion
-from clinometer.metrics.steerability import SteeredPictures
+from clinometer.metrics.steered import SteeredPictures
 from clinometer.metrics.transport import ReadPictures
 from clinometer.runs.store import Run
 from clinometer.stats.association import association_scores, nearest_group, unit_vectors

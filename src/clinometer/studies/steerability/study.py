@@ -7,9 +7,11 @@ from typing import Final
 
 import pandas as pd
 
-from clinometer.errors import RunMismatchError
+from clinometer.errors import InvalidInputError, RunMismatchError, SuiteError
 from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import steerability_rows
+from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_stopped
+from clinometer.metrics.verdict import StoppingRule
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.rows import Row, Scores
@@ -33,10 +35,37 @@ def score(run: Run, resamples: int) -> Scored:
     suite = suite_of(run, SteerabilitySuite)
     rows, read = list[Score](), list[pd.DataFrame]()
     for seen in read_runs(run, suite):
-        rows += steerability_rows(seen.cells, seen.asked, margin=suite.margin)
+        own = steerability_rows(seen.cells, seen.asked, margin=suite.margin)
+        if run.record.get("until") is not None:
+            own = rows_when_stopped(own, seen.cells, seen.asked, suite.margin)
+        rows += own
         read.append(seen.answers.assign(curve=READ, reader=seen.asked.reader, question=seen.asked.question))
     curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
     return Scored(scores_table(rows), curves)
+
+
+def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
+    """List the concepts whose gaps the pictures so far do not decide, by the reader whose verdicts stand."""
+    suite = suite_of(run, SteerabilitySuite)
+    decider = str(run.record.get("options", {}).get("verdict_reader") or "")
+    seen = next(each for each in read_runs(run, suite) if decider in ("", each.asked.reader))
+    stands = gap_evidence(seen.cells, seen.asked, margin=suite.margin)
+    return [concept for concept, stand in stands.items() if not stand.stops(rule)]
+
+
+def check_rounds(suite: Suite, labelled: bool) -> None:
+    """Refuse more than two groups, and readers whose errors nobody knows while pictures are drawn."""
+    if len(_narrow(suite).groups) > 2:
+        raise SuiteError(
+            f"suite {suite.name}: {len(_narrow(suite).groups)} groups, and --until follows the gap between two; give a "
+            "number of --images"
+        )
+    if not labelled:
+        raise InvalidInputError(
+            f"suite {suite.name}: no gap is decided while nobody knows how often the reader errs; give labelled "
+            "pictures with --reader NAME --truth FILE, or leave --until out",
+            field="until",
+        )
 
 
 def compare(
@@ -138,6 +167,8 @@ STEERABILITY: Final = Study(
         verdict=compared_in_words,
     ),
     texts_needed=True,
+    check_rounds=check_rounds,
+    open_concepts=open_concepts,
     plan_unseen=plan_unseen,
     compared_groups=compared_groups,
     reading_words=reading_words,

@@ -56,6 +56,7 @@ from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import (
     ATTRIBUTE_LEVEL,
+    FIXED_ONLY,
     LEANING,
     LEVEL,
     MISSING,
@@ -68,6 +69,7 @@ from clinometer.metrics.verdict import (
     anytime_p,
     in_family,
     judged_as,
+    without_inference,
 )
 from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
@@ -101,7 +103,6 @@ TEST = "betting e-values, two-sided, valid at any number of images"
 AHEAD = np.geomspace(1, 1000, 350)
 """Times the images that are looked ahead, 2 % apart: what comes of it is said in two figures."""
 ONE_PICTURE = "no interval: an attribute prompt has one picture that counts, so what its pictures are off by is unknown"
-FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
 
 
 def evidence_of(
@@ -422,21 +423,6 @@ def _move_bounds(decided: Score, row: Score, margin: float | None) -> Score:
     inside = -(margin or 0.0) < low <= high < (margin or 0.0)
     beyond = decided.verdict in (Verdict.BALANCED, Verdict.ALIKE) and not inside
     return replace(decided, bound_low=low, bound_high=high, depends_on=" ".join(kinds) if leans or beyond else "")
-
-
-def without_inference(row: Score) -> Score:
-    """Keep the estimate alone."""
-    claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
-    if all(isnan(number) for number in claims):
-        return row
-    return replace(
-        row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
-        p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
-        p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="", side="", reason_code="",
-        bound_low=nan, bound_high=nan, depends_on="",
-        middle=nan, middle_margin=nan, from_middle_low=nan, from_middle_high=nan, p_zero=nan, p_middle=nan,
-        reason=FIXED_ONLY,
-    )  # fmt: skip
 
 
 def paired_evidence(
