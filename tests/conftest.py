@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Iterator
@@ -47,13 +48,18 @@ def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> It
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session", autouse=True)
 def few_planned_runs() -> Iterator[None]:
-    """Find ``n_decide`` from few drawn runs, as it takes most of the time where a study is repeated."""
-    from clinometer.stats import power
+    """Find ``n_decide`` of leanings, and plans, from few drawn runs, which are a third of a small study's time.
+
+    ``tests/stats/test_power.py`` asks of the numbers themselves, with as many runs as an audit draws.
+    """
+    from clinometer.stats.power import ScoredPilot
+    from clinometer.studies.leaning.scores import needed, rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(power, "runs_of", lambda tests: 24)
+        for module in (needed, rows):
+            patch.setattr(module, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
         yield
 
 

@@ -25,7 +25,6 @@ def test_shares_are_independent_but_for_the_excess():
     assert shares[0, 0] - 0.8 * 0.3 == pytest.approx(0.05)
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 def test_tests_hold_their_level_at_parity():
     for found in sim.level(12, 8):
@@ -33,7 +32,6 @@ def test_tests_hold_their_level_at_parity():
         assert found.rate <= found.nominal + 4 * np.sqrt(found.nominal * (1 - found.nominal) / p_values) + 0.01, found
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 def test_interactions_hold_their_level_beside_leanings():
     for found in sim.level_beside_leanings(10, 20):
@@ -42,7 +40,6 @@ def test_interactions_hold_their_level_beside_leanings():
             assert found.rate <= found.nominal + 4 * error, found
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 def test_planted_interactions_are_found_the_more_the_larger():
     rates = [sim.power(4, 20, excess)[0].rate for excess in (0.05, 0.2)]

@@ -56,7 +56,6 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
     assert wide.rate == pytest.approx(0.95, abs=4 * wide.error)
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -93,7 +92,6 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     }  # fmt: skip
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.parametrize("module", sim.MODULES)
 def test_every_kind_that_is_measured_is_kept(module):

@@ -15,13 +15,11 @@ def test_what_is_planted():
     assert half_planted("step") == 5
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
     counts = outcomes("never", 20, 2, 7)
     assert counts["onset, told"] <= 2  # of 60 concepts
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if not isnan(planted(shape))])

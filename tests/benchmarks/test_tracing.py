@@ -9,7 +9,7 @@ from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationRequest
 from clinometer.pipeline.results import write_report
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("few_planned_runs")]
+pytestmark = [pytest.mark.thorough, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

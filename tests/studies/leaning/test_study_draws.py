@@ -292,7 +292,6 @@ ONE_TARGET = design(
 )
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
@@ -323,7 +322,6 @@ def test_intervals_cover():
         assert count / 70 >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 70), name
 
 
-@pytest.mark.usefixtures("few_planned_runs")
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_p_holds_its_level_when_the_groups_are_alike():
