@@ -9,7 +9,7 @@ from benchmarks.verdict_simulations import design_of
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.scores.needed import images_needed
+from clinometer.studies.leaning.scores import needed
 from tests.benchmarks.page_tables import told
 
 
@@ -24,9 +24,10 @@ def test_the_verdicts_of_an_experiment_are_those_of_a_study():
     assert sim.judged_in(made, len(sim.SHARES)).leans.tolist() == [r.verdict in LEANING and r.side == "a" for r in own]
 
 
-def test_the_numbers_of_an_experiment_are_those_of_a_plan():
+def test_the_numbers_of_an_experiment_are_those_of_a_plan(monkeypatch):
+    monkeypatch.setattr(sim, "ScoredPilot", needed.ScoredPilot)  # of as few runs: see few_planned_runs
     made = drawn(20)
-    planned = images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))
+    planned = needed.images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))
     named = sim.images_named(made)
     np.testing.assert_array_equal(named["leans"], planned.to_detect)
     np.testing.assert_array_equal(named["balanced"], planned.to_show_balance)
