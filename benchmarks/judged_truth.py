@@ -33,10 +33,10 @@ import yaml
 import clinometer as cm
 from benchmarks.reader import judged, read_as_men
 from clinometer.models import reference
+from clinometer.report.rows import scores_table
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
-from clinometer.studies.study import scores_table
 
 TRUTH_SEED = 1_000_000
 """The first seed of the images that are counted; audits begin at 0."""

@@ -24,7 +24,7 @@ from clinometer.stats.association import unit_vectors
 from clinometer.stats.confusion import ReadingCounts, corrected_share
 from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.reader import reader_checks
+from clinometer.studies.leaning.scores.encoder_check import reader_checks
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
 FURTHER: Final = {"name": "shrugging", "prompt": "an image of a person shrugging", "keyword": "shrugging"}

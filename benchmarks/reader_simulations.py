@@ -23,7 +23,7 @@ from clinometer.stats.confusion import ReadingCounts, corrected_share, corrected
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.reader import reader_checks
+from clinometer.studies.leaning.scores.encoder_check import reader_checks
 
 SHARES: Final = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 CERTAIN: Final = 1e-6

@@ -17,7 +17,7 @@ from clinometer.runs import Directory, files
 from clinometer.runs.ratings.importing import read_ratings
 from clinometer.studies.counts import table
 from clinometer.suites import suite_from_mapping
-from clinometer.suites.reading import read_yaml
+from clinometer.suites.safe_yaml import read_yaml
 from tests.toys import toy_suite
 
 TESTED = {

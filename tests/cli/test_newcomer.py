@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from clinometer.models import reference
-from clinometer.studies.fit import unknown_words
+from clinometer.readings.fit import unknown_words
 from clinometer.suites import load_suite, suite_names
 
 

@@ -13,8 +13,8 @@ from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading
 from clinometer.metrics.records import Score
 from clinometer.metrics.selection import selection_ratios, selection_rows
 from clinometer.metrics.standard import SourceShares
+from clinometer.readings.standard import shares_of_readers
 from clinometer.stats.proportion import wilson_ends, wilson_interval
-from clinometer.studies.standard import shares_of_readers
 
 counted = st.lists(st.integers(0, 30), min_size=2, max_size=4).filter(any)
 

@@ -15,7 +15,7 @@ from clinometer.metrics.readers import (
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.report.page import View
 from clinometer.report.readers import PEER_NAMES, reader_lines, readers
-from clinometer.studies.study import scores_table
+from clinometer.report.rows import scores_table
 from clinometer.suites import load_suite
 
 GROUPS = ("man", "woman")

@@ -18,13 +18,13 @@ from clinometer.api import verify_run
 from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.results import write_report
+from clinometer.readings.scores import rescore
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings
 from clinometer.runs.ratings.importing import import_ratings, read_ratings
 from clinometer.runs.ratings.scoring import human_study, readings_of
 from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
 from clinometer.studies import rated_of
-from clinometer.studies.reading import rescore
 from tests import quick, toy_editing
 from tests.toys import Eye, Painter, toy_suite
 

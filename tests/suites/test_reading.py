@@ -7,7 +7,7 @@ import pytest
 from clinometer.errors import SuiteError
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from clinometer.suites.base import MOST_IMAGES, MOST_TEXTS
-from clinometer.suites.reading import MOST_BYTES, read_yaml
+from clinometer.suites.safe_yaml import MOST_BYTES, read_yaml
 from clinometer.suites.strict import MOST_EACH
 from tests.toys import toy_suite, toy_t2iat_suite
 

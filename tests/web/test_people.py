@@ -8,10 +8,10 @@ import shutil
 import pytest
 
 import clinometer as cm
+from clinometer.readings.scores import rescore
 from clinometer.runs.ratings import add_ratings
 from clinometer.runs.ratings.scoring import readings_of
 from clinometer.studies import rated_of
-from clinometer.studies.reading import rescore
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 

@@ -35,13 +35,13 @@ from clinometer.pipeline.request import (
     told_default,
 )
 from clinometer.pipeline.results import refresh_report, score
+from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress, listening, store
 from clinometer.runs.manifest import manifest_prompt_specs, rows_named_by_prompts
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import COUNTED, new_record
 from clinometer.studies import study_of
 from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
-from clinometer.studies.standard import read_reference
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
 from clinometer.sweeps.sweep import LoadedObjects as GivenObjects

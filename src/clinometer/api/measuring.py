@@ -13,12 +13,12 @@ from clinometer.models import load_encoder, load_reader
 from clinometer.models.files import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.planning import Plan, plan_audit
-from clinometer.pipeline.questions import WrittenQuestions, propose_questions, require_writer
-from clinometer.pipeline.questions import write_questions as write_file
-from clinometer.pipeline.reading import FolderReadings, read_folder
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import ask, plain_seed
 from clinometer.pipeline.weat import WeatSettings, weat_tests
+from clinometer.readings.folder import FolderReadings, read_folder
+from clinometer.readings.questions import WrittenQuestions, propose_questions, require_writer
+from clinometer.readings.questions import write_questions as write_file
 from clinometer.runs import Progress, listening
 from clinometer.stats.sequential import Elimination
 from clinometer.stats.skin import Swatch, monk_self_test

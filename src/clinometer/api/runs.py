@@ -21,18 +21,19 @@ from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Serial, ask_failed_again, read_all
 from clinometer.pipeline.execution import trace_run as trace_again
-from clinometer.pipeline.reading import keep_clusters, read_known
 from clinometer.pipeline.recipes import Models, require_texts
 from clinometer.pipeline.registration import Review, review
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
+from clinometer.readings.folder import keep_clusters, read_known
+from clinometer.readings.open_answers import clusters_of, distribute
+from clinometer.readings.scores import require_reader
+from clinometer.readings.standard import read_reference
 from clinometer.runs import Progress, listening, store
 from clinometer.runs.drawing import require_budget
 from clinometer.runs.encoding import answers_again, answers_to_come, require_drawn
 from clinometer.runs.verification import verify
 from clinometer.studies import study_of
-from clinometer.studies.reading import clusters_of, distribute, require_reader
-from clinometer.studies.standard import read_reference
 
 if TYPE_CHECKING:
     import pandas as pd

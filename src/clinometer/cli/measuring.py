@@ -27,7 +27,7 @@ from clinometer.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.pipeline.reading import FolderReadings
+    from clinometer.readings.folder import FolderReadings
 
 
 def classify(
@@ -491,8 +491,8 @@ def _dependence(each: Any) -> str:
 
 def print_readings(found: FolderReadings) -> None:
     """Print how the known groups are read, and the shares of the others."""
+    from clinometer.readings.known import unread_in_words
     from clinometer.report.wording import percent
-    from clinometer.studies.reading import unread_in_words
 
     groups, matrix, quoted, unknown = found.question.groups, found.confusion, found.quoted, int(found.answers.sum())
     console = Console()

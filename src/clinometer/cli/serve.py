@@ -183,10 +183,10 @@ def import_(
     """Import ratings made elsewhere into a run, and score and report it with them."""
     from clinometer.cli.console import print_report_place
     from clinometer.pipeline.results import write_report
+    from clinometer.readings.scores import rescore
     from clinometer.runs import Run
     from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of
-    from clinometer.studies.reading import rescore
 
     opened = Run(run)
     columns = {"item": item_column, "rater": rater_column, "answer": answer_column}

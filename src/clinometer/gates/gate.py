@@ -30,13 +30,13 @@ from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import DECIDES, MEAN, SELECTION, Score
 from clinometer.metrics.verdict import LEVEL, Source, source_of
 from clinometer.pipeline.comparison import compare_runs
+from clinometer.readings.fit import unfit
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.ratings import pooled
 from clinometer.runs.store import Run
 from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
 from clinometer.studies import study_of
-from clinometer.studies.fit import unfit
 from clinometer.studies.refusals.compare import GAP, OWN_RATE, RATE
 from clinometer.studies.refusals.scores import METRIC as REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals

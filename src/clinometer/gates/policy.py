@@ -20,7 +20,7 @@ from clinometer.metrics.mcas import TEXT_PART
 from clinometer.metrics.records import MEAN, SELECTION
 from clinometer.metrics.selection import SMALLEST, TO_LARGEST
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
-from clinometer.suites.reading import read_request
+from clinometer.suites.safe_yaml import read_request
 from clinometer.suites.strict import Name, Number, Strict, Text, explain, several
 
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]

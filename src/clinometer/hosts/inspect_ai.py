@@ -43,6 +43,7 @@ from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models, require_texts
 from clinometer.pipeline.request import AuditRequest, ask
+from clinometer.readings.fit import require_learned
 from clinometer.runs import Directory, NoProgress, Run
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD
@@ -51,7 +52,6 @@ from clinometer.runs.record import card_record
 from clinometer.runs.store import require_run_or_nothing
 from clinometer.stats.association import nearest_group, unit_vectors
 from clinometer.studies import study_of
-from clinometer.studies.fit import require_learned
 from clinometer.suites import Suite
 from clinometer.tracking.content import numbers_of
 

@@ -31,7 +31,7 @@ from clinometer.models.mitigation import (
 )
 from clinometer.models.registry import HUB_ID, require_names
 from clinometer.models.weights import file_hash, locate, user_path
-from clinometer.studies.standard import read_reference
+from clinometer.readings.standard import read_reference
 from clinometer.suites import load_suite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.reference import Reference

@@ -49,7 +49,6 @@ from clinometer.pipeline.execution import (
     rounds_of,
 )
 from clinometer.pipeline.parallel import Parallel
-from clinometer.pipeline.reading import read_known
 from clinometer.pipeline.recipes import (
     Models,
     ReadyModel,
@@ -63,6 +62,11 @@ from clinometer.pipeline.recipes import (
 )
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
 from clinometer.pipeline.results import refresh_report, score
+from clinometer.readings.fit import misfits, require_learned
+from clinometer.readings.folder import read_known
+from clinometer.readings.open_answers import require_counterfactuals
+from clinometer.readings.scores import require_reader
+from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
@@ -73,9 +77,6 @@ from clinometer.runs.record import Departure, card_record, portrait_departures, 
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
-from clinometer.studies.fit import misfits, require_learned
-from clinometer.studies.reading import require_counterfactuals, require_reader
-from clinometer.studies.standard import read_reference
 from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
 from clinometer.suites import Protocol as PaperProtocol

@@ -13,15 +13,15 @@ from clinometer._cores import one_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import compute_scores, resamples_of
+from clinometer.readings.fit import withhold_unfit
+from clinometer.report.rows import scores_table
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.pooled import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
-from clinometer.studies.fit import withhold_unfit
 from clinometer.studies.refusals.scoring import compared_refusals
-from clinometer.studies.study import scores_table
 
 
 def compare_runs(first: Run, second: Run) -> Comparison:

@@ -21,6 +21,8 @@ from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.readers import Reader
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
+from clinometer.readings.fit import DOMAIN, knows_images
+from clinometer.readings.scores import require_reader
 from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
 from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
@@ -48,8 +50,6 @@ from clinometer.runs.verification import (
     remember,
 )
 from clinometer.studies import study_named, study_names, study_of
-from clinometer.studies.fit import DOMAIN, knows_images
-from clinometer.studies.reading import require_reader
 from clinometer.studies.study import Pool, Stage
 from clinometer.suites import PromptSpec, Suite
 from clinometer.suites.question import QuestionSpec

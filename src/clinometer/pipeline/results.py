@@ -13,6 +13,8 @@ import pandas as pd
 from clinometer._cores import one_thread
 from clinometer.errors import DamagedRunWarning, RunCorruptError, RunNotFoundError
 from clinometer.pipeline.request import RESAMPLES
+from clinometer.readings.fit import withhold_unfit
+from clinometer.readings.scores import with_readings
 from clinometer.report import wording
 from clinometer.report.html import notebook_html, render_page
 from clinometer.report.inputs import ReportInput, report_input
@@ -31,8 +33,6 @@ from clinometer.runs.verification import (
     is_current,
 )
 from clinometer.studies import study_of
-from clinometer.studies.fit import withhold_unfit
-from clinometer.studies.reading import with_readings
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import Suite

@@ -25,12 +25,12 @@ from clinometer.metrics.weat import Spread, stimulus_weat
 from clinometer.models.files import image_files
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder, LooksUpTexts, ReadsTexts, SeesImages, offers
+from clinometer.readings.fit import unfit_stimuli
 from clinometer.runs.encoding import PROBED, require_same, shaped_vectors
 from clinometer.runs.progress import named
 from clinometer.runs.record import card_record
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.splits import Alternative
-from clinometer.studies.fit import unfit_stimuli
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -164,3 +165,16 @@ def _cells(column: pd.Series, default: Any) -> np.ndarray:
 def is_empty(value: Any) -> bool:
     """Return whether a cell of a data frame holds nothing: None, NaN or NA."""
     return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"
+
+
+ROWS_AT_ONCE: Final = 50_000
+
+
+def scores_table(scores: Iterable[Score]) -> pd.DataFrame:
+    """Return scores as the table that a run keeps; of an iterator only so many are there at a time."""
+    import pandas as pd
+
+    rows, tables = iter(scores), list[pd.DataFrame]()
+    while (some := list(islice(rows, ROWS_AT_ONCE))) or not tables:
+        tables.append(pd.DataFrame({field.name: [getattr(row, field.name) for row in some] for field in fields(Score)}))
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)

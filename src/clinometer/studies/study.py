@@ -7,10 +7,9 @@ turn. See decision 36.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 import pandas as pd
@@ -227,17 +226,6 @@ def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
     if not isinstance(run.suite, shape):
         raise RunCorruptError(f"{run.url}: its suite is of study {run.suite.study!r}, expected a {shape.__name__}")
     return run.suite
-
-
-ROWS_AT_ONCE: Final = 50_000
-
-
-def scores_table(scores: Iterable[Score]) -> pd.DataFrame:
-    """Return scores as the table that a run keeps; of an iterator only so many are there at a time."""
-    rows, tables = iter(scores), list[pd.DataFrame]()
-    while (some := list(islice(rows, ROWS_AT_ONCE))) or not tables:
-        tables.append(pd.DataFrame({field.name: [getattr(row, field.name) for row in some] for field in fields(Score)}))
-    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
 
 UNITS_A_WORKER: Final = 4

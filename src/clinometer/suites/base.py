@@ -17,8 +17,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.reading import line_of
 from clinometer.suites.reference import Reference
+from clinometer.suites.safe_yaml import line_of
 from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, explain_all
 
 MOST_IMAGES: Final = 1_000_000

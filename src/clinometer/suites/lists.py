@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from clinometer._messages import named_in_a_line
 from clinometer.errors import SuiteError
-from clinometer.suites.reading import read_text
+from clinometer.suites.safe_yaml import read_text
 from clinometer.suites.strict import SEVERAL_LANGUAGES
 
 LANGUAGES: Final = {

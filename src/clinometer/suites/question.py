@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from clinometer._messages import OTHERWISE, did_you_mean, first_and_more, quoted, shortened
 from clinometer.errors import SuiteError
-from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.safe_yaml import read_text, read_yaml
 from clinometer.suites.strict import Name, Strict, Text, explain
 
 OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))

@@ -23,7 +23,7 @@ from clinometer.suites.counts import CountsSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.lists import suite_from_list, suite_from_scenarios
-from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.safe_yaml import read_text, read_yaml
 from clinometer.suites.steerability import SteerabilitySuite
 from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.weat import WeatSuite

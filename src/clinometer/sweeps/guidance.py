@@ -21,11 +21,10 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison import split_runs
 from clinometer.report import wording
 from clinometer.report.page import digits_of
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.runs import Directory
 from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of
-from clinometer.studies.study import scores_table
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import AXES, Value
 from clinometer.sweeps.outcome import Setting, Split, SweepOutcome, stored_table

@@ -33,13 +33,12 @@ from clinometer.metrics.verdict import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import compare_runs, evidence_between
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.pipeline.results import resamples_of, score_study
-from clinometer.report.rows import Scores
+from clinometer.report.rows import Scores, scores_table
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.pooled import Comparison, pooled
 from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
-from clinometer.studies.study import scores_table
 from clinometer.sweeps.grid import Cell, Grid, SuiteRounds, SweepRecord, Value, cell_place
 
 FOLDER: Final = "pooled"

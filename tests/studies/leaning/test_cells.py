@@ -11,11 +11,11 @@ from clinometer.metrics.records import Score
 from clinometer.pipeline.results import render_html
 from clinometer.report import ReportInput, wording
 from clinometer.report.model_card import CardInput, eval_results, section_of
+from clinometer.report.rows import scores_table
 from clinometer.studies import study_of
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.cells import CellsView, verdict_words
 from clinometer.studies.leaning.embeddings import study_design
-from clinometer.studies.study import scores_table
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.report.markdown import tables
 from tests.report.page import Page, with_only

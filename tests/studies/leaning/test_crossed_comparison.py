@@ -13,7 +13,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
 from clinometer.studies.leaning.scores.differences import compare_intersections
-from clinometer.studies.leaning.scores.reader import axis_checks, pair_of_levels, reader_checks
+from clinometer.studies.leaning.scores.encoder_check import axis_checks, pair_of_levels, reader_checks
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
 
 DIM = 12

@@ -11,13 +11,13 @@ import pytest
 from clinometer.metrics import Score
 from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.verdict import ReasonCode, Verdict, judge_family, withheld_by_shares
+from clinometer.readings.scores import withheld_by_readers
+from clinometer.report.rows import scores_table
 from clinometer.studies.leaning import Design, EncoderEmbeddings, crossed_study
 from clinometer.studies.leaning.scores.contrasts import II, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, middles_of, mixture_of
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
-from clinometer.studies.reading import withheld_by_readers
-from clinometer.studies.study import scores_table
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import cosine, design, embeddings, one, study, unit
 

@@ -11,7 +11,7 @@ import pytest
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.stats.confusion import corrected_share
 from clinometer.studies.leaning.scores.cosines import averaged_embeddings
-from clinometer.studies.leaning.scores.reader import reader_checks
+from clinometer.studies.leaning.scores.encoder_check import reader_checks
 from tests.studies.leaning.studies import DIM, GROUPS, cosine, design, embeddings, one, study
 
 WORDS = (8, 8, 8)

@@ -118,7 +118,7 @@ _TAUGHT_BESIDES: Final = ("and", "elderly")
 def domain() -> dict[str, Any]:
     """Return what the CLIP was made for, as its card's note ``domain`` says it: which words, whose images.
 
-    See :mod:`clinometer.studies.fit`, which asks it.
+    See :mod:`clinometer.readings.fit`, which asks it.
     """
     phrases = " ".join(_phrases(vocabulary())).lower()
     return {

@@ -26,7 +26,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.rows import Row
+from clinometer.report.rows import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name
 from clinometer.runs.progress import Progress, named
 from clinometer.runs.storage import REDO
@@ -38,7 +38,7 @@ from clinometer.studies.classification.figures import DENOISER, ClassificationVi
 from clinometer.studies.classification.page import CLASSIFICATION as PAGE
 from clinometer.studies.classification.page import side_by_side
 from clinometer.studies.classification.scores import CurvePoint
-from clinometer.studies.study import PartStage, Scored, Study, scores_table, suite_of
+from clinometer.studies.study import PartStage, Scored, Study, suite_of
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
 from clinometer.metrics.selection import selection_rows
 from clinometer.metrics.standard import SourceShares
+from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import MOST_LISTED, Page, Section, Verdicts, View
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
 from clinometer.runs.pooled import Comparison
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
-from clinometer.studies.standard import compare_with_standard
-from clinometer.studies.study import Scored, Study, scores_table, suite_of
+from clinometer.studies.study import Scored, Study, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
 

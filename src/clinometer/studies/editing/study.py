@@ -14,7 +14,7 @@ from clinometer.models import reference
 from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.rows import Row
+from clinometer.report.rows import Row, scores_table
 from clinometer.runs.drawing import draw_parts, price_of, remind
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress
@@ -27,7 +27,7 @@ from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.page import EditingView, side_by_side
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
-from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, scores_table, suite_of
+from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 

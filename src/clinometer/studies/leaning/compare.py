@@ -32,8 +32,8 @@ from clinometer.studies.leaning.scores.differences import (
     make_comparable,
     measured_runs,
 )
+from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence

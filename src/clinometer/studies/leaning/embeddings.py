@@ -17,6 +17,7 @@ import numpy as np
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
+from clinometer.readings.fit import unfit
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.encoding import require_vectors
 from clinometer.runs.plan import Plan
@@ -25,7 +26,6 @@ from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
-from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.differences import MissingPictures
 from clinometer.studies.study import suite_of

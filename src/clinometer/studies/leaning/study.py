@@ -16,7 +16,7 @@ from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.rows import MEAN, Scores
+from clinometer.report.rows import MEAN, Scores, scores_table
 from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
@@ -63,10 +63,10 @@ from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_row
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
+from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.needed import images_needed
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side, trace_tables
@@ -82,7 +82,6 @@ from clinometer.studies.study import (
     WholeStage,
     map_units,
     named_answers,
-    scores_table,
     suite_of,
 )
 from clinometer.suites import LeaningSuite, Suite

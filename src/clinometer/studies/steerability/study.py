@@ -14,7 +14,7 @@ from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_sto
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.runs.pooled import Comparison
 from clinometer.runs.store import Run
 from clinometer.stats.share_gap import images_for_gap
@@ -22,7 +22,7 @@ from clinometer.studies.steerability.compare import compare_steerability
 from clinometer.studies.steerability.figures import SteerabilityView
 from clinometer.studies.steerability.page import PAGE, side_by_side
 from clinometer.studies.steerability.readings import read_as_asked, read_runs
-from clinometer.studies.study import ComparedGroups, Scored, Study, scores_table, suite_of
+from clinometer.studies.study import ComparedGroups, Scored, Study, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.steerability import SteerabilitySuite
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from clinometer.metrics import Score
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
-from clinometer.report.rows import Row
+from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
@@ -27,7 +27,6 @@ from clinometer.studies.study import (
     Unit,
     map_units,
     named_answers,
-    scores_table,
     suite_of,
 )
 from clinometer.studies.t2iat import (

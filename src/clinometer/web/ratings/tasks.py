@@ -20,11 +20,11 @@ from sqlalchemy.orm import Session, joinedload
 from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.results import write_report
+from clinometer.readings.scores import rescore
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings
 from clinometer.runs.ratings.store import DrawnItem, draw_items, draw_pairs
 from clinometer.studies import rated_of
-from clinometer.studies.reading import rescore
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, clock, now
 

@@ -31,15 +31,7 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
     pooled_encoders,
 )
-from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
-from clinometer.studies.leaning.scores.plane import (
-    plane_middle_rows,
-    profile_middle_rows,
-    profile_rows,
-    xmcas_group_rows,
-    xmcas_rows,
-)
-from clinometer.studies.leaning.scores.reader import (
+from clinometer.studies.leaning.scores.encoder_check import (
     ReaderCheck,
     axis_checks,
     axis_reader_rows,
@@ -49,6 +41,14 @@ from clinometer.studies.leaning.scores.reader import (
     reader_rows,
     withheld,
     withheld_from_axes,
+)
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
+from clinometer.studies.leaning.scores.plane import (
+    plane_middle_rows,
+    profile_middle_rows,
+    profile_rows,
+    xmcas_group_rows,
+    xmcas_rows,
 )
 from clinometer.studies.leaning.scores.rows import as_encoder
 from clinometer.studies.leaning.scores.shares import (

@@ -37,7 +37,7 @@ from clinometer.studies.leaning.scores.contrasts import (
 )
 from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy
 from clinometer.studies.leaning.scores.differences import make_comparable, measured_runs, of_no_width, p_values
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld
+from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.views import EncoderView
 
 OVER_PAIRS: Final = TEST.replace("images", "pairs of images")

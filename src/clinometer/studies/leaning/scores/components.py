@@ -39,7 +39,7 @@ from clinometer.studies.leaning.scores.design import (
     pools_of,
     unit_rows,
 )
-from clinometer.studies.leaning.scores.reader import ReaderCheck
+from clinometer.studies.leaning.scores.encoder_check import ReaderCheck
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, middle_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 

@@ -98,7 +98,7 @@ class EncoderEmbeddings:
         them.
     blank_text : (dim,), the empty prompt; None where it was not embedded.
     unfit : why this encoder cannot judge a target (by its name), or any (under ``""``): it was not made for these texts
-        or images. See :mod:`clinometer.studies.leaning.scores.reader`.
+        or images. See :mod:`clinometer.studies.leaning.scores.encoder_check`.
     target_copies : per target, how often each of its pictures was drawn (n_t,); None where each was drawn once.
     all_differ : whether somebody has looked that no picture is there twice, see
         :mod:`clinometer.studies.leaning.scores.measuring`.

@@ -60,13 +60,13 @@ from clinometer.studies.leaning.scores.design import (
     LeaningStudy,
     layout_of,
 )
+from clinometer.studies.leaning.scores.encoder_check import axis_checks, withheld_from_axes
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.middle import (
     attribute_influences,
     differences_from_middle,
     margin_around_middle,
 )
-from clinometer.studies.leaning.scores.reader import axis_checks, withheld_from_axes
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
 

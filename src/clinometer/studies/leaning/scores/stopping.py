@@ -93,8 +93,8 @@ from clinometer.studies.leaning.scores.design import (
     LeaningStudy,
     layout_of,
 )
+from clinometer.studies.leaning.scores.encoder_check import READER
 from clinometer.studies.leaning.scores.middle import attribute_influences, margin_around_middle, middle_of
-from clinometer.studies.leaning.scores.reader import READER
 from clinometer.studies.leaning.scores.rows import MIDDLE
 from clinometer.studies.leaning.scores.views import linear_views
 

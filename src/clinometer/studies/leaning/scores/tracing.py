@@ -41,7 +41,7 @@ from clinometer.studies.leaning.scores.components import mcas_rows
 from clinometer.studies.leaning.scores.contrasts import pair_weights, paired_difference, paired_tests
 from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.differences import difference_family, make_comparable, measured_runs
-from clinometer.studies.leaning.scores.reader import reader_checks, withheld, withheld_between
+from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.shares import share_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 

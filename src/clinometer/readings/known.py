@@ -1,8 +1,7 @@
-"""What readers said, of a run as rows of its scores, whatever its study; and in free words, held against concepts."""
+"""What readers answered about a run's pictures, counted by concept and by what is known of the pictures."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,207 +9,19 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from clinometer._cores import one_thread
 from clinometer._messages import OTHERWISE, first_and_more
-from clinometer.errors import InvalidInputError, ModelError, RunNotFoundError
-from clinometer.metrics.human import HUMAN, SIMULATED
-from clinometer.metrics.mcas import IMAGE_PART
-from clinometer.metrics.open_answers import cluster_answers, concept_association, normalise_answer, open_distribution
 from clinometer.metrics.readers import (
     ReadImages,
-    agreement_rows,
-    confusion_rows,
-    drift_row,
-    peer_rows,
-    planned_rows,
-    rated_rows,
-    with_changed,
 )
-from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, OpenAnswers, open_rows, reading_rows
-from clinometer.metrics.records import DECIDES, MEAN, READING, SELECTION, STANDARD, Score
-from clinometer.metrics.selection import selection_rows
+from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers
 from clinometer.metrics.transport import ReadPictures
-from clinometer.metrics.verdict import withheld_by_shares
-from clinometer.models.protocols import Encoder
-from clinometer.report.rows import Scores
-from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA, Clusters
-from clinometer.runs.ratings import with_ratings
-from clinometer.runs.ratings.store import Rated, has_ratings, ratings_of
+from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA
+from clinometer.runs.ratings.store import has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.runs.verification import lost_images
-from clinometer.stats.multiplicity import benjamini_hochberg
-from clinometer.studies.standard import compare_with_standard, shares_of_readers
-from clinometer.studies.study import scores_table
-from clinometer.suites.question import QuestionSpec
 
 LABELLED = "labelled pictures of a folder, which need not be misread as these are"
 ATTRIBUTE_IMAGES = "attribute images, which need not show what they were drawn for"
-
-
-def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, below them what readers say of the concepts, where any has read the run.
-
-    Raises
-    ------
-    RunNotFoundError
-        The reader whose verdicts are to stand has not read it.
-    """
-    readers = run.readers.cards
-    decider = str(run.record.get("options", {}).get("verdict_reader") or "")
-    require_reader(run, decider)
-    tables = {reader: run.readings(reader) for reader in readers}
-    vectors = vectors_of_some(run, tables.values())
-    answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table, vectors)]
-    judged = reading_rows(answered, decider=decider)
-    together = [row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)]
-    rated = {(row.encoder, row.setting, row.concept) for row in together if row.component == "ratings_to_decide"}
-    shares = shares_of_readers(answered, [*judged, *together])
-    drifts = [
-        drift_row(reader, *found) for reader in readers
-        if len((found := run.answers.differing(readers[reader]))[0])
-    ]  # fmt: skip
-    changed = {row.encoder for row in drifts if row.flag}
-    rows = scores_table(with_changed([
-        *judged,
-        *(row for each in answered for make in (confusion_rows, peer_rows) for row in make(each)),
-        *together,
-        *(row for each in answered for row in planned_rows(each, judged)
-          if (row.encoder, row.setting, row.concept) not in rated),
-        *(row for reader, table in tables.items() for row in _opened_rows(run, reader, table)),
-        *(row for source in shares for row in selection_rows(source)),
-        *(compare_with_standard(run.suite, shares) if run.suite.draws else ()),
-        *drifts,
-    ], changed))  # fmt: skip
-    scores = withheld_by_readers(scores, judged)
-    return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
-
-
-def withheld_by_readers(scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
-    """Withhold verdicts on image parts that the share of the reader whose verdicts stand denies.
-
-    Of a question whose groups are those that the image part lies between, by their names.
-    """
-    decide = {(row.encoder, row.setting) for row in judged if row.flag == DECIDES}
-    shares = [row for row in judged if (row.encoder, row.setting) in decide and row.component.endswith("share")]
-    own = (scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == MEAN)
-    of_pair = scores[(scores.metric == "share") & (scores.component == "share") & (scores.encoder == MEAN)]
-    if not (shares and own.any() and len(of_pair)):
-        return scores
-    before = list(Scores.from_frame(scores[own]))
-    after = withheld_by_shares(before, shares, a=of_pair.group.iloc[0])
-    changed = scores.copy()
-    for name in ("verdict", "side", "reason_code", "reason", "n_decide"):
-        changed.loc[own, name] = [getattr(row, name) for row in after]
-    return changed
-
-
-def rescore(run: Run, rated: Rated) -> pd.DataFrame:
-    """Compute the rows of people's ratings anew, and those of readers that rest on them, beside the run's others."""
-    anew = (HUMAN, SIMULATED, READING, SELECTION, STANDARD)
-    others = run.scores[~run.scores.metric.isin(anew)].reset_index(drop=True)
-    scores = with_readings(run, with_ratings(run, rated, others))
-    run.write_scores(scores, run.curves)
-    return scores
-
-
-def _opened_rows(run: Run, reader: str, table: pd.DataFrame) -> Iterator[Score]:
-    """Make the rows of a reader's open questions, whose answers are put together as the run keeps it."""
-    kept = run.answers.clusters(run.readers.cards[reader])
-    targets = table[table.role == "target"]
-    categories = dict(zip(targets["concept"].astype(str), targets["category"].fillna("").astype(str), strict=True))
-    for question, spec in run.readers.questions(reader).items():
-        if spec.kind == "open":
-            own = targets[targets.question == question].reset_index(drop=True)
-            yield from open_rows(distribute(own, spec, kept.get(question))[0], reader, question, categories)
-
-
-def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None:
-    """Refuse a question whose counterfactuals name a concept that no picture was drawn for."""
-    known = sorted(set(map(str, concepts)))
-    for name in dict.fromkeys(name for initial, others in spec.counterfactuals.items() for name in (initial, *others)):
-        if name not in known:
-            raise InvalidInputError(
-                f"question {spec.name}, counterfactuals: no picture of the concept {name!r}; there are "
-                f"{first_and_more(known, 10) or 'none with a concept'}"
-            )
-
-
-def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -> Clusters:
-    """Put answers together that mean the same, by an encoder's text vectors; None leaves those apart that differ.
-
-    Raises
-    ------
-    ModelError
-        The encoder reads no text.
-    """
-    if encoder is None:
-        return Clusters({}, "the same words, once normalised")
-    if not hasattr(encoder, "encode_texts"):
-        raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
-    counts = dict(sorted(Counter(filter(None, map(_plain, answers))).items()))
-    with one_thread():
-        vectors = encoder.encode_texts(list(counts)) if counts else None
-    by = f"{encoder.card.name} ({encoder.card.fingerprint}), mean cosine {threshold:g} or more"
-    return Clusters(cluster_answers(counts, vectors, threshold), by)
-
-
-def _plain(answer: object) -> str:
-    return normalise_answer(answer) if isinstance(answer, str) else ""
-
-
-def distribute(
-    table: pd.DataFrame, spec: QuestionSpec, clusters: Clusters | None = None
-) -> tuple[OpenAnswers, pd.Series]:
-    """Test the answers to an open question against the concepts; also name each row's cluster.
-
-    Parameters
-    ----------
-    table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
-    clusters : what is put together; an answer that is in none stands by itself.
-    """
-    put = clusters or clusters_of(table["answer"], None, 1.0)
-    plain = table["answer"].map(_plain)
-    of_concept = table["concept"].notna()
-    repeats = table.duplicated(["concept", "sha256"])
-    counted = plain[of_concept & ~repeats & (plain != "")]
-    own_clusters = {answer: put.of.get(answer, answer) for answer in sorted(set(filter(None, plain)))}
-    cluster = plain.map(own_clusters)
-    names, said = table["concept"][counted.index].astype(str), cluster[counted.index]
-    found = open_distribution(list(names), list(said))
-    once = table[of_concept & ~repeats]
-    without = once["concept"][plain[once.index] == ""].value_counts()
-    associations = {}
-    for initial, others in spec.counterfactuals.items():
-        for other in others:
-            sets = [
-                (said[names == name].to_numpy()[:, None] == np.array(found.answers)[None, :]).astype(float)
-                for name in (initial, other)
-            ]
-            associations[initial, other] = concept_association(*sets)
-    q = benjamini_hochberg(np.array([each.p for each in associations.values()]))
-    associations = {
-        pair: replace(each, q=float(own)) for (pair, each), own in zip(associations.items(), q, strict=True)
-    }
-    unread = tuple(int(without.get(name, 0)) for name in found.concepts)
-    return OpenAnswers(found, own_clusters, put.by, unread, associations), cluster
-
-
-def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
-    """Refuse to judge by a reader that has not read a run and is none of the ``others``; an empty name is none.
-
-    Raises
-    ------
-    RunNotFoundError
-        The message names those that have.
-    """
-    known = [*run.readers.cards, *others]
-    if decider and decider not in known:
-        expected = f"expected one of {', '.join(known)}, or " if known else ""
-        raise RunNotFoundError(
-            f"found {decider!r}, which has not read {run.url}; {expected}give: "
-            f"clinometer read {run.url} --reader {decider}",
-            field="verdict_reader",
-        )
 
 
 MOST_LOOKED_AT: Final = 200

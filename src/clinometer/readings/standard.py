@@ -27,8 +27,8 @@ from clinometer.metrics.records import STANDARD, Score
 from clinometer.metrics.standard import ReferenceShare, SourceShares, standard_rows
 from clinometer.models.files import read_csv
 from clinometer.suites import Suite
-from clinometer.suites.reading import read_request
 from clinometer.suites.reference import Reference
+from clinometer.suites.safe_yaml import read_request
 from clinometer.suites.strict import first_problem
 
 COLUMNS: Final = ("concept", "group", "share", "n", "se", "source", "year", "place", "code")

@@ -32,13 +32,14 @@ from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import Card, Encoder, RemembersAnswers, SeesImages, offers
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.models.weights import file_hash
+from clinometer.readings.fit import unfit_pictures
+from clinometer.readings.known import read_pictures
+from clinometer.readings.open_answers import clusters_of, distribute, require_counterfactuals
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
 from clinometer.runs.encoding import AT_ONCE, checked_vectors, require_readings
 from clinometer.runs.ledger import part_name
 from clinometer.runs.progress import named
-from clinometer.studies.fit import unfit_pictures
-from clinometer.studies.reading import clusters_of, distribute, read_pictures, require_counterfactuals
 from clinometer.suites.question import QuestionSpec
 
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
@@ -106,9 +107,9 @@ def read_folder(
         ``model`` or ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to
         kind.
     same_pictures : whether the pictures of ``truth`` were drawn at random from the folder's.
-    encoder : of an open question, as of :func:`clinometer.studies.reading.clusters_of`. Of another it says whether the
-        pictures of ``truth`` look like the others; by default what a reader by an encoder reads with.
-    threshold : of an open question, as of :func:`clinometer.studies.reading.clusters_of`.
+    encoder : of an open question, as of :func:`clinometer.readings.open_answers.clusters_of`. Of another it says
+        whether the pictures of ``truth`` look like the others; by default what a reader by an encoder reads with.
+    threshold : of an open question, as of :func:`clinometer.readings.open_answers.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises

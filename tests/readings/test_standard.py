@@ -16,7 +16,7 @@ from clinometer.errors import ClinometerError, SuiteError
 from clinometer.gates import policy_from_mapping
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, errors_elsewhere, reading_rows
 from clinometer.metrics.transport import ReadPictures
-from clinometer.studies.standard import compare_with_standard, read_reference, shares_of_readers
+from clinometer.readings.standard import compare_with_standard, read_reference, shares_of_readers
 from clinometer.suites import load_suite
 from clinometer.suites.reference import Reference
 

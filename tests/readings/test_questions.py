@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, ModelError
-from clinometer.pipeline.questions import PROMPT
+from clinometer.readings.questions import PROMPT
 from clinometer.suites.question import load_question
 from tests.models.openai.image_server import ImageServer
 

@@ -15,9 +15,9 @@ import clinometer as cm
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.models import reference
+from clinometer.readings import fit
+from clinometer.readings.fit import STRAYS, knows_images, misfits, unfit, unfit_pictures, unknown_words
 from clinometer.stats.proportion import exact_share
-from clinometer.studies import fit
-from clinometer.studies.fit import STRAYS, knows_images, misfits, unfit, unfit_pictures, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests import quick
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
