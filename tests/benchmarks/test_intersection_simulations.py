@@ -27,22 +27,22 @@ def test_shares_are_independent_but_for_the_excess():
 
 @pytest.mark.thorough
 def test_tests_hold_their_level_at_parity():
-    for found in sim.level(12, 8):
-        p_values = 12 * (1 if "any" in found.what else sim.CONCEPTS)
+    for found in sim.level(8, 8):
+        p_values = 8 * (1 if "any" in found.what else sim.CONCEPTS)
         assert found.rate <= found.nominal + 4 * np.sqrt(found.nominal * (1 - found.nominal) / p_values) + 0.01, found
 
 
 @pytest.mark.thorough
 def test_interactions_hold_their_level_beside_leanings():
-    for found in sim.level_beside_leanings(10, 20):
+    for found in sim.level_beside_leanings(6, 20):
         if "cosines" not in found.what and "any" not in found.what:
-            error = np.sqrt(found.nominal * (1 - found.nominal) / (10 * sim.CONCEPTS))
+            error = np.sqrt(found.nominal * (1 - found.nominal) / (6 * sim.CONCEPTS))
             assert found.rate <= found.nominal + 4 * error, found
 
 
 @pytest.mark.thorough
 def test_planted_interactions_are_found_the_more_the_larger():
-    rates = [sim.power(4, 20, excess)[0].rate for excess in (0.05, 0.2)]
+    rates = [sim.power(2, 20, excess)[0].rate for excess in (0.05, 0.2)]
     assert rates[0] < 0.3 < 0.6 < rates[1]
 
 

@@ -10,7 +10,7 @@ from tests.benchmarks.page_tables import told
 
 @pytest.mark.thorough
 def test_what_does_not_depend_is_seldom_found_to():
-    for found in (*sim.dependence(100, (3, 20, 6), 0.0), *sim.association(100, 20, 10, 0.0)):
+    for found in (*sim.dependence(50, (3, 20, 6), 0.0), *sim.association(50, 20, 10, 0.0)):
         if found.kind == "open-level":
             assert found.rate <= 0.05 + 4 * found.error, found
         else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import rates
+from benchmarks import power_simulations, rates
 from benchmarks import simulations as sim
+from clinometer.studies.leaning.scores import needed
 from tests.benchmarks.page_tables import told
 
 
@@ -61,9 +62,9 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
 @pytest.mark.parametrize(
     ("simulate", "n", "options"),
     [
-        (sim.mcas_intervals, 60, {"images": 10, "attribute_images": 8, "lean": 0.7}),
-        (sim.t2iat_intervals, 100, {"prompts": 3, "lean": 0.0}),
-        (sim.t2iat_intervals, 100, {"prompts": 5, "lean": 0.0}),
+        (sim.mcas_intervals, 30, {"images": 10, "attribute_images": 8, "lean": 0.7}),
+        (sim.t2iat_intervals, 60, {"prompts": 3, "lean": 0.0}),
+        (sim.t2iat_intervals, 60, {"prompts": 5, "lean": 0.0}),
         (sim.weat_intervals, 200, {"targets": 5, "attributes": 25, "lean": 0.3}),
         (sim.fieller, 1000, {"sharpness": 1.0}),
         (sim.rank_correlations, 400, {"rho": 0.7, "ties": True, "method": "jackknife"}),
@@ -92,6 +93,15 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     }  # fmt: skip
 
 
+@pytest.fixture
+def few_judged_suites(monkeypatch):
+    """Two suites of a size, and nothing of them kept: other tests ask for the power at a size as it is."""
+    monkeypatch.setattr(power_simulations, "STUDIES_OF_A_SIZE", 2)
+    monkeypatch.setattr(power_simulations, "power_at", power_simulations.power_at.__wrapped__)
+    monkeypatch.setattr(power_simulations, "ScoredPilot", needed.ScoredPilot)  # of as few runs: see few_planned_runs
+
+
+@pytest.mark.usefixtures("few_judged_suites")
 @pytest.mark.thorough
 @pytest.mark.parametrize("module", sim.MODULES)
 def test_every_kind_that_is_measured_is_kept(module):

@@ -10,7 +10,7 @@ from tests.benchmarks.page_tables import told
 
 @pytest.mark.thorough
 def test_where_guidance_adds_nothing_it_is_seldom_said_to_add():
-    found = {each.what: each for each in sim.guidance_adds_nothing(20, 0, 0.85, 12, 20, "partners, closely", True)}
+    found = {each.what: each for each in sim.guidance_adds_nothing(10, 0, 0.85, 12, 20, "partners, closely", True)}
     assert found["interval covers, learned"].rate >= 0.9
     assert found["interval covers, added"].rate >= 0.9
     assert found["adds to any concept"].rate <= 0.15
@@ -19,7 +19,7 @@ def test_where_guidance_adds_nothing_it_is_seldom_said_to_add():
 
 @pytest.mark.thorough
 def test_what_guidance_adds_is_found_and_both_intervals_hold_it():
-    found = {each.what: each for each in sim.guidance_adds(15, 0, (0.5, 0.95), 12, 60, "partners, closely")}
+    found = {each.what: each for each in sim.guidance_adds(8, 0, (0.5, 0.95), 12, 60, "partners, closely")}
     for name in ("learned", "added, moved", "added, not moved"):
         assert found[f"interval covers, {name}"].rate >= 0.88
     assert found["false discoveries"].rate <= 0.1

@@ -24,7 +24,7 @@ def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if not isnan(planted(shape))])
 def test_an_interval_holds_the_onset_that_was_planted(shape):
-    images, studies = (60, 3) if shape == "step, to little" else (20, 4)  # of little, few are told of by 20 images
+    images, studies = (60, 2) if shape == "step, to little" else (20, 2)  # of little, few are told of by 20 images
     counts = outcomes(shape, images, studies, 7)
     told = counts["onset, told"]
     assert told > 10

@@ -40,25 +40,33 @@ def counter():
     return module
 
 
+@pytest.fixture(scope="module")
+def count():
+    return counter()
+
+
+@pytest.fixture(scope="module")
+def rooms(count):
+    """The rooms of the package, which take seconds to measure."""
+    return count.measure_rooms()
+
+
 @pytest.mark.thorough
-def test_the_script_prints_the_table_of_sizes():
-    count = counter()
+def test_the_script_prints_the_table_of_sizes(count, rooms):
     printed = subprocess.run([sys.executable, ROOT / "docs/count_rooms.py"], capture_output=True, text=True, check=True)
-    assert printed.stdout.strip() == count.table(count.measure_rooms())
+    assert printed.stdout.strip() == count.table(rooms)
 
 
 @pytest.mark.thorough
-def test_the_table_of_sizes_has_the_columns_and_rooms_of_the_script():
+def test_the_table_of_sizes_has_the_columns_and_rooms_of_the_script(count, rooms):
     """The figures change with every commit, and `make lint` prints them."""
-    count = counter()
-    rooms = count.measure_rooms()
     assert f"| {' | '.join(count.COLUMNS)} |" in ARCHITECTURE
     told = {row[0].strip("`") for row in table_rows(ARCHITECTURE, "room") if len(row) == len(count.COLUMNS)}
     assert rooms.keys() | {"sum"} <= told
     assert all("→" in row[1] for row in table_rows(ARCHITECTURE, "room") if row[0] == "sum")
 
 
-def test_lines_bodies_and_imports_are_counted(tmp_path):
+def test_lines_bodies_and_imports_are_counted(tmp_path, count):
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "module.py").write_text(
         '"""A docstring\nof two lines."""\n\nimport ast  # why\n# a comment\nNUMBER = (\n    1\n)\n'
@@ -66,7 +74,6 @@ def test_lines_bodies_and_imports_are_counted(tmp_path):
         "    return (\n        2 * x\n    )\n"
     )
     (tmp_path / "top.py").write_text("")
-    count = counter()
     sizes = count.measure_rooms(tmp_path)
     assert sizes == {
         "room": count.Size(modules=1, lines=9, imports=2, bodies=[4]),

@@ -17,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import clinometer as cm
+from clinometer.suites import load_suite
 from tests.docs.pages import ROOT, blocks, page, sh_commands
 
 pytestmark = [pytest.mark.thorough, pytest.mark.slow]
@@ -28,8 +29,10 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release") / "clinometer"
     folder.mkdir()
     for name in ("src", "docs", "tests/fixtures", "pyproject.toml", "README.md", "LICENSE", "CITATION.cff"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
     for words in sh_commands(ROOT / "docs/releasing.md"):
         if words[0] == ".venv/bin/python":
             files = sorted(map(str, (folder / "dist").glob("*"))) if words[-1] == "dist/*" else words[-1:]
@@ -151,9 +154,11 @@ def test_the_light_install_reads_scores_and_reports_a_run_and_asks_for_models(in
 
 
 def test_the_tutorial_runs_from_the_built_wheel_in_a_fresh_environment(install, tmp_path):
-    """Everything but the last command, whose model nobody has; drawn in one step, for a picture is a picture."""
+    """Everything but the last command, whose model nobody has; few pictures of one step: a picture is a picture."""
     run = install("models")
-    drawn = ["--steps", "1", "--resamples", "999"]
+    few = load_suite("reference").with_options(image_counts={"target": 4, "attribute": 2})
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(few.model_dump(mode="json", exclude_none=True)), "utf-8")
+    drawn = ["--suite", "few.yaml", "--steps", "1", "--resamples", "199"]
     for program, *words in list(sh_commands(ROOT / "docs/tutorial.md"))[1:]:
         if "./my-model" not in words:
             status = (0, 1, 3) if "gate" in words else (0,)

@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.pages]
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
-    """With half the steps and a tenth of the resamples of what a user gets."""
-    model = {"reference": load_generator("reference", steps=8)}
-    return cm.reproduce("all", tmp_path_factory.mktemp("rehearsal") / "out", quick=True, objects=model, resamples=999)
+    """With a quarter of the steps and few of the resamples of what a user gets."""
+    model = {"reference": load_generator("reference", steps=4)}
+    return cm.reproduce("all", tmp_path_factory.mktemp("rehearsal") / "out", quick=True, objects=model, resamples=199)
 
 
 def test_every_paper_has_its_page_and_nothing_fails(rehearsed):

@@ -115,7 +115,7 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
     root = Path(__file__).parents[2]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
-        "RAY_gcs_rpc_server_reconnect_timeout_s": "40",  # half of it to notice, half to end by oneself
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "16",  # half of it to notice, half to end by oneself
     }
     driver = subprocess.Popen([sys.executable, str(script), str(out)], cwd=root, env=environment)
     while not list(out.glob("samples/part-*.parquet")):

@@ -112,12 +112,13 @@ def test_the_limit_can_be_raised_and_lowered(tmp_path):
 
 MEASURED = """
 import resource, sys
+from PIL import Image
 from tests import quick
 from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
 class Frugal(Eye):
     def encode_images(self, images):
-        return super().encode_images([image.resize((8, 8)) for image in images])
+        return super().encode_images([image.resize((8, 8), Image.Resampling.NEAREST) for image in images])
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 quick.import_images(sys.argv[1], sys.argv[2], suite=SUITE, encoder=Frugal())

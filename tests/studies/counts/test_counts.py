@@ -328,8 +328,7 @@ finally:
 @pytest.mark.parametrize(
     ("concepts", "settings", "groups", "discarded", "most"),
     [
-        pytest.param(25_000, 1, 3, True, 1e6, id="as many rows as are read"),
-        (5_000, 2, 2, False, 5e5),
+        pytest.param(12_500, 2, 3, True, 1e6, id="as many rows as are read"),
         (50, 1, 400, False, 5e5),
         (2, 1, 10_000, False, 5e5),
     ],
