@@ -212,7 +212,7 @@ def import_images(
     audited_suite = audited(suite)
     if reference is not None:
         audited_suite = audited_suite.with_reference(read_reference(reference), os.fspath(reference))
-    if study_of(audited_suite).check is not None:
+    if study_of(audited_suite).offers("check"):
         raise SuiteError(
             f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
             f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"

@@ -136,7 +136,7 @@ class HostedAudit:
 
     def __init__(self, request: AuditRequest, suite: Suite, generator: Generator | None, card: Card) -> None:
         study = study_of(suite)
-        if study.check is not None or study.extend_plan is not None:
+        if study.offers("check") or study.offers("extend_plan"):
             raise SuiteError(
                 f"suite {suite.name}: its study needs the model beyond its images; give: clinometer audit --suite "
                 f"{suite.name}"

@@ -305,10 +305,9 @@ def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier:
         suite, questions, source = given_portraits(request, suite, prescribed)
         generator = PortraitSource(source, generator)
     study, card, size = study_of(suite), generator.card, part_size_of(generator)
-    if study.check is not None:
-        study.check(generator, suite)
+    study.check(generator, suite)
     plan = build_plan(questions, seed=request.seed, model_fingerprint=card.fingerprint, part_size=size)
-    samples = plan if study.extend_plan is None else study.extend_plan(suite, plan, size)
+    samples = study.extend_plan(suite, plan, size)
     there = _drawn_of(run.place)
     if request.portraits is not None:  # they are given, and not drawn
         there |= {sample.id for sample in samples if not sample.source}

@@ -242,14 +242,13 @@ def audit(
     study, card = study_of(suite), generator.card
     if request.watches is not None:
         require_traced(suite)
-    if study.check is not None:
-        study.check(generator, suite)
+    study.check(generator, suite)
 
     def planned() -> Sequence[Sample]:
         plan = build_plan(questions, seed=request.seed, model_fingerprint=card.fingerprint, part_size=part_size)
         if source is not None:
             source.assign({sample.id: sample.file for sample in plan})
-        return plan if study.extend_plan is None else study.extend_plan(suite, plan, part_size)
+        return study.extend_plan(suite, plan, part_size)
 
     plan = planned() if source is not None else None  # portraits: their source is to know them before workers do
     readers, reader_recipes = models.readers(
@@ -332,15 +331,14 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
             )
         require_reader(store.Run(directory.url), str(decider))
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
-    if study.check is not None:
-        study.check(generator, suite)
+    study.check(generator, suite)
     plan: Sequence[Sample] = build_plan(
         (suite if rounds is None else rounds).prompt_specs(), seed=request.seed,
         model_fingerprint=generator.card.fingerprint, part_size=part_size,
     )  # fmt: skip
     if request.portraits is not None:
         given_portraits(request, suite, None if request.protocol is None else suite.protocol)  # whether they are there
-        if study.extend_plan is not None:  # their edits are asked for
+        if study.offers("extend_plan"):  # their edits are asked for
             plan = [sample for sample in study.extend_plan(suite, plan, part_size) if sample.source]
             images = len(plan)
     first, price = plan[0], price_of(generator)

@@ -83,9 +83,9 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
             f"{at_one.url}: its images were drawn until decided, and the split by guidance has intervals for a number "
             "fixed beforehand; draw without --until"
         )
-    split = study_of(at_one.suite).split
+    study = study_of(at_one.suite)
     with one_thread():
-        return scores_table([] if split is None else split((at_one, guided), encoders, _pairs(drawn)))
+        return scores_table(study.split((at_one, guided), encoders, _pairs(drawn)) if study.offers("split") else [])
 
 
 def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[Start, str]]]:
@@ -116,11 +116,9 @@ def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     encoders, unpaired = _comparable(first, second), _explain_unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second)
-    paired_evidence_of = study_of(first.suite).paired_evidence_of
-    assert paired_evidence_of is not None  # checked where rounds are asked for
     keep = frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
     with one_thread():
-        return dict(paired_evidence_of((first, second), encoders, keep))
+        return dict(study_of(first.suite).paired_evidence_of((first, second), encoders, keep))
 
 
 def _is_until_decided(*runs: Run) -> bool:
@@ -203,7 +201,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
     if first.directory.place == second.directory.place:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     study = study_of(first.suite)
-    if _is_until_decided(first, second) and study.paired_evidence_of is None:
+    if _is_until_decided(first, second) and not study.offers("paired_evidence_of"):
         raise RunMismatchError(
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"

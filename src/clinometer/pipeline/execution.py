@@ -125,15 +125,13 @@ class Rounds:
     labelled: bool = False
 
     def __post_init__(self) -> None:
-        if study_of(self.suite).open_concepts is None:
-            able = ", ".join(name for name in study_names() if study_named(name).open_concepts is not None)
+        if not study_of(self.suite).offers("open_concepts"):
+            able = ", ".join(name for name in study_names() if study_named(name).offers("open_concepts"))
             raise SuiteError(
                 f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
                 f"studies that do: {able}"
             )
-        check = study_of(self.suite).check_rounds
-        if check is not None:
-            check(self.suite, self.labelled)
+        study_of(self.suite).check_rounds(self.suite, self.labelled)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -148,10 +146,8 @@ class Rounds:
 
     def extend(self, run: Run, generator: Generator, encoders: Sequence[str], progress: Progress) -> bool:
         """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
-        open_concepts = study_of(self.suite).open_concepts
-        assert open_concepts is not None  # __post_init__
         with one_thread():
-            still_open = set(open_concepts(run, self.rule, encoders))
+            still_open = set(study_of(self.suite).open_concepts(run, self.rule, encoders))
         planned = Counter((sample.concept, sample.prompt) for sample in run.plan if sample.concept)
         more = [
             replace(question, images=min(LATER_ROUND, question.images - there))
@@ -185,7 +181,7 @@ class SteeredRounds(Rounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if study_of(self.suite).paired_evidence_of is None:
+        if not study_of(self.suite).offers("paired_evidence_of"):
             raise SuiteError(
                 f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
                 "sweep without until"
@@ -452,12 +448,12 @@ def require_traced(suite: Suite) -> None:
     SuiteError
         It is of another study, or has axes in the place of a pair of groups.
     """
-    if (check := study_of(suite).check_trace) is None:
+    if not study_of(suite).offers("check_trace"):
         raise SuiteError(
             f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
             "--trace out"
         )
-    check(suite)
+    study_of(suite).check_trace(suite)
 
 
 FROM_CARD: Final = (

@@ -173,9 +173,7 @@ def plan_audit(
         answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
     )  # fmt: skip
     if not isinstance(suite, LeaningSuite):
-        unseen = study_of(suite).plan_unseen
-        assert unseen is not None  # _require_planned
-        return replace(plan, table=unseen(suite, power, alpha))
+        return replace(plan, table=study_of(suite).plan_unseen(suite, power, alpha))
     if pilot is None:
         to_detect = [
             images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images_each(suite))
@@ -219,7 +217,7 @@ def _require_planned(suite: Suite, pilot: Run | None, effect: float | None) -> N
     """Refuse a suite that cannot be planned, and a pilot of one that is planned without."""
     if isinstance(suite, LeaningSuite):
         suite.pair_for("plan")
-    elif study_of(suite).plan_unseen is None:
+    elif not study_of(suite).offers("plan_unseen"):
         raise SuiteError(
             f"suite {suite.name}: planning is for suites of study leaning or steerability, found {suite.study}"
         )
@@ -245,9 +243,7 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
     read = read[read.encoder.isin(decides.encoder) & read.setting.isin(decides.setting)]
     read = read[read.component == "ratings_to_decide"]
     ratings = dict(zip(read.concept, read.value, strict=True))
-    plan = study_of(pilot.suite).plan
-    assert plan is not None
-    needed = plan(pilot, effect, margin, power, alpha).set_index("concept")
+    needed = study_of(pilot.suite).plan(pilot, effect, margin, power, alpha).set_index("concept")
     concepts = []
     for row in rows.to_dict("records"):
         value, images = float(row["value"]), int(row["n_target"])

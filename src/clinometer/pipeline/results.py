@@ -91,10 +91,7 @@ def score_study(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     """Compute what the run's study measures, without verdicts of encoders that do not fit the run."""
     study = study_of(run.suite)
     with one_thread():
-        if pool is None or study.score_by is None:
-            scored = study.score(run, resamples)
-        else:
-            scored = study.score_by(run, resamples, pool)
+        scored = study.score(run, resamples, pool)
     return Scored(withhold_unfit(scored.scores, run), scored.curves)
 
 

@@ -1,15 +1,15 @@
-"""The studies: each a room of its own, which the rest of the house knows by one record.
+"""The studies: each a room of its own, which the rest of the house knows by one class.
 
 A package offers a study by an entry point in the group ``clinometer.studies``: its name is the value of the key
-``study`` in suites, and it names a :class:`clinometer.studies.study.Study`. This package's own are registered so in
-its ``pyproject.toml``.
+``study`` in suites, and it names an object of a subclass of :class:`clinometer.studies.study.Study`. This package's own
+are registered so in its ``pyproject.toml``.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.errors import SuiteError
 
@@ -28,8 +28,8 @@ def study_names() -> list[str]:
 
 
 @cache
-def study_named(name: str) -> Study:
-    """Load the record of a study.
+def study_named(name: str) -> Study[Any]:
+    """Load a study by its name.
 
     Raises
     ------
@@ -37,13 +37,13 @@ def study_named(name: str) -> Study:
         No study of that name is installed.
     """
     for entry in entry_points(group=GROUP, name=name):
-        study: Study = entry.load()
+        study: Study[Any] = entry.load()
         return study
     raise SuiteError(f"study {name!r}: none of that name is installed, found {', '.join(study_names())}")
 
 
-def study_of(suite: Suite) -> Study:
-    """Return the record of a suite's study."""
+def study_of(suite: Suite) -> Study[Any]:
+    """Return the study of a suite."""
     return study_named(suite.study)
 
 

@@ -1,4 +1,4 @@
-"""The record of a study: all that the rest of the house asks of it (decision 52), and how its work is shared.
+"""The class of a study: all that the rest of the house asks of it (decision 52), and how its work is shared.
 
 What a study measures piece by piece is measured by an engine's workers where there are some, else by this process, in
 turn. See decision 36.
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import pandas as pd
 
@@ -58,21 +58,11 @@ class ComparedGroups:
     place: Callable[[str, str], tuple[str, str]] = lambda group, prompt: ("", "")
 
 
-def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
-    """Compare no two groups."""
-    return (ComparedGroups(),)
-
-
 def named_answers(suite: Suite) -> dict[str, str]:
     """Find the group that an answer means: groups by their names and labels, in small letters."""
     groups = getattr(suite, "groups", {})
     labels = {(getattr(group, "label", None) or name).lower(): name for name, group in groups.items()}
     return labels | {name.lower(): name for name in groups}
-
-
-def rates_targets(suite: Suite) -> Rated:
-    """Rate the images of concepts by themselves: they are compared with no two groups."""
-    return Rated(suite.name, answers=named_answers(suite))
 
 
 Stage = Callable[[Run, Generator, Progress], None]
@@ -122,9 +112,6 @@ class WholeStage:
         self.make(run, generator, progress)
 
 
-Compare = Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]]
-
-
 class Work(Protocol):
     """Something that is done unit by unit. It is pickled for other processes, each of which opens it once."""
 
@@ -146,79 +133,116 @@ class Pool(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Study:
-    """One shape of suite, from its questions to its page.
+AnySuite = TypeVar("AnySuite", bound=Suite)
+
+
+class Study(ABC, Generic[AnySuite]):
+    """One shape of suite, from its questions to its page. Methods that are not abstract may be left as they are.
 
     Attributes
     ----------
     key : the value of the key ``study`` in its suites.
     suite : the shape of its suites.
-    score : (run, number of resamples) → scores. Reads the run, draws and embeds nothing.
-    score_by : the same with a pool of processes, for a study that measures piece by piece; the same bits come of it.
-    compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
-        resamples) → differences, second minus first.
-    page : suite → how its runs are shown.
-    comparison : suite → how its runs are shown beside each other.
     stages : what happens between drawing and embedding, in order. One that is a :class:`PartStage` is shared out among
         workers, a :class:`WholeStage` is done by one of them, and any other by the command.
     encoders_needed : whether scoring needs an encoder's embeddings.
     reads_pixels : whether scoring reads the pictures themselves, so that the numbers rest on every pixel.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
-    extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
-    check : refuses a generator that the stages cannot use, before anything is drawn.
-    check_rounds : (suite, whether labelled pictures show how often readers err) → refuses a suite that cannot be drawn
-        until decided, in a study that can.
-    check_trace : refuses a suite whose numbers do not follow the way to its images, in a study whose can.
-    open_concepts : (run, rule, encoders) → the concepts that need more images by these encoders, for a study that can
-        be drawn until decided.
-    paired_evidence_of : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what
-        these tell of each concept's difference, for a study that can be drawn until differences are decided.
-    split : ((run at guidance 1, run at another), encoders that both have, seeds of the images that are pairs) → what
-        the network learned and what guidance adds, for a study that can tell these apart.
-    plan : (run, effect or None, margin or None, power, level) → a row a concept: the images to detect, to show balance
-        and to decide either, with the groups' images in proportion, and to decide if these stayed as many as they are;
-        of a study that can be planned.
-    plan_unseen : (suite, power, level) → a row a size of effect and a reader, without a pilot: ``effect``, ``reader``
-        in words, ``to_detect`` the images of each prompt that find it in one concept, q over the suite's; of a study
-        that can be planned so.
-    compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
-    rated : suite → what people rate in its runs, and by which rule an encoder reads a rated image.
-    judged : suite → component and concept of each number that it judges, where these follow from the suite alone;
-        none where they follow from a run.
-    reading_words : suite → the words of the groups as which an encoder reads single images, by group; none where it
-        compares no groups by words.
     """
 
-    key: str
-    suite: type[Suite]
-    score: Callable[[Run, int], Scored]
-    compare: Compare
-    page: Callable[[Suite], Page]
-    comparison: Callable[[Suite], RunsCompared]
-    score_by: Callable[[Run, int, Pool], Scored] | None = None
-    stages: tuple[Stage, ...] = ()
-    encoders_needed: bool = True
-    reads_pixels: bool = False
-    texts_needed: bool = False
-    extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
-    check: Callable[[Generator, Suite], None] | None = None
-    check_rounds: Callable[[Suite, bool], None] | None = None
-    check_trace: Callable[[Suite], None] | None = None
-    open_concepts: Callable[[Run, StoppingRule, Sequence[str]], Collection[str]] | None = None
-    paired_evidence_of: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], Mapping[str, Evidence]] | None = (
-        None
-    )
-    split: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], list[Score]] | None = None
-    plan: Callable[[Run, float | None, float | None, float, float], pd.DataFrame] | None = None
-    plan_unseen: Callable[[Suite, float, float], pd.DataFrame] | None = None
-    compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
-    rated: Callable[[Suite], Rated] = rates_targets
-    judged: Callable[[Suite], Sequence[tuple[str, str]]] = lambda suite: ()
-    reading_words: Callable[[Suite], Mapping[str, Sequence[str]]] = lambda suite: {}
+    key: ClassVar[str]
+    suite: ClassVar[type[Suite]]
+    stages: ClassVar[tuple[Stage, ...]] = ()
+    encoders_needed: ClassVar[bool] = True
+    reads_pixels: ClassVar[bool] = False
+    texts_needed: ClassVar[bool] = False
+
+    def offers(self, method: str) -> bool:
+        """Return whether the study has a method of its own in place of this class's."""
+        return getattr(type(self), method) is not getattr(Study, method)
+
+    @abstractmethod
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Score a run; draw and embed nothing. A study that measures piece by piece shares that out in a ``pool``."""
+
+    @abstractmethod
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs, second minus first, by encoders that both have; ``keep`` : seeds of the pairs."""
+
+    @abstractmethod
+    def page(self, suite: AnySuite) -> Page:
+        """Say how runs of a suite are shown."""
+
+    @abstractmethod
+    def comparison(self, suite: AnySuite) -> RunsCompared:
+        """Say how runs of a suite are shown beside each other."""
+
+    def extend_plan(self, suite: AnySuite, samples: Sequence[Sample], part_size: int) -> list[Sample]:
+        """Return the whole plan from the samples of the suite's questions; more may follow from those."""
+        return list(samples)
+
+    def check(self, generator: Generator, suite: AnySuite) -> None:
+        """Refuse a generator that the stages cannot use, before anything is drawn."""
+
+    def check_rounds(self, suite: AnySuite, labelled: bool) -> None:
+        """Refuse a suite that cannot be drawn until decided; ``labelled`` : whether it is known how readers err."""
+
+    def check_trace(self, suite: AnySuite) -> None:
+        """Refuse a suite whose numbers do not follow the way to its images, in a study whose can."""
+
+    def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> Collection[str]:
+        """List the concepts that need more images, of a study that can be drawn until decided."""
+        raise NotImplementedError
+
+    def paired_evidence_of(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]
+    ) -> Mapping[str, Evidence]:
+        """Say what pairs tell of each concept's difference, of a study that draws until differences are decided."""
+        raise NotImplementedError
+
+    def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
+        """Tell what the network learned from what guidance adds, of a run at guidance 1 and of one at another."""
+        raise NotImplementedError
+
+    def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
+        """Count the images that each concept takes, a row a concept.
+
+        To detect, to show balance and to decide either, with the groups' images in proportion, and to decide if these
+        stayed as many as they are.
+        """
+        raise NotImplementedError
+
+    def plan_unseen(self, suite: AnySuite, power: float, alpha: float) -> pd.DataFrame:
+        """Count the images of each prompt without a pilot, a row a size of effect and a reader.
+
+        Columns ``effect``, ``reader`` in words, and ``to_detect``: the images that find it in one concept, q over the
+        suite's.
+        """
+        raise NotImplementedError
+
+    def compared_groups(self, suite: AnySuite) -> Sequence[ComparedGroups]:
+        """Say between which groups rates of refusal are compared, once for every pair of them."""
+        return (ComparedGroups(),)
+
+    def rated(self, suite: AnySuite) -> Rated:
+        """Say what people rate in its runs, and by which rule an encoder reads that: images of concepts alone."""
+        return Rated(suite.name, answers=named_answers(suite))
+
+    def judged(self, suite: AnySuite) -> Sequence[tuple[str, str]]:
+        """Return component and concept of each number that is judged; none where they follow from a run."""
+        return ()
+
+    def reading_words(self, suite: AnySuite) -> Mapping[str, Sequence[str]]:
+        """Return the words by which an encoder reads single images, by group; none where no groups are compared so."""
+        return {}
 
 
-AnySuite = TypeVar("AnySuite", bound=Suite)
+def in_shape(suite: Suite, shape: type[AnySuite]) -> AnySuite:
+    """Return a suite in the shape that its study has, for the types."""
+    assert isinstance(suite, shape)
+    return suite
 
 
 def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:

@@ -163,7 +163,7 @@ def suite_from_mapping(data: dict[str, Any], *, source: str, text: str = "") -> 
         study = _EARLIER_NAMES[study]
         data = data | {"study": study}
     shape: type[Suite] | None = SHAPES.get(study) if isinstance(study, str) else None
-    if shape is None and isinstance(study, str):  # of a study that another package brings its record says it
+    if shape is None and isinstance(study, str):  # of a study that another package brings, its class says it
         shape = next((entry.load().suite for entry in entry_points(group=STUDIES, name=study)), None)
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])

@@ -14,10 +14,11 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.rows import scores_table
 from clinometer.report.sections import masthead, table
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
-from clinometer.studies.study import PartStage, Scored, Study, scores_table
+from clinometer.studies.study import PartStage, Pool, Scored, Study
 from clinometer_example import metric
 from clinometer_example.brightness.compare import brightness_differences
 from clinometer_example.brightness.scores import METRIC, brightness_rows
@@ -62,19 +63,6 @@ def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np
     return {concept: np.array(numbers) for concept, numbers in values.items()}
 
 
-def score(run: Run, resamples: int) -> Scored:
-    """Score a run; nothing is resampled."""
-    return Scored(scores_table(brightness_rows(brightness_of(run))), pd.DataFrame({"curve": []}))
-
-
-def compare(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Compare two runs; ``keep`` has the seeds of images that are pairs."""
-    first, second = (brightness_of(run, keep) for run in runs)
-    return brightness_differences(first, second)
-
-
 FINDING = "Brightness, prompt by prompt."
 
 
@@ -112,21 +100,44 @@ PAGE = Page(
     verdicts=verdicts,
 )
 
-BRIGHTNESS = Study(
-    key="brightness",
-    suite=BrightnessSuite,
-    score=score,
-    compare=compare,
-    page=lambda suite: PAGE,
-    comparison=lambda suite: RunsCompared(
-        lambda suite: (
-            Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),
-        ),
-        lambda suite: "bright",
-        View,
-        side_by_side,
-        averaged=False,
+
+COMPARED = RunsCompared(
+    lambda suite: (
+        Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),
     ),
-    stages=(PartStage(measure, "measuring brightness", unmeasured_parts),),
-    encoders_needed=False,
+    lambda suite: "bright",
+    View,
+    side_by_side,
+    averaged=False,
 )
+
+
+class Brightness(Study[BrightnessSuite]):
+    """How bright the pictures of prompts are."""
+
+    key = "brightness"
+    suite = BrightnessSuite
+    stages = (PartStage(measure, "measuring brightness", unmeasured_parts),)
+    encoders_needed = False
+
+    def page(self, suite: BrightnessSuite) -> Page:
+        """Show each prompt with its brightness."""
+        return PAGE
+
+    def comparison(self, suite: BrightnessSuite) -> RunsCompared:
+        """Compare brightness, prompt by prompt."""
+        return COMPARED
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Score a run; nothing is resampled."""
+        return Scored(scores_table(brightness_rows(brightness_of(run))), pd.DataFrame({"curve": []}))
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs; ``keep`` has the seeds of images that are pairs."""
+        first, second = (brightness_of(run, keep) for run in runs)
+        return brightness_differences(first, second)
+
+
+BRIGHTNESS = Brightness()

@@ -26,6 +26,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name
 from clinometer.runs.progress import Progress, named
@@ -38,7 +39,7 @@ from clinometer.studies.classification.figures import DENOISER, ClassificationVi
 from clinometer.studies.classification.page import CLASSIFICATION as PAGE
 from clinometer.studies.classification.page import side_by_side
 from clinometer.studies.classification.scores import CurvePoint
-from clinometer.studies.study import PartStage, Scored, Study, suite_of
+from clinometer.studies.study import PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:
@@ -74,11 +75,6 @@ def denoiser_of(generator: Generator) -> Denoiser:
         )
     with named("denoiser of", generator.card.name):
         return generator.denoiser()
-
-
-def require_denoiser(generator: Generator, suite: Suite) -> None:
-    """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
-    denoiser_of(generator)
 
 
 def unclassified_parts(run: Run, generator: Generator) -> list[int]:
@@ -152,29 +148,6 @@ def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> l
                 }
             )
     return rows
-
-
-def score_classification(run: Run, resamples: int) -> Scored:
-    """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
-    suite = suite_of(run, ClassificationSuite)
-    errors, tolerance, missing = group_errors(run, suite)
-    design = study_design(suite)
-    scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
-    points = association_curves(errors, design, tolerance=tolerance)
-    curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
-    return Scored(scores_table(scores), curves)
-
-
-def compare_classification(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
-    suite = suite_of(runs[0], ClassificationSuite)
-    first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
-    return compare_classifications(
-        first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
-        seed=runs[0].record["seed"],
-    )  # fmt: skip
 
 
 def study_design(suite: ClassificationSuite) -> ClassificationDesign:
@@ -265,12 +238,7 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
 
 def contrast_name(suite: Suite, row: Row) -> str:
     """Return a contrast by its two sides."""
-    return contrast_in_words(_classification(suite), row.group)
-
-
-def _classification(suite: Suite) -> ClassificationSuite:
-    assert isinstance(suite, ClassificationSuite)
-    return suite
+    return contrast_in_words(in_shape(suite, ClassificationSuite), row.group)
 
 
 CONTRAST: Final = Quantity(
@@ -288,21 +256,54 @@ CONTRAST: Final = Quantity(
 
 COMPARED: Final = RunsCompared(
     lambda suite: (CONTRAST,),
-    lambda suite: _classification(suite).a.label,
+    lambda suite: in_shape(suite, ClassificationSuite).a.label,
     ClassificationView,
     side_by_side,
     averaged=False,
 )
 
-CLASSIFICATION: Final = Study(
-    key="classification",
-    suite=ClassificationSuite,
-    score=score_classification,
-    compare=compare_classification,
-    page=lambda suite: PAGE,
-    comparison=lambda suite: COMPARED,
-    stages=(PartStage(classify, "classifying", unclassified_parts),),
-    encoders_needed=False,
-    reads_pixels=True,
-    check=require_denoiser,
-)
+
+class Classification(Study[ClassificationSuite]):
+    """As what a diffusion model classifies portraits, by group."""
+
+    key = "classification"
+    suite = ClassificationSuite
+    stages = (PartStage(classify, "classifying", unclassified_parts),)
+    encoders_needed = False
+    reads_pixels = True
+
+    def page(self, suite: ClassificationSuite) -> Page:
+        """Show what portraits are classified as, by group."""
+        return PAGE
+
+    def comparison(self, suite: ClassificationSuite) -> RunsCompared:
+        """Compare what portraits are classified as."""
+        return COMPARED
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
+        suite = suite_of(run, ClassificationSuite)
+        errors, tolerance, missing = group_errors(run, suite)
+        design = study_design(suite)
+        scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
+        points = association_curves(errors, design, tolerance=tolerance)
+        curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
+        return Scored(scores_table(scores), curves)
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
+        suite = suite_of(runs[0], ClassificationSuite)
+        first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
+        return compare_classifications(
+            first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
+            seed=runs[0].record["seed"],
+        )  # fmt: skip
+
+    def check(self, generator: Generator, suite: ClassificationSuite) -> None:
+        """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
+        denoiser_of(generator)
+
+
+CLASSIFICATION: Final = Classification()

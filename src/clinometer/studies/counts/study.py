@@ -23,7 +23,7 @@ from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
-from clinometer.studies.study import Scored, Study, suite_of
+from clinometer.studies.study import Pool, Scored, Study, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
 
@@ -41,12 +41,6 @@ AUDITS: Final = {
 }
 
 
-def score(run: Run, resamples: int) -> Scored:
-    """Compute every number from the table that the run keeps. Nothing is resampled."""
-    suite, counts = suite_of(run, CountsSuite), counts_of(run)
-    return Scored(scores_table(_rows(counts, suite)), pd.DataFrame({name: [] for name in CURVES}))
-
-
 def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
     """Yield the rows of a table, and what follows from its shares."""
     shares = []
@@ -58,15 +52,6 @@ def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
     source = SourceShares(shares, counts.groups, counted)
     yield from selection_rows(source)
     yield from compare_with_standard(suite, [source])
-
-
-def compare(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Compare the shares of the second table with those of the first; no image has a partner."""
-    if keep is not None:
-        raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
-    return compared_counts(*map(counts_of, runs))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -330,27 +315,54 @@ def difference_name(suite: Suite, row: Row) -> str:
     return f"{named(row)}: {row.group}"
 
 
-COUNTS: Final = Study(
-    key="counts",
-    suite=CountsSuite,
-    score=score,
-    compare=compare,
-    page=lambda suite: COUNTS_PAGE,
-    comparison=lambda suite: RunsCompared(
-        lambda suite: (
-            Quantity(
-                SHARE, "share", "concept", "difference", "images, of both runs", "concept",
-                "more of the group than in {first}", encoder="", family="concepts, settings and groups",
-                name=difference_name, short_name=difference_name,
-            ),
+COMPARED: Final = RunsCompared(
+    lambda suite: (
+        Quantity(
+            SHARE, "share", "concept", "difference", "images, of both runs", "concept",
+            "more of the group than in {first}", encoder="", family="concepts, settings and groups",
+            name=difference_name, short_name=difference_name,
         ),
-        lambda suite: suite.model_dump()["groups"][0],
-        CountsView,
-        side_by_side,
-        bars=("images",),
-        averaged=False,
-        verdict=compared_in_words,
     ),
-    encoders_needed=False,
-    rated=lambda suite: Rated(suite.name, answers={}),
+    lambda suite: suite.model_dump()["groups"][0],
+    CountsView,
+    side_by_side,
+    bars=("images",),
+    averaged=False,
+    verdict=compared_in_words,
 )  # fmt: skip
+
+
+class CountsStudy(Study[CountsSuite]):
+    """Shares of groups among pictures that somebody else has counted."""
+
+    key = "counts"
+    suite = CountsSuite
+    encoders_needed = False
+
+    def page(self, suite: CountsSuite) -> Page:
+        """Show shares of counts."""
+        return COUNTS_PAGE
+
+    def comparison(self, suite: CountsSuite) -> RunsCompared:
+        """Compare shares."""
+        return COMPARED
+
+    def rated(self, suite: CountsSuite) -> Rated:
+        """Rate nothing: there is no picture."""
+        return Rated(suite.name, answers={})
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Compute every number from the table that the run keeps. Nothing is resampled."""
+        suite, counts = suite_of(run, CountsSuite), counts_of(run)
+        return Scored(scores_table(_rows(counts, suite)), pd.DataFrame({name: [] for name in CURVES}))
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare the shares of the second table with those of the first; no image has a partner."""
+        if keep is not None:
+            raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
+        return compared_counts(*map(counts_of, runs))
+
+
+COUNTS: Final = CountsStudy()

@@ -1,4 +1,4 @@
-"""The editing study: portraits are drawn, each is edited, and before is held against after; and its record."""
+"""The editing study: portraits are drawn, each is edited, and before is held against after."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from clinometer.models import reference
 from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.drawing import draw_parts, price_of, remind
 from clinometer.runs.plan import Sample, noise_seed, sample_id
@@ -27,51 +28,12 @@ from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.page import EditingView, side_by_side
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
-from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, suite_of
+from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
 PORTRAITS_AT_ONCE: Final = 16
 """Whose edits' vectors are held in double precision together."""
-
-
-def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
-    """Return the portraits, then their edits, in parts of their own.
-
-    The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
-    differs between them is what was asked.
-    """
-    assert isinstance(suite, EditingSuite)
-    edits: list[Sample] = []
-    first = 1 + max((sample.part for sample in portraits), default=-1)
-    for name, profession, strength in suite.edits():
-        for portrait in portraits:
-            edits.append(
-                Sample(
-                    id=sample_id("edit", portrait.id, profession.prompt, strength),
-                    part=first + len(edits) // part_size,
-                    prompt=profession.prompt,
-                    concept=name,
-                    role=EDIT,
-                    group=portrait.group,
-                    category=profession.kind,
-                    seed=noise_seed("edit", portrait.seed),
-                    source=portrait.id,
-                    strength=strength,
-                )
-            )
-    return [*portraits, *edits]
-
-
-def require_editor(generator: Generator, suite: Suite) -> None:
-    """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
-    assert isinstance(suite, EditingSuite)
-    editor = _editor(generator)
-    if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
-        raise ModelError(
-            f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
-            f"{suite.name}; expected one: copy the suite, with one number under strengths"
-        )
 
 
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
@@ -102,52 +64,6 @@ def _editor(generator: Generator) -> Editor:
     if not offers(generator, Edits):
         raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
     return generator.editor()
-
-
-def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
-
-    With a ``pool``, its processes read the images.
-    """
-    suite = suite_of(run, EditingSuite)
-    design = study_design(suite)
-    portraits, groups, edits = _read_edited(run, suite, design)
-    alignment, batches = align(run, pool), batches_of(run, portraits)
-    faces = read_faces(run, portraits, edits, alignment, pool)
-    named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
-    readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
-    rows = editing_study(
-        readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
-        n_permutations=2 * resamples - 1, missing=missing, batches=batches,
-    )  # fmt: skip
-    planted = reference.planted_in(run.model_card)
-    if planted is not None:
-        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"], batches=batches)
-    return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
-
-
-def compare_editing(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
-    suite = suite_of(runs[0], EditingSuite)
-    design = study_design(suite)
-    edited_portraits = []
-    for run in runs:
-        portraits, groups, edits = _read_edited(run, suite, design)
-        faces = read_faces(run, portraits, edits, alignment=None)
-        portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
-        readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
-        change = faces.after - faces.before[:, None, None]
-        edited_portraits.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
-    return compare_edits(
-        edited_portraits[0],
-        edited_portraits[1],
-        design,
-        paired=keep is not None,
-        n_permutations=2 * resamples - 1,
-        seed=runs[0].record["seed"],
-    )
 
 
 def _read_edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
@@ -323,27 +239,9 @@ ERASURE: Final = (
 
 def quantities(suite: Suite) -> Sequence[Quantity]:
     """List flips and skin, and soft erasure where the suite says what an edit shows."""
-    editing = _editing(suite)
+    editing = in_shape(suite, EditingSuite)
     erasure = ERASURE if editing.tones else ERASURE[1:]
     return (*QUANTITIES, *(erasure if any(each.shows for each in editing.professions.values()) else ()))
-
-
-def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """Return the two genders, matched within tones of skin."""
-    editing = _editing(suite)
-    sides = {name: (group.gender, group.tone or "") for name, group in editing.groups.items()}
-    return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
-
-
-def rated(suite: Suite) -> Rated:
-    """Edits are rated; portraits of a gender show it."""
-    editing = _editing(suite)
-    pair = (editing.genders.a, editing.genders.b)
-    shown_by = {gender: [name for name, own in editing.groups.items() if own.gender == gender] for gender in pair}
-    return Rated(
-        suite.name, pair, "", {name.lower(): name for name in pair}, (EDIT,), (PORTRAIT,), shown_by,
-        read=read_by_wordings,
-    )  # fmt: skip
 
 
 def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
@@ -355,33 +253,129 @@ def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
     ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
     if not texts or not ids:
         return {}
-    wordings = _editing(run.suite).wordings
+    wordings = in_shape(run.suite, EditingSuite).wordings
     a, b = (np.stack([texts[getattr(each, side)] for each in wordings]) for side in ("a", "b"))
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
-def _editing(suite: Suite) -> EditingSuite:
-    assert isinstance(suite, EditingSuite)
-    return suite
-
-
 COMPARED: Final = RunsCompared(
-    quantities, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
+    quantities, lambda suite: in_shape(suite, EditingSuite).genders.a, EditingView, side_by_side, averaged=False
 )
 
-EDITING: Final = Study(
-    key="editing",
-    suite=EditingSuite,
-    score=score_editing,
-    score_by=score_editing,
-    compare=compare_editing,
-    page=lambda suite: PAGE,
-    comparison=lambda suite: COMPARED,
-    stages=(PartStage(edit, "editing"),),
-    reads_pixels=True,
-    texts_needed=True,
-    extend_plan=plan_edits,
-    check=require_editor,
-    compared_groups=compared_groups,
-    rated=rated,
-)
+
+class Editing(Study[EditingSuite]):
+    """What an edit of a portrait changes beside what it was asked for, by group."""
+
+    key = "editing"
+    suite = EditingSuite
+    stages = (PartStage(edit, "editing"),)
+    reads_pixels = True
+    texts_needed = True
+
+    def page(self, suite: EditingSuite) -> Page:
+        """Show what edits change, by group."""
+        return PAGE
+
+    def comparison(self, suite: EditingSuite) -> RunsCompared:
+        """Compare what edits change."""
+        return COMPARED
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
+
+        With a ``pool``, its processes read the images.
+        """
+        suite = suite_of(run, EditingSuite)
+        design = study_design(suite)
+        portraits, groups, edits = _read_edited(run, suite, design)
+        alignment, batches = align(run, pool), batches_of(run, portraits)
+        faces = read_faces(run, portraits, edits, alignment, pool)
+        named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
+        readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
+        rows = editing_study(
+            readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+            n_permutations=2 * resamples - 1, missing=missing, batches=batches,
+        )  # fmt: skip
+        planted = reference.planted_in(run.model_card)
+        if planted is not None:
+            rows += planted_order(readings, groups, design, planted, seed=run.record["seed"], batches=batches)
+        return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
+        suite = suite_of(runs[0], EditingSuite)
+        design = study_design(suite)
+        edited_portraits = []
+        for run in runs:
+            portraits, groups, edits = _read_edited(run, suite, design)
+            faces = read_faces(run, portraits, edits, alignment=None)
+            portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
+            readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
+            change = faces.after - faces.before[:, None, None]
+            edited_portraits.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
+        return compare_edits(
+            edited_portraits[0],
+            edited_portraits[1],
+            design,
+            paired=keep is not None,
+            n_permutations=2 * resamples - 1,
+            seed=runs[0].record["seed"],
+        )
+
+    def extend_plan(self, suite: EditingSuite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
+        """Return the portraits, then their edits, in parts of their own.
+
+        The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
+        differs between them is what was asked.
+        """
+        assert isinstance(suite, EditingSuite)
+        edits: list[Sample] = []
+        first = 1 + max((sample.part for sample in portraits), default=-1)
+        for name, profession, strength in suite.edits():
+            for portrait in portraits:
+                edits.append(
+                    Sample(
+                        id=sample_id("edit", portrait.id, profession.prompt, strength),
+                        part=first + len(edits) // part_size,
+                        prompt=profession.prompt,
+                        concept=name,
+                        role=EDIT,
+                        group=portrait.group,
+                        category=profession.kind,
+                        seed=noise_seed("edit", portrait.seed),
+                        source=portrait.id,
+                        strength=strength,
+                    )
+                )
+        return [*portraits, *edits]
+
+    def check(self, generator: Generator, suite: EditingSuite) -> None:
+        """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
+        assert isinstance(suite, EditingSuite)
+        editor = _editor(generator)
+        if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
+            raise ModelError(
+                f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
+                f"{suite.name}; expected one: copy the suite, with one number under strengths"
+            )
+
+    def compared_groups(self, suite: EditingSuite) -> Sequence[ComparedGroups]:
+        """Return the two genders, matched within tones of skin."""
+        editing = suite
+        sides = {name: (group.gender, group.tone or "") for name, group in editing.groups.items()}
+        return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
+
+    def rated(self, suite: EditingSuite) -> Rated:
+        """Edits are rated; portraits of a gender show it."""
+        editing = suite
+        pair = (editing.genders.a, editing.genders.b)
+        shown_by = {gender: [name for name, own in editing.groups.items() if own.gender == gender] for gender in pair}
+        return Rated(
+            suite.name, pair, "", {name.lower(): name for name in pair}, (EDIT,), (PORTRAIT,), shown_by,
+            read=read_by_wordings,
+        )  # fmt: skip
+
+
+EDITING: Final = Editing()

@@ -1,4 +1,4 @@
-"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run; and its record."""
+"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores, scores_table
 from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
@@ -80,43 +81,12 @@ from clinometer.studies.study import (
     Study,
     Unit,
     WholeStage,
+    in_shape,
     map_units,
     named_answers,
     suite_of,
 )
-from clinometer.suites import LeaningSuite, Suite
-
-
-def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
-    suite = suite_of(run, LeaningSuite)
-    design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
-    if pool is None:
-        embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design)
-    else:
-        embeddings, measured = measure_in_pool(pool, run, suite, resamples)
-    if design.axes:
-        scores = crossed_study(embeddings, design, measured=measured)
-        scores += names_of_copies(run, suite, embeddings[0])
-        return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
-    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
-    scores += names_of_copies(run, suite, embeddings[0])
-    scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
-    scores += _rows_of_ablations(run, suite)
-    scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
-    if run.record.get("until") is not None:
-        stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
-        scores = rows_when_stopped(scores, stands, design)
-        scores = withheld(scores, reader_checks(embeddings, design))
-    own = own_embeddings(run, suite)
-    scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
-    finished, steps = traced_embeddings(run, suite, embeddings)
-    if steps:
-        scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
-    elif apart := run.traces.record.get("apart"):
-        scores += _explain_untraced(suite, apart)
-    table = scores_table(scores)
-    return Scored(table, _curves(table))
+from clinometer.suites import LeaningSuite
 
 
 def _rows_of_wordings(
@@ -141,54 +111,6 @@ def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
     words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
     whole, without, missing = embeddings_of_ablations(run, suite)
     return ablation_rows(whole, without, study_design(suite.of_ablations()), words, missing=missing)
-
-
-def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
-    """List the targets that the images so far do not decide, by these encoders."""
-    suite = suite_of(run, LeaningSuite)
-    design = study_design(suite)
-    embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
-    stands = evidence_of(embeddings, design)
-    return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
-
-
-def plan_leaning(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
-    """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""
-    suite = suite_of(pilot, LeaningSuite)
-    design = replace(with_missing(study_design(suite), pilot), margin=margin)
-    embeddings = counted_once([encoder_embeddings(pilot, suite, encoder) for encoder in pilot.encoder_cards], design)
-    needed = images_needed(embeddings, design, effect=effect, power=power, alpha=alpha)
-    return pd.DataFrame({"concept": [target.name for target in design.targets], **vars(needed)})
-
-
-def compare_leaning(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
-    suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
-    of_first, of_second = (
-        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
-    )
-    missing = missing_pictures(runs, suite, encoders, keep)
-    if suite.axes:
-        return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
-    until_decided = any(run.record.get("until") is not None for run in runs)
-    rows = compare_leanings(
-        of_first,
-        of_second,
-        study_design(suite),
-        paired=paired,
-        until_decided=until_decided,
-        n_resamples=resamples,
-        seed=runs[0].record["seed"],
-        missing=missing,
-        store=Scratch,
-    )
-    if until_decided:  # intervals over numbers of images that the images have set are not tested
-        return rows
-    fidelity = _fidelity_differences(runs, encoders)
-    mitigated = _mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ()
-    return [*rows, *fidelity, *mitigated, *_trace_differences(runs, (of_first, of_second), keep)]
 
 
 def _explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
@@ -224,30 +146,6 @@ def _trace_differences(
     total = records[0]["total"]
     first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
     return compare_traces(one, other, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
-
-
-def split_leaning(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
-    """Split the leaning of the second run into that of the first, at guidance 1, and what guidance adds.
-
-    ``keep`` : seeds of the images that are pairs. Attribute images are the first run's, all of them.
-
-    Raises
-    ------
-    SuiteError
-        The suite has axes, and no one pair of groups.
-    """
-    suite = suite_of(runs[0], LeaningSuite)
-    suite.pair_for("the split by guidance")
-    own = {sample.seed for sample in runs[0].plan if sample.role == "attribute"}
-    first = [encoder_embeddings(runs[0], suite, name, {*keep, *own}) for name in encoders]
-    second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, keep) for name in encoders]
-    missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(study_design(suite), runs[0])
-    if missing is not None:  # a pair that lacks either of its pictures
-        pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in keep)
-        targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)
-        design, lost = replace(design, targets=targets), design.missing_attributes
-        missing = replace(missing, attributes=(lost, lost))
-    return split_rows(first, second, design, missing=missing, fidelity=_fidelity_differences(runs, encoders))
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:
@@ -310,16 +208,6 @@ def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> lis
     return fidelity_differences(first, second, MEAN if alike else encoders[0])
 
 
-def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:
-    """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
-    suite = suite_of(runs[0], LeaningSuite)
-    first, second = (
-        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
-    )
-    stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
-    return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
-
-
 _CURVE = ("diffusion_bias", "bias_amplification")
 
 
@@ -375,69 +263,15 @@ def measure_in_pool(
     return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)
 
 
-def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """Return the two groups, prompts matched by the name of their pair; with axes, the levels of each."""
-    leaning = _leaning(suite)
-    pairs = {prompt.prompt: prompt.pair or "" for group in leaning.groups.values() for prompt in group.prompts}
-    if leaning.axes is None:
-        return (
-            ComparedGroups(leaning.compared.a, leaning.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))),
-        )
-
-    def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
-        """Say of what level of the axis a group is; its prompts are matched within the levels of the other axes."""
-        if not group:
-            return "", ""
-        cell, pair = leaning.groups[group].cell or {}, pairs.get(prompt, "")
-        others = [level for name, level in cell.items() if name != axis]
-        return cell[axis], " ".join([pair, *others]) if pair else ""
-
-    return [
-        ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
-        for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in leaning.axes.items())
-    ]
-
-
-def reading_words(suite: Suite) -> Mapping[str, Sequence[str]]:
-    """Return the words of the pair; with axes, of every cell."""
-    leaning = _leaning(suite)
-    names = (leaning.compared.a, leaning.compared.b) if leaning.axes is None else tuple(leaning.groups)
-    return {name: leaning.groups[name].words for name in names}
-
-
-def rated(suite: Suite) -> Rated:
-    """Images of targets are rated, and read by the words of the pair, as ``share`` reads them."""
-    leaning, answers = _leaning(suite), named_answers(suite)
-    if leaning.axes:
-        return Rated(suite.name, answers=answers)
-    pair = leaning.compared
-    return Rated(suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words)
-
-
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
     """By how much each image of a target is nearer to the words of a than to those of b, by its id."""
     vectors, texts = run.embedded(encoder)
-    words = list(reading_words(run.suite).values())
+    words = list(LEANING.reading_words(in_shape(run.suite, LeaningSuite)).values())
     ids = [sample.id for sample in run.plan if sample.role == "target" and sample.id in vectors]
     if not texts or not all(words) or not ids:
         return {}
     a, b = (np.stack([texts[word] for word in side_words]) for side_words in words)
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
-
-
-def require_a_pair(suite: Suite, labelled: bool) -> None:
-    """Refuse axes: rounds follow one pair of groups, whether or not anything is labelled."""
-    _leaning(suite).pair_for("--until")
-
-
-def require_a_pair_to_trace(suite: Suite) -> None:
-    """Refuse axes: a trace follows one pair of groups."""
-    _leaning(suite).pair_for("--trace")
-
-
-def _leaning(suite: Suite) -> LeaningSuite:
-    assert isinstance(suite, LeaningSuite)
-    return suite
 
 
 LARGER_TOWARDS_A: Final = (
@@ -466,7 +300,7 @@ OVERALL: Final = (
 
 PAIR: Final = RunsCompared(
     lambda suite: (PICTURES,),
-    lambda suite: suite.label_of(_leaning(suite).compared.a),
+    lambda suite: suite.label_of(in_shape(suite, LeaningSuite).compared.a),
     LeaningView,
     side_by_side,
     bars=("images", "words and encoders"),
@@ -478,34 +312,194 @@ PAIR: Final = RunsCompared(
 )
 
 
-def judged(suite: Suite) -> list[tuple[str, str]]:
-    """Return the image part of every concept, or its score along every axis."""
-    own = _leaning(suite)
-    components = [f"axis:{name}" for name in own.axes] if own.axes else [IMAGE_PART]
-    return [(component, target.name) for component in components for target in own.targets]
+class Leaning(Study[LeaningSuite]):
+    """How far the pictures of concepts lie to one of two groups, or of the groups of axes (MCAS, xMCAS)."""
 
-
-LEANING: Final = Study(
-    key="leaning",
-    suite=LeaningSuite,
-    score=score_leaning,
-    score_by=score_leaning,
-    compare=compare_leaning,
-    page=lambda suite: CELLS if _leaning(suite).axes else PAGE,  # with axes there is no pair of groups
-    comparison=lambda suite: CROSSED if _leaning(suite).axes else PAIR,
-    stages=(
+    key = "leaning"
+    suite = LeaningSuite
+    stages = (
         WholeStage(embed_own_texts, "texts in the model's own encoders", lacks_own_texts),
         PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),
         PartStage(trace_parts, "tracing", parts_without_trace),
-    ),
-    check_rounds=require_a_pair,
-    check_trace=require_a_pair_to_trace,
-    open_concepts=open_concepts,
-    paired_evidence_of=paired_evidence_of,
-    split=split_leaning,
-    plan=plan_leaning,
-    compared_groups=compared_groups,
-    rated=rated,
-    judged=judged,
-    reading_words=reading_words,
-)
+    )
+
+    def page(self, suite: LeaningSuite) -> Page:
+        """Show a pair of groups, or all groups where there are axes and so no pair."""
+        return CELLS if suite.axes else PAGE
+
+    def comparison(self, suite: LeaningSuite) -> RunsCompared:
+        """Compare leanings to one of a pair of groups, or of all groups of axes."""
+        return CROSSED if suite.axes else PAIR
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
+        suite = suite_of(run, LeaningSuite)
+        design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
+        if pool is None:
+            embeddings = counted_once(
+                [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design
+            )
+        else:
+            embeddings, measured = measure_in_pool(pool, run, suite, resamples)
+        if design.axes:
+            scores = crossed_study(embeddings, design, measured=measured)
+            scores += names_of_copies(run, suite, embeddings[0])
+            return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
+        scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
+        scores += names_of_copies(run, suite, embeddings[0])
+        scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
+        scores += _rows_of_ablations(run, suite)
+        scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
+        if run.record.get("until") is not None:
+            stands = {
+                name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")
+            }
+            scores = rows_when_stopped(scores, stands, design)
+            scores = withheld(scores, reader_checks(embeddings, design))
+        own = own_embeddings(run, suite)
+        scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
+        finished, steps = traced_embeddings(run, suite, embeddings)
+        if steps:
+            scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
+        elif apart := run.traces.record.get("apart"):
+            scores += _explain_untraced(suite, apart)
+        table = scores_table(scores)
+        return Scored(table, _curves(table))
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
+        suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
+        of_first, of_second = (
+            [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+        )
+        missing = missing_pictures(runs, suite, encoders, keep)
+        if suite.axes:
+            return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
+        until_decided = any(run.record.get("until") is not None for run in runs)
+        rows = compare_leanings(
+            of_first,
+            of_second,
+            study_design(suite),
+            paired=paired,
+            until_decided=until_decided,
+            n_resamples=resamples,
+            seed=runs[0].record["seed"],
+            missing=missing,
+            store=Scratch,
+        )
+        if until_decided:  # intervals over numbers of images that the images have set are not tested
+            return rows
+        fidelity = _fidelity_differences(runs, encoders)
+        mitigated = _mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ()
+        return [*rows, *fidelity, *mitigated, *_trace_differences(runs, (of_first, of_second), keep)]
+
+    def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
+        """List the targets that the images so far do not decide, by these encoders."""
+        suite = suite_of(run, LeaningSuite)
+        design = study_design(suite)
+        embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
+        stands = evidence_of(embeddings, design)
+        return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
+
+    def paired_evidence_of(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]
+    ) -> dict[str, Evidence]:
+        """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
+        suite = suite_of(runs[0], LeaningSuite)
+        first, second = (
+            [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+        )
+        stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
+        return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
+
+    def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
+        """Split the leaning of the second run into that of the first, at guidance 1, and what guidance adds.
+
+        ``keep`` : seeds of the images that are pairs. Attribute images are the first run's, all of them.
+
+        Raises
+        ------
+        SuiteError
+            The suite has axes, and no one pair of groups.
+        """
+        suite = suite_of(runs[0], LeaningSuite)
+        suite.pair_for("the split by guidance")
+        own = {sample.seed for sample in runs[0].plan if sample.role == "attribute"}
+        first = [encoder_embeddings(runs[0], suite, name, {*keep, *own}) for name in encoders]
+        second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, keep) for name in encoders]
+        missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(study_design(suite), runs[0])
+        if missing is not None:  # a pair that lacks either of its pictures
+            pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in keep)
+            targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)
+            design, lost = replace(design, targets=targets), design.missing_attributes
+            missing = replace(missing, attributes=(lost, lost))
+        return split_rows(first, second, design, missing=missing, fidelity=_fidelity_differences(runs, encoders))
+
+    def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
+        """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""
+        suite = suite_of(pilot, LeaningSuite)
+        design = replace(with_missing(study_design(suite), pilot), margin=margin)
+        embeddings = counted_once(
+            [encoder_embeddings(pilot, suite, encoder) for encoder in pilot.encoder_cards], design
+        )
+        needed = images_needed(embeddings, design, effect=effect, power=power, alpha=alpha)
+        return pd.DataFrame({"concept": [target.name for target in design.targets], **vars(needed)})
+
+    def check_rounds(self, suite: LeaningSuite, labelled: bool) -> None:
+        """Refuse axes: rounds follow one pair of groups, whether or not anything is labelled."""
+        suite.pair_for("--until")
+
+    def check_trace(self, suite: LeaningSuite) -> None:
+        """Refuse axes: a trace follows one pair of groups."""
+        suite.pair_for("--trace")
+
+    def compared_groups(self, suite: LeaningSuite) -> Sequence[ComparedGroups]:
+        """Return the two groups, prompts matched by the name of their pair; with axes, the levels of each."""
+        leaning = suite
+        pairs = {prompt.prompt: prompt.pair or "" for group in leaning.groups.values() for prompt in group.prompts}
+        if leaning.axes is None:
+            return (
+                ComparedGroups(
+                    leaning.compared.a, leaning.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))
+                ),
+            )
+
+        def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
+            """Say of what level of the axis a group is; its prompts are matched within the levels of the other axes."""
+            if not group:
+                return "", ""
+            cell, pair = leaning.groups[group].cell or {}, pairs.get(prompt, "")
+            others = [level for name, level in cell.items() if name != axis]
+            return cell[axis], " ".join([pair, *others]) if pair else ""
+
+        return [
+            ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
+            for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in leaning.axes.items())
+        ]
+
+    def rated(self, suite: LeaningSuite) -> Rated:
+        """Images of targets are rated, and read by the words of the pair, as ``share`` reads them."""
+        leaning, answers = suite, named_answers(suite)
+        if leaning.axes:
+            return Rated(suite.name, answers=answers)
+        pair = leaning.compared
+        return Rated(
+            suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words
+        )
+
+    def judged(self, suite: LeaningSuite) -> list[tuple[str, str]]:
+        """Return the image part of every concept, or its score along every axis."""
+        own = suite
+        components = [f"axis:{name}" for name in own.axes] if own.axes else [IMAGE_PART]
+        return [(component, target.name) for component in components for target in own.targets]
+
+    def reading_words(self, suite: LeaningSuite) -> Mapping[str, Sequence[str]]:
+        """Return the words of the pair; with axes, of every cell."""
+        leaning = suite
+        names = (leaning.compared.a, leaning.compared.b) if leaning.axes is None else tuple(leaning.groups)
+        return {name: leaning.groups[name].words for name in names}
+
+
+LEANING: Final = Leaning()

@@ -14,6 +14,7 @@ from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_sto
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.runs.pooled import Comparison
 from clinometer.runs.store import Run
@@ -22,67 +23,12 @@ from clinometer.studies.steerability.compare import compare_steerability
 from clinometer.studies.steerability.figures import SteerabilityView
 from clinometer.studies.steerability.page import PAGE, side_by_side
 from clinometer.studies.steerability.readings import read_as_asked, read_runs
-from clinometer.studies.study import ComparedGroups, Scored, Study, suite_of
+from clinometer.studies.study import ComparedGroups, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.steerability import SteerabilitySuite
 
 READ: Final = "read"
 """The curve of a run's pictures as readers read them, for the page: ``id``, ``reader``, ``answer``."""
-
-
-def score(run: Run, resamples: int) -> Scored:
-    """Compute every number of the study, reader by reader. Nothing is resampled."""
-    suite = suite_of(run, SteerabilitySuite)
-    rows, read = list[Score](), list[pd.DataFrame]()
-    for seen in read_runs(run, suite):
-        own = steerability_rows(seen.cells, seen.asked, margin=suite.margin)
-        if run.record.get("until") is not None:
-            own = rows_when_stopped(own, seen.cells, seen.asked, suite.margin)
-        rows += own
-        read.append(seen.answers.assign(curve=READ, reader=seen.asked.reader, question=seen.asked.question))
-    curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
-    return Scored(scores_table(rows), curves)
-
-
-def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
-    """List the concepts whose gaps the pictures so far do not decide, by the reader whose verdicts stand."""
-    suite = suite_of(run, SteerabilitySuite)
-    decider = str(run.record.get("options", {}).get("verdict_reader") or "")
-    seen = next(each for each in read_runs(run, suite) if decider in ("", each.asked.reader))
-    stands = gap_evidence(seen.cells, seen.asked, margin=suite.margin)
-    return [concept for concept, stand in stands.items() if not stand.stops(rule)]
-
-
-def check_rounds(suite: Suite, labelled: bool) -> None:
-    """Refuse more than two groups, and readers whose errors nobody knows while pictures are drawn."""
-    if len(_narrow(suite).groups) > 2:
-        raise SuiteError(
-            f"suite {suite.name}: {len(_narrow(suite).groups)} groups, and --until follows the gap between two; give a "
-            "number of --images"
-        )
-    if not labelled:
-        raise InvalidInputError(
-            f"suite {suite.name}: no gap is decided while nobody knows how often the reader errs; give labelled "
-            "pictures with --reader NAME --truth FILE, or leave --until out",
-            field="until",
-        )
-
-
-def compare(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Compare the gaps of two runs, second minus first, by the first reader that read both; as pairs with ``keep``."""
-    suite = suite_of(runs[0], SteerabilitySuite)
-    seen = [{(each.asked.reader, each.asked.question): each for each in read_runs(run, suite)} for run in runs]
-    both = [key for key in seen[0] if key in seen[1]]
-    if not both:
-        raise RunMismatchError(f"{runs[0].url}: no reader has read it and {runs[1].url}; read both by the same one")
-    noises = None if keep is None else {str(seed) for seed in keep}
-    of_runs = [read_as_asked(each[both[0]], noises) for each in seen]
-    return compare_steerability(
-        of_runs[0], of_runs[1], list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
-        margin=suite.margin, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"],
-    )  # fmt: skip
 
 
 def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
@@ -105,71 +51,119 @@ READERS: Final = {
 GAPS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
-def plan_unseen(suite: Suite, power: float, alpha: float) -> pd.DataFrame:
-    """Count the images of each prompt that find a gap in one concept, by its size and by how the reader errs."""
-    pairs = len(_narrow(suite).concepts) * (len(_narrow(suite).groups) - 1)
-    rows = [
-        {"effect": gap, "reader": words, "to_detect": images_for_gap(
-            gap, recall=recall, labelled=labelled, concepts=pairs, power=power, alpha=alpha
-        )}
-        for gap in GAPS
-        for words, (recall, labelled) in READERS.items()
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """Compare refusals of the first group with those of each other, prompts matched by their concept."""
-    steered = _narrow(suite)
-    concept_of = {text: each.name for _, each in steered.concepts for text in each.asked.values()}
-    first, *others = steered.groups
-
-    def place(group: str, prompt: str) -> tuple[str, str]:
-        return "", concept_of.get(prompt, "")
-
-    return [ComparedGroups(first, other, place) for other in others]
-
-
-def reading_words(suite: Suite) -> Mapping[str, Sequence[str]]:
-    """Return the words by which an encoder finds each group."""
-    return {name: group.words for name, group in _narrow(suite).groups.items()}
-
-
-def _narrow(suite: Suite) -> SteerabilitySuite:
-    assert isinstance(suite, SteerabilitySuite)
-    return suite
-
-
 def gap_name(suite: Suite, row: Row) -> str:
     """Name a difference by its concept and, of more than two groups, by the pair."""
-    return row.concept if len(_narrow(suite).groups) == 2 else f"{row.concept}, {row.group}"
+    return row.concept if len(in_shape(suite, SteerabilitySuite).groups) == 2 else f"{row.concept}, {row.group}"
 
 
-STEERABILITY: Final = Study(
-    key="steerability",
-    suite=SteerabilitySuite,
-    score=score,
-    compare=compare,
-    page=lambda suite: PAGE,
-    comparison=lambda suite: RunsCompared(
-        lambda suite: (
-            Quantity(
-                "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
-                "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
-                short_name=gap_name,
-            ),
+COMPARED: Final = RunsCompared(
+    lambda suite: (
+        Quantity(
+            "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
+            "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
+            short_name=gap_name,
         ),
-        lambda suite: suite.label_of(next(iter(_narrow(suite).groups))),
-        SteerabilityView,
-        side_by_side,
-        bars=("images",),
-        averaged=False,
-        verdict=compared_in_words,
     ),
-    texts_needed=True,
-    check_rounds=check_rounds,
-    open_concepts=open_concepts,
-    plan_unseen=plan_unseen,
-    compared_groups=compared_groups,
-    reading_words=reading_words,
+    lambda suite: suite.label_of(next(iter(in_shape(suite, SteerabilitySuite).groups))),
+    SteerabilityView,
+    side_by_side,
+    bars=("images",),
+    averaged=False,
+    verdict=compared_in_words,
 )  # fmt: skip
+
+
+class Steerability(Study[SteerabilitySuite]):
+    """Whether a group that a prompt names is drawn, and one as readily as another."""
+
+    key = "steerability"
+    suite = SteerabilitySuite
+    texts_needed = True
+
+    def page(self, suite: SteerabilitySuite) -> Page:
+        """Show success by group, and gaps."""
+        return PAGE
+
+    def comparison(self, suite: SteerabilitySuite) -> RunsCompared:
+        """Compare gaps."""
+        return COMPARED
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Compute every number of the study, reader by reader. Nothing is resampled."""
+        suite = suite_of(run, SteerabilitySuite)
+        rows, read = list[Score](), list[pd.DataFrame]()
+        for seen in read_runs(run, suite):
+            own = steerability_rows(seen.cells, seen.asked, margin=suite.margin)
+            if run.record.get("until") is not None:
+                own = rows_when_stopped(own, seen.cells, seen.asked, suite.margin)
+            rows += own
+            read.append(seen.answers.assign(curve=READ, reader=seen.asked.reader, question=seen.asked.question))
+        curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
+        return Scored(scores_table(rows), curves)
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare gaps, second minus first, by the first reader that read both runs; as pairs with ``keep``."""
+        suite = suite_of(runs[0], SteerabilitySuite)
+        seen = [{(each.asked.reader, each.asked.question): each for each in read_runs(run, suite)} for run in runs]
+        both = [key for key in seen[0] if key in seen[1]]
+        if not both:
+            raise RunMismatchError(f"{runs[0].url}: no reader has read it and {runs[1].url}; read both by the same one")
+        noises = None if keep is None else {str(seed) for seed in keep}
+        of_runs = [read_as_asked(each[both[0]], noises) for each in seen]
+        return compare_steerability(
+            of_runs[0], of_runs[1], list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
+            margin=suite.margin, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"],
+        )  # fmt: skip
+
+    def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
+        """List the concepts whose gaps the pictures so far do not decide, by the reader whose verdicts stand."""
+        suite = suite_of(run, SteerabilitySuite)
+        decider = str(run.record.get("options", {}).get("verdict_reader") or "")
+        seen = sorted(read_runs(run, suite), key=lambda each: each.asked.reader != decider)[0]
+        stands = gap_evidence(seen.cells, seen.asked, margin=suite.margin)
+        return [concept for concept, stand in stands.items() if not stand.stops(rule)]
+
+    def check_rounds(self, suite: SteerabilitySuite, labelled: bool) -> None:
+        """Refuse more than two groups, and readers whose errors nobody knows while pictures are drawn."""
+        if len(suite.groups) > 2:
+            raise SuiteError(
+                f"suite {suite.name}: {len(suite.groups)} groups, and --until follows the gap between two; give a "
+                "number of --images"
+            )
+        if not labelled:
+            raise InvalidInputError(
+                f"suite {suite.name}: no gap is decided while nobody knows how often the reader errs; give labelled "
+                "pictures with --reader NAME --truth FILE, or leave --until out",
+                field="until",
+            )
+
+    def plan_unseen(self, suite: SteerabilitySuite, power: float, alpha: float) -> pd.DataFrame:
+        """Count the images of each prompt that find a gap in one concept, by its size and by how the reader errs."""
+        pairs = len(suite.concepts) * (len(suite.groups) - 1)
+        rows = [
+            {"effect": gap, "reader": words, "to_detect": images_for_gap(
+                gap, recall=recall, labelled=labelled, concepts=pairs, power=power, alpha=alpha
+            )}
+            for gap in GAPS
+            for words, (recall, labelled) in READERS.items()
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def compared_groups(self, suite: SteerabilitySuite) -> Sequence[ComparedGroups]:
+        """Compare refusals of the first group with those of each other, prompts matched by their concept."""
+        concept_of = {text: each.name for _, each in suite.concepts for text in each.asked.values()}
+        first, *others = suite.groups
+
+        def place(group: str, prompt: str) -> tuple[str, str]:
+            return "", concept_of.get(prompt, "")
+
+        return [ComparedGroups(first, other, place) for other in others]
+
+    def reading_words(self, suite: SteerabilitySuite) -> Mapping[str, Sequence[str]]:
+        """Return the words by which an encoder finds each group."""
+        return {name: group.words for name, group in suite.groups.items()}
+
+
+STEERABILITY: Final = Steerability()

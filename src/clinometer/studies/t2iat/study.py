@@ -1,4 +1,4 @@
-"""The T2IAT study: T2IAT from the embeddings of a run; and its record."""
+"""The T2IAT study: T2IAT from the embeddings of a run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from clinometer.metrics import Score
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
+from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.ratings.store import Rated
@@ -25,6 +26,7 @@ from clinometer.studies.study import (
     Scored,
     Study,
     Unit,
+    in_shape,
     map_units,
     named_answers,
     suite_of,
@@ -41,38 +43,6 @@ from clinometer.studies.t2iat.compare import compare_t2iat
 from clinometer.studies.t2iat.figures import T2IATView
 from clinometer.studies.t2iat.page import PAGE, side_by_side
 from clinometer.suites import Suite, T2iatSuite
-
-
-def score_t2iat(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-    """Return every number of the T2IAT study, and the distributions that its figures draw.
-
-    With a ``pool``, its processes measure the concepts.
-    """
-    suite = suite_of(run, T2iatSuite)
-    design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
-    encoders = tuple(run.encoder_cards)
-    for encoder in encoders:
-        run.vectors.require_finished(encoder)
-    most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
-    of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
-    work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
-    names = [f"concept {name!r}" for name in suite.concepts]
-    measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
-    study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
-    # densities point by point, and the images beyond the whiskers
-    columns = ("curve", "concept", "x", "y")
-    rows = [
-        row
-        for density in study.densities
-        for row in (
-            *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
-            *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
-        )
-    ]
-    return Scored(
-        scores_table(study.scores),
-        pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float}),
-    )
 
 
 @dataclass(frozen=True)
@@ -131,24 +101,6 @@ def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
     )
 
 
-def compare_t2iat_runs(
-    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-) -> list[Score]:
-    """Return differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
-    suite = suite_of(runs[0], T2iatSuite)
-    of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-    (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
-    return compare_t2iat(
-        of_first,
-        of_second,
-        replace(t2iat_design(suite), missing_attributes=others + others_of_second),
-        paired=keep is not None,
-        n_resamples=resamples,
-        seed=runs[0].record["seed"],
-        missing=(neutral, neutral_of_second),
-    )
-
-
 def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
     """Return one encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
@@ -189,11 +141,11 @@ def _batches(run: Run, keep: Collection[int] | None) -> dict[tuple[str, str], np
 
 def test_name(suite: Suite, row: Row) -> str:
     """Return a test by its two concepts."""
-    named = {test.name: test for test in _narrow(suite).tests}
+    named = {test.name: test for test in in_shape(suite, T2iatSuite).tests}
     test = named.get(row.concept)
     if test is None:
         return own_name(suite, row)
-    label = _narrow(suite).concept_label
+    label = in_shape(suite, T2iatSuite).concept_label
     return f"{label(test.x)}, against {label(test.y)}"
 
 
@@ -221,22 +173,7 @@ PROMPT: Final = Quantity(
 
 def quantities(suite: Suite) -> Sequence[Quantity]:
     """Tests, where the suite has any, and prompts."""
-    return (TEST, PROMPT) if _narrow(suite).tests else (PROMPT,)
-
-
-def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
-    """Return the two attributes."""
-    axis = _narrow(suite).axis
-    return (ComparedGroups(axis.a, axis.b),)
-
-
-def rated(suite: Suite) -> Rated:
-    """Neutral images of stimuli are rated, those of a concept at once, and read by the stimulus' attribute images."""
-    axis = _narrow(suite).axis
-    return Rated(
-        suite.name, (axis.a, axis.b), "", named_answers(suite), column="category",
-        machine=(("association", "mean"),), read=read_by_attribute_images,
-    )  # fmt: skip
+    return (TEST, PROMPT) if in_shape(suite, T2iatSuite).tests else (PROMPT,)
 
 
 def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
@@ -247,7 +184,7 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     for sample in run.plan:
         if sample.id in vectors:
             drawn.setdefault((sample.concept, sample.group), []).append(sample.id)
-    suite = _narrow(run.suite)
+    suite = in_shape(run.suite, T2iatSuite)
     for _, stimulus in suite.stimuli():
         ids = [drawn.get((stimulus.name, group), []) for group in ("", *suite.pair)]
         if all(ids):
@@ -256,25 +193,90 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     return margins
 
 
-def _narrow(suite: Suite) -> T2iatSuite:
-    assert isinstance(suite, T2iatSuite)
-    return suite
-
-
 COMPARED: Final = RunsCompared(
-    quantities, lambda suite: suite.label_of(_narrow(suite).axis.a), T2IATView, side_by_side,
+    quantities, lambda suite: suite.label_of(in_shape(suite, T2iatSuite).axis.a), T2IATView, side_by_side,
     bars=("images", "prompts"), magnitude_over_prompts=True,
 )  # fmt: skip
 
-T2IAT: Final = Study(
-    key="t2iat",
-    suite=T2iatSuite,
-    score=score_t2iat,
-    score_by=score_t2iat,
-    compare=compare_t2iat_runs,
-    page=lambda suite: PAGE,
-    comparison=lambda suite: COMPARED,
-    compared_groups=compared_groups,
-    rated=rated,
-    judged=lambda suite: [("differential_association", test.name) for test in _narrow(suite).tests],
-)
+
+class T2iat(Study[T2iatSuite]):
+    """Differential associations between pictures of two targets and of two attributes (T2IAT)."""
+
+    key = "t2iat"
+    suite = T2iatSuite
+
+    def page(self, suite: T2iatSuite) -> Page:
+        """Show differential associations."""
+        return PAGE
+
+    def comparison(self, suite: T2iatSuite) -> RunsCompared:
+        """Compare differential associations."""
+        return COMPARED
+
+    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+        """Return every number of the T2IAT study, and the distributions that its figures draw.
+
+        With a ``pool``, its processes measure the concepts.
+        """
+        suite = suite_of(run, T2iatSuite)
+        design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
+        encoders = tuple(run.encoder_cards)
+        for encoder in encoders:
+            run.vectors.require_finished(encoder)
+        most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
+        of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
+        work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
+        names = [f"concept {name!r}" for name in suite.concepts]
+        measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
+        study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
+        # densities point by point, and the images beyond the whiskers
+        columns = ("curve", "concept", "x", "y")
+        rows = [
+            row
+            for density in study.densities
+            for row in (
+                *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
+                *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
+            )
+        ]
+        return Scored(
+            scores_table(study.scores),
+            pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float}),
+        )
+
+    def compare(
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+    ) -> list[Score]:
+        """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
+        suite = suite_of(runs[0], T2iatSuite)
+        of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+        (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
+        return compare_t2iat(
+            of_first,
+            of_second,
+            replace(t2iat_design(suite), missing_attributes=others + others_of_second),
+            paired=keep is not None,
+            n_resamples=resamples,
+            seed=runs[0].record["seed"],
+            missing=(neutral, neutral_of_second),
+        )
+
+    def compared_groups(self, suite: T2iatSuite) -> Sequence[ComparedGroups]:
+        """Return the two attributes."""
+        axis = suite.axis
+        return (ComparedGroups(axis.a, axis.b),)
+
+    def rated(self, suite: T2iatSuite) -> Rated:
+        """Rate neutral images of stimuli, those of a concept at once, read by the stimulus' attribute images."""
+        axis = suite.axis
+        return Rated(
+            suite.name, (axis.a, axis.b), "", named_answers(suite), column="category",
+            machine=(("association", "mean"),), read=read_by_attribute_images,
+        )  # fmt: skip
+
+    def judged(self, suite: T2iatSuite) -> Sequence[tuple[str, str]]:
+        """Return the differential association of every test."""
+        return [("differential_association", test.name) for test in suite.tests]
+
+
+T2IAT: Final = T2iat()
