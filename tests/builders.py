@@ -65,7 +65,7 @@ def tiny_stable_diffusion(
             down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
             up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
             cross_attention_dim=32,
-            attention_head_dim=8,
+            attention_head_dim=2,
             norm_num_groups=8,
         )
         vae = diffusers.AutoencoderKL(

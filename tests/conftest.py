@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from clinometer._cores import available_cores
@@ -19,6 +21,22 @@ if PROCESSES > 1:  # before torch is imported: processes that each take all core
 # the same examples everywhere, and no stopwatch: a loaded machine is no failure
 settings.register_profile("clinometer", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("clinometer")
+
+
+class OnlyWritten:
+    """Look for examples only in files that have some: to look, each is imported and all it holds is gone through."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if any(isinstance(each, DoctestModule) for each in found) and b">>> " not in file_path.read_bytes():
+            found = [each for each in found if not isinstance(each, DoctestModule)]
+        return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what is asked of files outside this folder, too."""
+    config.pluginmanager.register(OnlyWritten())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -219,7 +219,7 @@ def student_p(value: ArrayLike, error: ArrayLike, freedom: ArrayLike = inf) -> n
     value, error = np.asarray(value, np.float64), np.asarray(error, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.special.stdtr(freedom, -size), np.nan)
 
 
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:

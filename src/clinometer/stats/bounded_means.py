@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -79,12 +80,12 @@ class BoundedMeans:
     other: np.ndarray
     other_freedom: np.ndarray
 
-    @property
+    @cached_property
     def value(self) -> np.ndarray:
         """θ̂ (T,); NaN without items."""
         return np.asarray(np.array([x.mean() if len(x) else np.nan for x in self.samples]) + self.offset)
 
-    @property
+    @cached_property
     def standard_error(self) -> np.ndarray:
         """Standard error of θ̂ by the samples' own variances: (T,)."""
         own = np.array([x.var(ddof=1) / len(x) if len(x) > 1 else np.nan for x in self.samples])
@@ -94,23 +95,20 @@ class BoundedMeans:
     def p_value(self) -> np.ndarray:
         """Two-sided p of θ = 0: (T,)."""
         zero = np.zeros(len(self.samples))
-        return np.asarray(np.minimum(1.0, 2 * np.minimum(self._p_below(zero), self._p_above(zero))))
+        return np.asarray(np.minimum(1.0, 2 * np.min(self._one_sided(zero, zero), axis=0)))
 
     def p_outside(self, margin: float) -> np.ndarray:
         """Find p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
         edge = np.full(len(self.samples), float(margin))
-        return np.asarray(np.maximum(self._p_below(edge), self._p_above(-edge)))
+        return np.asarray(np.max(self._one_sided(-edge, edge), axis=0))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return all θ that the test does not reject."""
         require_confidence(confidence)
         reach = float(scipy.special.ndtri((1 + confidence) / 2))
         ends = np.full((2, len(self.samples)), np.nan)
-        # The same samples in the same parts, so both ends are looked for at once.
-        for (part, low, there, noise), (_, high, *_) in zip(self._parts(0), self._parts(1), strict=True):
-            items, scores = np.concatenate([low, high]), np.repeat([-reach, reach], len(part))
-            found = _quantile(items, np.tile(there, (2, 1)), np.tile(noise, 2), scores)
-            ends[:, part] = found.reshape(2, -1)
+        for part, items, there, noise in self._parts():
+            ends[:, part] = _quantile(items, there, noise, np.repeat([-reach, reach], len(part))).reshape(2, -1)
         return Interval(*ends)
 
     def with_other(self, variance: np.ndarray, freedom: ArrayLike) -> BoundedMeans:
@@ -134,25 +132,20 @@ class BoundedMeans:
         """Return the same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
         return replace(self, offset=self.offset + shift)
 
-    def _p_below(self, theta: np.ndarray) -> np.ndarray:
-        """Find p that the mean is ``theta`` or more: P(U ≥ θ)."""
-        return np.asarray(scipy.special.ndtr(-self._scores(1, theta)))
+    def _one_sided(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Find p that the mean is ``low`` or less, P(L ≤ θ), and that it is ``high`` or more, P(U ≥ θ): (2 × T)."""
+        scores = np.full((2, len(self.samples)), np.nan)
+        for part, items, there, noise in self._parts():
+            theta = np.concatenate([low[part], high[part]])
+            scores[:, part] = normal_score(items, there, noise, theta).reshape(2, -1)
+        scores[1] *= -1
+        return np.asarray(scipy.special.ndtr(scores))
 
-    def _p_above(self, theta: np.ndarray) -> np.ndarray:
-        """Find p that the mean is ``theta`` or less: P(L ≤ θ)."""
-        return np.asarray(scipy.special.ndtr(self._scores(0, theta)))
+    def _parts(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """List samples that have a spread, those of like size together, with one item more at either bound.
 
-    def _scores(self, side: int, theta: np.ndarray) -> np.ndarray:
-        scores = np.full(len(self.samples), np.nan)
-        for part, items, there, noise in self._parts(side):
-            scores[part] = normal_score(items, there, noise, theta[part])
-        return scores
-
-    def _parts(self, side: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-        """List samples that have a spread, those of like size together.
-
-        Which ones; their items and one at the lower (``side`` 0) or upper bound; which of the items are there; and the
-        variance of the noise.
+        Which ones; their items and one at the lower bound, and under these their items and one at the upper; which of
+        the items are there; and the variance of the noise.
         """
         error = self.standard_error
         usable = np.flatnonzero(np.isfinite(error) & (error**2 > NO_SPREAD))
@@ -165,12 +158,13 @@ class BoundedMeans:
             together = sizes[usable] * np.arange(1, len(usable) + 1)
             part, usable = np.split(usable, [max(1, int(np.searchsorted(together, _AT_ONCE, side="right")))])
             there = np.arange(sizes[part].max()) < sizes[part][:, None]
-            items = np.zeros(there.shape)
-            for row, t in zip(items, part.tolist(), strict=True):
-                x = np.asarray(self.samples[t], np.float64)
-                bound = max(self.bounds[t, 1], x.max()) if side else min(self.bounds[t, 0], x.min())
-                row[: sizes[t]] = np.append(x, bound) + self.offset[t]
-            yield part, items, there, noise[part]
+            items = np.zeros((2, *there.shape))
+            for row, t in enumerate(part.tolist()):
+                x, n, offset = np.asarray(self.samples[t], np.float64), sizes[t] - 1, self.offset[t]
+                items[:, row, :n] = x + offset
+                items[0, row, n] = min(self.bounds[t, 0], x.min()) + offset
+                items[1, row, n] = max(self.bounds[t, 1], x.max()) + offset
+            yield part, items.reshape(-1, there.shape[1]), np.tile(there, (2, 1)), np.tile(noise[part], 2)
 
 
 def bounded_means(

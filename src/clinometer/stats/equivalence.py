@@ -20,7 +20,7 @@ from clinometer.stats.power import BEYOND, POWER, PowerCurve
 
 def standard_error_of(low: float, high: float, confidence: float = 0.95) -> float:
     """Standard error that a normal interval of this width has: ``(high − low) / (2 z)``; NaN from NaN."""
-    return (high - low) / (2 * float(scipy.stats.norm.ppf((1 + confidence) / 2)))
+    return (high - low) / (2 * float(scipy.special.ndtri((1 + confidence) / 2)))
 
 
 def equivalence_p_value(value: float, standard_error: float, margin: float, freedom: float = inf) -> float:
@@ -51,7 +51,7 @@ def equivalence_p_value(value: float, standard_error: float, margin: float, free
     inside = margin - abs(value)
     if standard_error == 0:
         return 0.0 if inside > 0 else 1.0
-    return float(scipy.stats.t.sf(inside / standard_error, freedom))
+    return float(scipy.special.stdtr(freedom, -inside / standard_error))
 
 
 def factors_by_steps(first: np.ndarray, factors: np.ndarray) -> np.ndarray:

@@ -159,13 +159,13 @@ class MeanTests:
     def p_value(self) -> np.ndarray:
         """Two-sided p of θ = 0 (T,); NaN where nothing varies or the spread of a part is unknown."""
         statistic = self._statistic(np.zeros_like(self.value))
-        return np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), self.freedom))
+        return np.asarray(2 * scipy.special.stdtr(self.freedom, -np.abs(statistic)))
 
     def p_outside(self, margin: float) -> np.ndarray:
         """Find p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
         edges = np.full_like(self.value, margin)
         above, below = self._statistic(-edges), self._statistic(edges)
-        return np.asarray(np.maximum(scipy.stats.t.sf(above, self.freedom), scipy.stats.t.cdf(below, self.freedom)))
+        return np.asarray(scipy.special.stdtr(self.freedom, np.maximum(-above, below)))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return the interval of θ that the test does not reject: the roots of a quadratic in the hypothesised mean."""
@@ -253,14 +253,14 @@ class DifferenceTests:
     def p_value(self) -> np.ndarray:
         """Two-sided p of no difference; NaN where nothing varies, 1 where nothing differs either."""
         size = np.divide(np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies)
-        return np.asarray(2 * scipy.stats.t.sf(size, self.freedom))
+        return np.asarray(2 * scipy.special.stdtr(self.freedom, -size))
 
     def p_outside(self, margin: float) -> np.ndarray:
         """P of |Δ| ≥ margin, by two one-sided tests."""
         inside = np.divide(
             margin - np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies
         )
-        return np.asarray(scipy.stats.t.sf(np.where(self._varies, inside, np.inf * np.sign(margin)), self.freedom))
+        return np.asarray(scipy.special.stdtr(self.freedom, -np.where(self._varies, inside, np.inf * np.sign(margin))))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return all differences that the test does not reject."""

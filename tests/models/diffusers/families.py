@@ -35,7 +35,7 @@ def _unet(**changes: Any) -> Any:
         "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"),
         "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"),
         "cross_attention_dim": 32,
-        "attention_head_dim": 8,
+        "attention_head_dim": 2,
         "norm_num_groups": 8,
     }
     return diffusers.UNet2DConditionModel(**(settings | changes))
