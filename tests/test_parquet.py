@@ -34,7 +34,7 @@ def dictionary_bomb(path, rows=7500):
     return rows * MEGABYTE
 
 
-def page_bomb(path, rows=8):
+def page_bomb(path, rows=6):
     """Plain pages of nothing but zeros."""
     table = pa.table({"id": pa.array([bytes(50 * MEGABYTE)] * rows, pa.binary())})
     pq.write_table(table, path, compression="zstd", use_dictionary=False, data_page_size=1000)

@@ -4,7 +4,6 @@ import hashlib
 import json
 from math import isnan
 
-import jsonschema
 import numpy as np
 import pytest
 import yaml
@@ -45,6 +44,14 @@ CORE = yaml.safe_load((HELD / "fairness-core.yaml").read_text("utf-8"))
 IMAGE = yaml.safe_load((ROOT / "docs/schemas/image.yaml").read_text("utf-8"))
 
 
+@pytest.fixture(scope="module")
+def jsonschema():
+    """Import it where it is used: it takes a second, which each process of the tests would wait."""
+    import jsonschema
+
+    return jsonschema
+
+
 @pytest.fixture(scope="module", params=AUDITS)
 def run(request):
     model, suite, encoder = AUDITS[request.param]
@@ -62,7 +69,7 @@ def judged(run):
     return [(said, row) for said in page.verdicts(page.view.of(report_input(run))) for row in said.rows]
 
 
-def test_a_fairness_card_is_valid_and_holds_every_verdict(run):
+def test_a_fairness_card_is_valid_and_holds_every_verdict(run, jsonschema):
     card = yaml.safe_load(cm.model_card(run, format="fairness", by="somebody", **SCOPE))
     for schema in (CORE, IMAGE):
         jsonschema.Draft202012Validator(schema).validate(card)
@@ -91,7 +98,7 @@ def test_a_fairness_card_tells_how_the_reader_errs_and_who_is_refused(leaning):
     ]  # fmt: skip
 
 
-def test_the_schemas_refuse_what_they_must(leaning):
+def test_the_schemas_refuse_what_they_must(leaning, jsonschema):
     card = yaml.safe_load(cm.model_card(leaning, format="fairness", **SCOPE))
     for schema, field in [(CORE, each) for each in CORE["required"]] + [(IMAGE, each) for each in IMAGE["required"]]:
         with pytest.raises(jsonschema.ValidationError, match=field):
@@ -101,7 +108,7 @@ def test_the_schemas_refuse_what_they_must(leaning):
         jsonschema.Draft202012Validator(IMAGE).validate(card)
 
 
-def test_every_eval_ever_holds_each_number_with_its_interval_n_and_hashes(leaning):
+def test_every_eval_ever_holds_each_number_with_its_interval_n_and_hashes(leaning, jsonschema):
     record = json.loads(cm.model_card(leaning, format="every-eval-ever", by="somebody"))
     jsonschema.Draft7Validator(EVERY_EVAL_EVER).validate(record)
     results = {each["evaluation_result_id"]: each for each in record["evaluation_results"]}
@@ -138,7 +145,7 @@ def test_an_ml_bom_is_valid_and_holds_each_verdict(run):
     )
 
 
-def test_what_was_not_measured_or_rests_on_too_few_images_is_not_passed_on(run):
+def test_what_was_not_measured_or_rests_on_too_few_images_is_not_passed_on(run, jsonschema):
     kept = [row for _, row in judged(run) if row.defined and not too_few(row) and not not_measured(row)]
     if not kept:
         with pytest.raises(InvalidInputError, match="no verdict rests on enough images to be passed on"):

@@ -67,7 +67,7 @@ def is_linear(pattern, text_of, ways=("search",)):
     A square would take sixteen times as long. What is over in a moment even so is not compared. Of several tries the
     fastest counts: a busy machine makes a short one longer than it is.
     """
-    for n in (1_000, 4_000, 16_000):
+    for n in (500, 1_000, 2_000, 4_000, 16_000):
         if seconds(pattern, text_of(n), ways) > 0.05:
             long, short = (min(seconds(pattern, text_of(m), ways) for _ in range(5)) for m in (n, n // 4))
             return long < 8 * short
