@@ -108,9 +108,9 @@ def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let audits and comparisons take the rows that the same embeddings and settings gave before.
 
     Hundreds of tests ask about toys of the same pictures what scoring has no part in: what is stored, resumed, named
-    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/studies`` holds the studies to it,
-    where nothing is kept), and are most of a toy audit's time. Everything around them is done anew. What one process
-    of the tests has scored lies in the ``folder`` for the others.
+    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/studies`` holds the studies to it),
+    and are most of a toy audit's time. Everything around them is done anew. What one process of the tests has scored
+    lies in the ``folder`` for the others.
     """
     from clinometer.studies.classification import study as classification
     from clinometer.studies.editing import study as editing
@@ -124,10 +124,11 @@ def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
         (classification, ("classification_study", "compare_classifications")),
     ):
         for name in names:
-            patch.setattr(module, name, _remembered(getattr(module, name), folder))
+            patch.setattr(module, name, remembered(getattr(module, name), folder))
 
 
-def _remembered(study: Callable[..., list[Any]], folder: Path) -> Callable[..., list[Any]]:
+def remembered(study: Callable[..., list[Any]], folder: Path | None = None) -> Callable[..., list[Any]]:
+    """Let a study take the rows that equal arguments gave before in this process; in a folder, those of others too."""
     kept: dict[str, list[Any]] = {}
 
     @functools.wraps(study)
@@ -141,8 +142,9 @@ def _remembered(study: Callable[..., list[Any]], folder: Path) -> Callable[..., 
             return study(*given, **settings)
         key = hashlib.sha256(content).hexdigest()
         if key not in kept:
-            kept[key] = _of_another_process(folder / key) or study(*given, **settings)
-            _leave(folder / key, kept[key])
+            kept[key] = (folder and _of_another_process(folder / key)) or study(*given, **settings)
+            if folder:
+                _leave(folder / key, kept[key])
         return copy.copy(kept[key])
 
     return rows

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics import Score
-from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
+from clinometer.studies import leaning
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.cosines import Cosines
 from clinometer.studies.leaning.scores.design import Layout
+from tests.quick import remembered
 
 GROUPS = ("man", "woman", "nonbinary")
 AGES = ("adult", "child", "old", "teenager")
 DIM = 24
+QUICK: dict[str, Any] = {"n_resamples": 400, "n_permutations": 199, "seed": 1}
+mcas_study = remembered(leaning.mcas_study)
+"""The study, made once of what several tests ask about."""
 
 
 def design(n_targets: int = 6, **changes: Any) -> Design:
@@ -75,8 +80,7 @@ def embeddings(
 
 def study(*encoders: EncoderEmbeddings, of: Design | None = None, **options: Any) -> list[Score]:
     """A small study, quick enough to run often."""
-    quick: dict[str, Any] = {"n_resamples": 400, "n_permutations": 199, "seed": 1}
-    return mcas_study(encoders or (embeddings(),), of or design(), **(quick | options))
+    return mcas_study(encoders or (embeddings(),), of or design(), **(QUICK | options))
 
 
 def one(rows: list[Score], metric: str, component: str, **equal: str) -> Score:

@@ -133,13 +133,13 @@ def test_batches_that_do_not_fit_are_refused(labels, said):
 
 
 def test_pairs_and_fours_do_not_lean():
-    """Of 12 studies each of three concepts at parity; the page of simulations has thousands."""
+    """Of 8 studies each of three concepts at parity; the page of simulations has thousands."""
     for size in (2, 4):
-        alone, nobody, known = in_batches(12, size, 20, concepts=3)
+        alone, nobody, known = in_batches(8, size, 20, concepts=3)
         assert nobody.rate <= 0.1
         assert known.rate <= 0.1
         assert alone.rate >= nobody.rate
-    ignored, once = saved_again(12, 4, 20, 1e-3)
+    ignored, once = saved_again(8, 4, 20, 1e-3)
     assert once.rate == 0 < ignored.rate
-    alone, nobody, _ = independent(12, 40, 0.85)
+    alone, nobody, _ = independent(8, 40, 0.85)
     assert nobody.rate >= alone.rate - 0.1

@@ -13,7 +13,6 @@ from clinometer.report import ReportInput, wording
 from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.report.rows import scores_table
 from clinometer.studies import study_of
-from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.cells import CellsView, verdict_words
 from clinometer.studies.leaning.embeddings import study_design
 from clinometer.suites import LeaningSuite, suite_from_mapping
@@ -21,6 +20,7 @@ from tests.report.markdown import tables
 from tests.report.page import Page, with_only
 from tests.report.synthetic import encoder_card, model_card, picture
 from tests.studies.leaning.crossed import THREE, TWO, crossed_embeddings
+from tests.studies.leaning.studies import mcas_study
 
 LABELS = {"man": "men", "woman": "women", "light": "light skin", "medium": "medium skin", "dark": "dark skin"}
 

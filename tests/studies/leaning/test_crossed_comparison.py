@@ -11,10 +11,11 @@ from scipy import stats
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
-from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
+from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import axis_checks, pair_of_levels, reader_checks
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
+from tests.studies.leaning.studies import mcas_study
 
 DIM = 12
 

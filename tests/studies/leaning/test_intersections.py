@@ -13,7 +13,7 @@ from scipy.stats import f as fisher
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import OTHERS, ReasonCode
-from clinometer.studies.leaning import Design, TargetDesign, mcas_study
+from clinometer.studies.leaning import Design, TargetDesign
 from clinometer.studies.leaning.scores.axes import effects_of
 from clinometer.studies.leaning.scores.contrasts import (
     contrast_weights,
@@ -24,6 +24,7 @@ from clinometer.studies.leaning.scores.contrasts import (
 from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
+from tests.studies.leaning.studies import mcas_study
 
 EIGHT = {"gender": ("man", "woman"), "tone": ("light", "dark"), "age": ("young", "old")}
 
