@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -162,48 +161,55 @@ def test_a_variant_that_the_hub_does_not_have_is_named(outcomes):
     assert message.startswith("variant: ")
 
 
-AUDIT = "import json, sys; import clinometer; clinometer.audit(**json.loads(sys.argv[1]))"
-WITHOUT_TORCH = f"import sys; sys.modules['torch'] = None; {AUDIT}"
+WITHOUT_TORCH = """
+import json, sys
+sys.modules["torch"] = None
+import clinometer
+clinometer.audit(**json.loads(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def audited(hub, tmp_path_factory):
+    """An audit of a gated model and an encoder by their hub ids: what was asked, how it ended, where its cache is."""
+    folder = tmp_path_factory.mktemp("audited")
+    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
+    (folder / "toy.yaml").write_text(yaml.safe_dump(few))
+    asked = {
+        "model": "maker/gated@main", "encoder": "maker/clip", "suite": str(folder / "toy.yaml"),
+        "out": str(folder / "run"), "steps": 1, "device": "cpu",
+    }  # fmt: skip
+    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    return asked, run(hub, folder / "home", "-m", "clinometer", "audit", *words, HF_TOKEN=TOKEN), folder / "home"
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_finished_audit_of_hub_ids_is_repeated_without_torch_until_the_branch_moves(hub, tmp_path):
-    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
-    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(few))
-    asked = {
-        "model": "maker/pipeline", "encoder": "maker/clip", "suite": str(tmp_path / "toy.yaml"),
-        "out": str(tmp_path / "run"), "steps": 1, "device": "cpu", "resamples": 999, "report": False,
-    }  # fmt: skip
+def test_a_finished_audit_of_hub_ids_is_repeated_without_torch_until_the_branch_moves(hub, audited):
+    asked, done, home = audited
+    assert done.returncode == 0, done.stderr
 
-    def audit(code, **environment):
-        return run(hub, tmp_path / "home", "-c", code, json.dumps(asked), **environment)
+    def again(**environment):
+        return run(hub, home, "-c", WITHOUT_TORCH, json.dumps(asked), HF_TOKEN=TOKEN, **environment)
 
-    assert (done := audit(AUDIT)).returncode == 0, done.stderr
-    assert (done := audit(WITHOUT_TORCH)).returncode == 0, done.stderr
-    assert (done := audit(WITHOUT_TORCH, HF_HUB_OFFLINE="1")).returncode == 0, done.stderr
-    repository = hub.repositories["maker/pipeline"]
+    assert (done := again()).returncode == 0, done.stderr
+    assert (done := again(HF_HUB_OFFLINE="1")).returncode == 0, done.stderr
+    repository = hub.repositories["maker/gated"]
     repository.commit = "d00d" + "0" * 36
     try:
-        assert "torch" in audit(WITHOUT_TORCH).stderr
+        assert "torch" in again().stderr
     finally:
         repository.commit = COMMIT
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_an_audit_by_hub_ids_opens_with_the_token_and_keeps_the_commits_alone(hub, tmp_path):
-    out, suite = tmp_path / "run", tmp_path / "toy.yaml"
-    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
-    suite.write_text(yaml.safe_dump(few))
-    done = run(
-        hub, tmp_path / "home", "-m", "clinometer", "audit", "--model", "maker/gated@main", "--encoder", "maker/clip",
-        "--suite", str(suite), "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
-    )  # fmt: skip
+def test_an_audit_by_hub_ids_opens_with_the_token_and_keeps_the_commits_alone(audited):
+    asked, done, _ = audited
     assert done.returncode == 0, done.stderr
+    out = Path(asked["out"])
     record = json.loads((out / "run.json").read_text())
     assert record["model"]["revision"] == COMMIT
     assert TOKEN not in done.stdout + done.stderr
     for path in (path for path in out.rglob("*") if path.is_file()):
         assert TOKEN.encode() not in path.read_bytes(), path
-    shutil.rmtree(out)
