@@ -151,7 +151,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     if _same_images(comparison):
         return f"{second} beside {first}: nothing differs, for both hold the same images.", ""
     presentation = study_of(comparison.first.suite).comparison(comparison.first.suite)
-    if presentation.verdict is not None:
+    if not presentation.sums_up:
         return presentation.verdict(comparison, labels), ""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     if not row.defined:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic
 
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
@@ -16,6 +17,7 @@ from clinometer.report.sections import card, facts, flat
 from clinometer.runs import Run
 from clinometer.runs.pooled import Comparison
 from clinometer.suites import Suite
+from clinometer.suites.base import AnySuite
 
 
 @dataclass(frozen=True)
@@ -71,45 +73,56 @@ class Quantity:
     short_name: Callable[[Suite, Row], str] = own_name
 
 
-@dataclass(frozen=True)
-class RunsCompared:
-    """How a study shows runs beside each other.
+class RunsCompared(ABC, Generic[AnySuite]):
+    """How a study shows runs beside each other. Methods that are not abstract may be left as they are.
 
     Attributes
     ----------
-    quantities : suite → the quantities that have differences; the mean magnitude of the first says which run leans
-        more.
-    label_a : suite → what a positive number leans to.
     view : the input of a report → the view that ``side_by_side`` reads.
-    side_by_side : (views by the runs' names, the first encoder that all runs have) → values for the template.
     template : in the templates of the study's page.
     bars : what the thick and, where there is one, the thin bar of a figure are over.
     averaged : whether the views hold the average over encoders, or one encoder where the runs have different ones.
     magnitude_over_prompts : whether the mean magnitude is judged over prompts.
+    sums_up : whether a mean magnitude says which run leans more; else ``verdict`` does.
     overall : (metric, component) of the numbers about a whole suite that a sweep follows over its settings; where none
         is named, it follows all that have an interval.
     by_concept : (metric, component) of the number of a concept that a sweep draws along its axes; None draws none.
     tabled : (metric, component) of further numbers of each concept that a sweep's table carries.
-    verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
-    caution : the same → a sentence on what makes a difference of leanings mean less, and one with its numbers; the
-        first is empty where nothing does.
-    further : the same → tables of what a study tells of some pairs of runs alone.
     """
 
-    quantities: Callable[[Suite], Sequence[Quantity]]
-    label_a: Callable[[Suite], str]
-    view: type[View]
-    side_by_side: Callable[[Mapping[str, Any], str], dict[str, Any]]
-    template: str = "comparison"
-    bars: Sequence[str] = ("portraits",)
-    averaged: bool = True
-    magnitude_over_prompts: bool = False
-    overall: Sequence[tuple[str, str]] = ()
-    by_concept: tuple[str, str] | None = None
-    tabled: Sequence[tuple[str, str]] = ()
-    verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
-    caution: Callable[[Comparison, tuple[str, str]], tuple[str, str]] = lambda comparison, labels: ("", "")
-    further: Callable[[Comparison, tuple[str, str]], Sequence[DifferenceTable]] = lambda comparison, labels: ()
+    view: ClassVar[type[View]]
+    template: ClassVar[str] = "comparison"
+    bars: ClassVar[Sequence[str]] = ("portraits",)
+    averaged: ClassVar[bool] = True
+    magnitude_over_prompts: ClassVar[bool] = False
+    sums_up: ClassVar[bool] = True
+    overall: ClassVar[Sequence[tuple[str, str]]] = ()
+    by_concept: ClassVar[tuple[str, str] | None] = None
+    tabled: ClassVar[Sequence[tuple[str, str]]] = ()
+
+    @abstractmethod
+    def quantities(self, suite: AnySuite) -> Sequence[Quantity]:
+        """List what has differences; the mean magnitude of the first says which run leans more."""
+
+    @abstractmethod
+    def label_a(self, suite: AnySuite) -> str:
+        """Return what a positive number leans to."""
+
+    @abstractmethod
+    def side_by_side(self, views: Mapping[str, Any], encoder: str) -> dict[str, Any]:
+        """Return the template's values, from views by the runs' names and the first encoder that all runs have."""
+
+    def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
+        """Say in a sentence how two runs differ, by what they are called; where it does not ``sums_up``."""
+        return ""
+
+    def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
+        """Say what makes a difference of leanings mean less, and that with its numbers; empty where nothing does."""
+        return "", ""
+
+    def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
+        """Return tables of what the study tells of some pairs of runs alone."""
+        return ()
 
 
 def difference_table(

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol
 
 import pandas as pd
 
@@ -26,6 +26,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.suites import Suite
+from clinometer.suites.base import AnySuite
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,6 @@ class Pool(Protocol):
         ...
 
 
-AnySuite = TypeVar("AnySuite", bound=Suite)
-
-
 class Study(ABC, Generic[AnySuite]):
     """One shape of suite, from its questions to its page. Methods that are not abstract may be left as they are.
 
@@ -176,7 +174,7 @@ class Study(ABC, Generic[AnySuite]):
         """Say how runs of a suite are shown."""
 
     @abstractmethod
-    def comparison(self, suite: AnySuite) -> RunsCompared:
+    def comparison(self, suite: AnySuite) -> RunsCompared[AnySuite]:
         """Say how runs of a suite are shown beside each other."""
 
     def extend_plan(self, suite: AnySuite, samples: Sequence[Sample], part_size: int) -> list[Sample]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
@@ -411,3 +411,7 @@ def kept_concepts(
         for name, category in categories.items()
     }  # fmt: skip
     return {name: category for name, category in kept.items() if category[key]}
+
+
+AnySuite = TypeVar("AnySuite", bound=Suite)
+"""The shape of a study's suites."""

@@ -101,15 +101,23 @@ PAGE = Page(
 )
 
 
-COMPARED = RunsCompared(
-    lambda suite: (
-        Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),
-    ),
-    lambda suite: "bright",
-    View,
-    side_by_side,
-    averaged=False,
-)
+class BrightnessCompared(RunsCompared[BrightnessSuite]):
+    """Brightness of two models, prompt by prompt."""
+
+    view = View
+    averaged = False
+
+    def quantities(self, suite: BrightnessSuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),)
+
+    def label_a(self, suite: BrightnessSuite) -> str:
+        """Return what a positive number leans to."""
+        return "bright"
+
+    def side_by_side(self, views: Mapping[str, View], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
 
 
 class Brightness(Study[BrightnessSuite]):
@@ -124,9 +132,9 @@ class Brightness(Study[BrightnessSuite]):
         """Show each prompt with its brightness."""
         return PAGE
 
-    def comparison(self, suite: BrightnessSuite) -> RunsCompared:
+    def comparison(self, suite: BrightnessSuite) -> RunsCompared[BrightnessSuite]:
         """Compare brightness, prompt by prompt."""
-        return COMPARED
+        return BrightnessCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Score a run; nothing is resampled."""

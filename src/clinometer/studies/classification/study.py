@@ -10,7 +10,7 @@ Image files can be put before a diffusion classifier without a run directory. At
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from math import nan
 from pathlib import Path
@@ -254,13 +254,24 @@ CONTRAST: Final = Quantity(
     name=contrast_name,
 )
 
-COMPARED: Final = RunsCompared(
-    lambda suite: (CONTRAST,),
-    lambda suite: in_shape(suite, ClassificationSuite).a.label,
-    ClassificationView,
-    side_by_side,
-    averaged=False,
-)
+
+class ClassificationsCompared(RunsCompared[ClassificationSuite]):
+    """What two models take portraits for."""
+
+    view = ClassificationView
+    averaged = False
+
+    def quantities(self, suite: ClassificationSuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (CONTRAST,)
+
+    def label_a(self, suite: ClassificationSuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.a.label
+
+    def side_by_side(self, views: Mapping[str, ClassificationView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
 
 
 class Classification(Study[ClassificationSuite]):
@@ -276,9 +287,9 @@ class Classification(Study[ClassificationSuite]):
         """Show what portraits are classified as, by group."""
         return PAGE
 
-    def comparison(self, suite: ClassificationSuite) -> RunsCompared:
+    def comparison(self, suite: ClassificationSuite) -> RunsCompared[ClassificationSuite]:
         """Compare what portraits are classified as."""
-        return COMPARED
+        return ClassificationsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""

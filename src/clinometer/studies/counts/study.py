@@ -315,21 +315,35 @@ def difference_name(suite: Suite, row: Row) -> str:
     return f"{named(row)}: {row.group}"
 
 
-COMPARED: Final = RunsCompared(
-    lambda suite: (
-        Quantity(
-            SHARE, "share", "concept", "difference", "images, of both runs", "concept",
-            "more of the group than in {first}", encoder="", family="concepts, settings and groups",
-            name=difference_name, short_name=difference_name,
-        ),
-    ),
-    lambda suite: suite.model_dump()["groups"][0],
-    CountsView,
-    side_by_side,
-    bars=("images",),
-    averaged=False,
-    verdict=compared_in_words,
+SHARES: Final = Quantity(
+    SHARE, "share", "concept", "difference", "images, of both runs", "concept", "more of the group than in {first}",
+    encoder="", family="concepts, settings and groups", name=difference_name, short_name=difference_name,
 )  # fmt: skip
+
+
+class SharesCompared(RunsCompared[CountsSuite]):
+    """Shares in two tables of counts."""
+
+    view = CountsView
+    bars = ("images",)
+    averaged = False
+    sums_up = False
+
+    def quantities(self, suite: CountsSuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (SHARES,)
+
+    def label_a(self, suite: CountsSuite) -> str:
+        """Return what a positive number leans to."""
+        return str(suite.model_dump()["groups"][0])
+
+    def side_by_side(self, views: Mapping[str, CountsView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
+
+    def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
+        """Count in a sentence what differs."""
+        return compared_in_words(comparison, labels)
 
 
 class CountsStudy(Study[CountsSuite]):
@@ -343,9 +357,9 @@ class CountsStudy(Study[CountsSuite]):
         """Show shares of counts."""
         return COUNTS_PAGE
 
-    def comparison(self, suite: CountsSuite) -> RunsCompared:
+    def comparison(self, suite: CountsSuite) -> RunsCompared[CountsSuite]:
         """Compare shares."""
-        return COMPARED
+        return SharesCompared()
 
     def rated(self, suite: CountsSuite) -> Rated:
         """Rate nothing: there is no picture."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -237,13 +237,6 @@ ERASURE: Final = (
 """Of suites that say what an edit shows."""
 
 
-def quantities(suite: Suite) -> Sequence[Quantity]:
-    """List flips and skin, and soft erasure where the suite says what an edit shows."""
-    editing = in_shape(suite, EditingSuite)
-    erasure = ERASURE if editing.tones else ERASURE[1:]
-    return (*QUANTITIES, *(erasure if any(each.shows for each in editing.professions.values()) else ()))
-
-
 def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
     """By how much each edit is nearer to a than to b, by its id.
 
@@ -258,9 +251,24 @@ def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
-COMPARED: Final = RunsCompared(
-    quantities, lambda suite: in_shape(suite, EditingSuite).genders.a, EditingView, side_by_side, averaged=False
-)
+class EditsCompared(RunsCompared[EditingSuite]):
+    """Edits of two models, portrait by portrait."""
+
+    view = EditingView
+    averaged = False
+
+    def quantities(self, suite: EditingSuite) -> Sequence[Quantity]:
+        """List flips and skin, and soft erasure where the suite says what an edit shows."""
+        erasure = ERASURE if suite.tones else ERASURE[1:]
+        return (*QUANTITIES, *(erasure if any(each.shows for each in suite.professions.values()) else ()))
+
+    def label_a(self, suite: EditingSuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.genders.a
+
+    def side_by_side(self, views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
 
 
 class Editing(Study[EditingSuite]):
@@ -276,9 +284,9 @@ class Editing(Study[EditingSuite]):
         """Show what edits change, by group."""
         return PAGE
 
-    def comparison(self, suite: EditingSuite) -> RunsCompared:
+    def comparison(self, suite: EditingSuite) -> RunsCompared[EditingSuite]:
         """Compare what edits change."""
-        return COMPARED
+        return EditsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
@@ -330,7 +338,6 @@ class Editing(Study[EditingSuite]):
         The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
         differs between them is what was asked.
         """
-        assert isinstance(suite, EditingSuite)
         edits: list[Sample] = []
         first = 1 + max((sample.part for sample in portraits), default=-1)
         for name, profession, strength in suite.edits():
@@ -353,7 +360,6 @@ class Editing(Study[EditingSuite]):
 
     def check(self, generator: Generator, suite: EditingSuite) -> None:
         """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
-        assert isinstance(suite, EditingSuite)
         editor = _editor(generator)
         if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
             raise ModelError(
@@ -363,15 +369,13 @@ class Editing(Study[EditingSuite]):
 
     def compared_groups(self, suite: EditingSuite) -> Sequence[ComparedGroups]:
         """Return the two genders, matched within tones of skin."""
-        editing = suite
-        sides = {name: (group.gender, group.tone or "") for name, group in editing.groups.items()}
-        return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
+        sides = {name: (group.gender, group.tone or "") for name, group in suite.groups.items()}
+        return (ComparedGroups(suite.genders.a, suite.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
 
     def rated(self, suite: EditingSuite) -> Rated:
         """Edits are rated; portraits of a gender show it."""
-        editing = suite
-        pair = (editing.genders.a, editing.genders.b)
-        shown_by = {gender: [name for name, own in editing.groups.items() if own.gender == gender] for gender in pair}
+        pair = (suite.genders.a, suite.genders.b)
+        shown_by = {gender: [name for name, own in suite.groups.items() if own.gender == gender] for gender in pair}
         return Rated(
             suite.name, pair, "", {name.lower(): name for name in pair}, (EDIT,), (PORTRAIT,), shown_by,
             read=read_by_wordings,

@@ -439,32 +439,6 @@ def side_by_side(views: Mapping[str, CellsView], encoder: str) -> dict[str, Any]
     return {"tables": tables, "margin": first.suite.margin}
 
 
-def quantities(suite: Suite) -> Sequence[Quantity]:
-    """List every axis, and every cell against the mean of all."""
-    assert isinstance(suite, LeaningSuite)
-    found = []
-    for axis, crossed_axis in (suite.axes or {}).items():
-        levels = list(crossed_axis.levels.values())
-        is_pair = len(levels) == 2
-        named = own_name if is_pair else level_name
-        found.append(
-            Quantity(
-                f"axis:{axis}", f"image part by {suite.axis_label(axis)}", "concept", "Δ image part", TO_DECIDE,
-                "concept", "more to {a} than {first}", a=levels[0] if is_pair else "the level named",
-                family="" if is_pair else "concepts and levels", name=named, short_name=named,
-            )
-        )  # fmt: skip
-    cells = [
-        Quantity(
-            f"cell:{name}", f"nearness to {suite.label_of(name)}", "concept", "difference", TO_DECIDE, "concept",
-            "nearer to {a} than in {first}, against the mean of all groups", a=suite.label_of(name),
-            family="concepts and groups", brief=False,
-        )
-        for name in suite.groups
-    ]  # fmt: skip
-    return [*found, *cells]
-
-
 def level_name(suite: Suite, row: Row) -> str:
     """Name a concept and the level that a row is about."""
     return f"{row.concept}: {suite.label_of(row.group)}"
@@ -483,12 +457,45 @@ def verdict_by_axis(comparison: Comparison, labels: tuple[str, str]) -> str:
     return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."
 
 
-CROSSED: Final = RunsCompared(
-    quantities=quantities,
-    label_a=lambda suite: "",
-    view=CellsView,
-    side_by_side=side_by_side,
-    template="cells_comparison",
-    verdict=verdict_by_axis,
-)
-"""How runs of a suite with axes are shown beside each other."""
+class CrossedCompared(RunsCompared[LeaningSuite]):
+    """Runs of a suite with axes beside each other."""
+
+    view = CellsView
+    template = "cells_comparison"
+    sums_up = False
+
+    def quantities(self, suite: LeaningSuite) -> Sequence[Quantity]:
+        """List every axis, and every cell against the mean of all."""
+        found = []
+        for axis, crossed_axis in (suite.axes or {}).items():
+            levels = list(crossed_axis.levels.values())
+            is_pair = len(levels) == 2
+            named = own_name if is_pair else level_name
+            found.append(
+                Quantity(
+                    f"axis:{axis}", f"image part by {suite.axis_label(axis)}", "concept", "Δ image part", TO_DECIDE,
+                    "concept", "more to {a} than {first}", a=levels[0] if is_pair else "the level named",
+                    family="" if is_pair else "concepts and levels", name=named, short_name=named,
+                )
+            )  # fmt: skip
+        cells = [
+            Quantity(
+                f"cell:{name}", f"nearness to {suite.label_of(name)}", "concept", "difference", TO_DECIDE, "concept",
+                "nearer to {a} than in {first}, against the mean of all groups", a=suite.label_of(name),
+                family="concepts and groups", brief=False,
+            )
+            for name in suite.groups
+        ]  # fmt: skip
+        return [*found, *cells]
+
+    def label_a(self, suite: LeaningSuite) -> str:
+        """Name no side: each axis has its own."""
+        return ""
+
+    def side_by_side(self, views: Mapping[str, CellsView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
+
+    def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
+        """Count in a sentence what differs."""
+        return verdict_by_axis(comparison, labels)

@@ -15,10 +15,10 @@ import pandas as pd
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
-from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.comparison import DifferenceTable, Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores, scores_table
-from clinometer.runs.pooled import PooledRun
+from clinometer.runs.pooled import Comparison, PooledRun
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run
@@ -37,7 +37,7 @@ from clinometer.studies.leaning import (
     prior_rows,
     rows_when_stopped,
 )
-from clinometer.studies.leaning.cells import CELLS, CROSSED, TO_DECIDE
+from clinometer.studies.leaning.cells import CELLS, TO_DECIDE, CrossedCompared
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.embeddings import (
     draw_prior_embeddings,
@@ -298,18 +298,35 @@ OVERALL: Final = (
     ("trace", "onset"),
 )
 
-PAIR: Final = RunsCompared(
-    lambda suite: (PICTURES,),
-    lambda suite: suite.label_of(in_shape(suite, LeaningSuite).compared.a),
-    LeaningView,
-    side_by_side,
-    bars=("images", "words and encoders"),
-    overall=OVERALL,
-    by_concept=("mcas", IMAGE_PART),
-    tabled=(("trace", "onset"), ("trace", "half_way")),
-    caution=fidelity_caution,
-    further=lambda comparison, labels: [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)],
-)
+
+class LeaningsCompared(RunsCompared[LeaningSuite]):
+    """Leanings of two models to one of a pair of groups."""
+
+    view = LeaningView
+    bars = ("images", "words and encoders")
+    overall = OVERALL
+    by_concept = ("mcas", IMAGE_PART)
+    tabled = (("trace", "onset"), ("trace", "half_way"))
+
+    def quantities(self, suite: LeaningSuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (PICTURES,)
+
+    def label_a(self, suite: LeaningSuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.label_of(suite.compared.a)
+
+    def side_by_side(self, views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
+
+    def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
+        """Say where a model draws its concepts less well than the other."""
+        return fidelity_caution(comparison, labels)
+
+    def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
+        """Tell what a mitigation did, and when leaning sets in."""
+        return [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)]
 
 
 class Leaning(Study[LeaningSuite]):
@@ -327,9 +344,9 @@ class Leaning(Study[LeaningSuite]):
         """Show a pair of groups, or all groups where there are axes and so no pair."""
         return CELLS if suite.axes else PAGE
 
-    def comparison(self, suite: LeaningSuite) -> RunsCompared:
+    def comparison(self, suite: LeaningSuite) -> RunsCompared[LeaningSuite]:
         """Compare leanings to one of a pair of groups, or of all groups of axes."""
-        return CROSSED if suite.axes else PAIR
+        return CrossedCompared() if suite.axes else LeaningsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
@@ -457,26 +474,23 @@ class Leaning(Study[LeaningSuite]):
 
     def compared_groups(self, suite: LeaningSuite) -> Sequence[ComparedGroups]:
         """Return the two groups, prompts matched by the name of their pair; with axes, the levels of each."""
-        leaning = suite
-        pairs = {prompt.prompt: prompt.pair or "" for group in leaning.groups.values() for prompt in group.prompts}
-        if leaning.axes is None:
+        pairs = {prompt.prompt: prompt.pair or "" for group in suite.groups.values() for prompt in group.prompts}
+        if suite.axes is None:
             return (
-                ComparedGroups(
-                    leaning.compared.a, leaning.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))
-                ),
+                ComparedGroups(suite.compared.a, suite.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))),
             )
 
         def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
             """Say of what level of the axis a group is; its prompts are matched within the levels of the other axes."""
             if not group:
                 return "", ""
-            cell, pair = leaning.groups[group].cell or {}, pairs.get(prompt, "")
+            cell, pair = suite.groups[group].cell or {}, pairs.get(prompt, "")
             others = [level for name, level in cell.items() if name != axis]
             return cell[axis], " ".join([pair, *others]) if pair else ""
 
         return [
             ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
-            for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in leaning.axes.items())
+            for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in suite.axes.items())
         ]
 
     def rated(self, suite: LeaningSuite) -> Rated:
@@ -491,15 +505,13 @@ class Leaning(Study[LeaningSuite]):
 
     def judged(self, suite: LeaningSuite) -> list[tuple[str, str]]:
         """Return the image part of every concept, or its score along every axis."""
-        own = suite
-        components = [f"axis:{name}" for name in own.axes] if own.axes else [IMAGE_PART]
-        return [(component, target.name) for component in components for target in own.targets]
+        components = [f"axis:{name}" for name in suite.axes] if suite.axes else [IMAGE_PART]
+        return [(component, target.name) for component in components for target in suite.targets]
 
     def reading_words(self, suite: LeaningSuite) -> Mapping[str, Sequence[str]]:
         """Return the words of the pair; with axes, of every cell."""
-        leaning = suite
-        names = (leaning.compared.a, leaning.compared.b) if leaning.axes is None else tuple(leaning.groups)
-        return {name: leaning.groups[name].words for name in names}
+        names = (suite.compared.a, suite.compared.b) if suite.axes is None else tuple(suite.groups)
+        return {name: suite.groups[name].words for name in names}
 
 
 LEANING: Final = Leaning()

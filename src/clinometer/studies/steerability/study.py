@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -56,21 +56,35 @@ def gap_name(suite: Suite, row: Row) -> str:
     return row.concept if len(in_shape(suite, SteerabilitySuite).groups) == 2 else f"{row.concept}, {row.group}"
 
 
-COMPARED: Final = RunsCompared(
-    lambda suite: (
-        Quantity(
-            "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
-            "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
-            short_name=gap_name,
-        ),
-    ),
-    lambda suite: suite.label_of(next(iter(in_shape(suite, SteerabilitySuite).groups))),
-    SteerabilityView,
-    side_by_side,
-    bars=("images",),
-    averaged=False,
-    verdict=compared_in_words,
+GAP: Final = Quantity(
+    "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
+    "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name, short_name=gap_name,
 )  # fmt: skip
+
+
+class GapsCompared(RunsCompared[SteerabilitySuite]):
+    """Gaps of two models, concept by concept."""
+
+    view = SteerabilityView
+    bars = ("images",)
+    averaged = False
+    sums_up = False
+
+    def quantities(self, suite: SteerabilitySuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (GAP,)
+
+    def label_a(self, suite: SteerabilitySuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.label_of(next(iter(suite.groups)))
+
+    def side_by_side(self, views: Mapping[str, SteerabilityView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
+
+    def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
+        """Count in a sentence what differs."""
+        return compared_in_words(comparison, labels)
 
 
 class Steerability(Study[SteerabilitySuite]):
@@ -84,9 +98,9 @@ class Steerability(Study[SteerabilitySuite]):
         """Show success by group, and gaps."""
         return PAGE
 
-    def comparison(self, suite: SteerabilitySuite) -> RunsCompared:
+    def comparison(self, suite: SteerabilitySuite) -> RunsCompared[SteerabilitySuite]:
         """Compare gaps."""
-        return COMPARED
+        return GapsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Compute every number of the study, reader by reader. Nothing is resampled."""

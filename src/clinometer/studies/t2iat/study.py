@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -171,11 +171,6 @@ PROMPT: Final = Quantity(
 )
 
 
-def quantities(suite: Suite) -> Sequence[Quantity]:
-    """Tests, where the suite has any, and prompts."""
-    return (TEST, PROMPT) if in_shape(suite, T2iatSuite).tests else (PROMPT,)
-
-
 def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     """By how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
     vectors, _ = run.embedded(encoder)
@@ -193,10 +188,24 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     return margins
 
 
-COMPARED: Final = RunsCompared(
-    quantities, lambda suite: suite.label_of(in_shape(suite, T2iatSuite).axis.a), T2IATView, side_by_side,
-    bars=("images", "prompts"), magnitude_over_prompts=True,
-)  # fmt: skip
+class AssociationsCompared(RunsCompared[T2iatSuite]):
+    """Differential associations of two models."""
+
+    view = T2IATView
+    bars = ("images", "prompts")
+    magnitude_over_prompts = True
+
+    def quantities(self, suite: T2iatSuite) -> Sequence[Quantity]:
+        """List tests, where the suite has any, and prompts."""
+        return (TEST, PROMPT) if suite.tests else (PROMPT,)
+
+    def label_a(self, suite: T2iatSuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.label_of(suite.axis.a)
+
+    def side_by_side(self, views: Mapping[str, T2IATView], encoder: str) -> dict[str, Any]:
+        """Lay out the numbers of all runs."""
+        return side_by_side(views, encoder)
 
 
 class T2iat(Study[T2iatSuite]):
@@ -209,9 +218,9 @@ class T2iat(Study[T2iatSuite]):
         """Show differential associations."""
         return PAGE
 
-    def comparison(self, suite: T2iatSuite) -> RunsCompared:
+    def comparison(self, suite: T2iatSuite) -> RunsCompared[T2iatSuite]:
         """Compare differential associations."""
-        return COMPARED
+        return AssociationsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Return every number of the T2IAT study, and the distributions that its figures draw.
