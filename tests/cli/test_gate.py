@@ -67,6 +67,18 @@ def test_shares_have_no_sign(cli, run, shown):
     assert "+" not in shown()
 
 
+def test_the_smallest_share_over_the_largest_says_of_what_whose_and_of_how_many_images(cli, tmp_path, shown):
+    (tmp_path / "counts.csv").write_text("concept,group,n\nnurse,man,9\nnurse,woman,11\nguard,man,12\nguard,woman,8\n")
+    assert cli("import", "--counts", tmp_path / "counts.csv", "--out", tmp_path / "counted", "--quiet") == (0, "")
+    assert cli("gate", tmp_path / "counted", "--four-fifths", 0.8) == (3, "")
+    cells = [[cell.strip() for cell in line.split("│")] for line in shown().splitlines() if "(smallest: " in line]
+    assert {name: images for _, name, _, _, _, images, *_ in cells} == {
+        "nurse (smallest: man)": "20", "guard (smallest: woman)": "20", "all concepts (smallest: woman)": "40",
+    }  # fmt: skip
+    cli("gate", tmp_path / "counted", "--four-fifths", 0.8, "--explain")
+    assert "all concepts (smallest: woman): 0.90 [" in shown()
+
+
 def test_what_is_undecided_may_be_let_through_and_what_is_broken_not(cli, run):
     scores = cm.open_run(run).scores
     most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
@@ -16,6 +16,9 @@ import pandas as pd
 from clinometer._messages import printable
 from clinometer.gates.history import NEEDED, NIGHTS, History
 from clinometer.gates.policy import SELECTORS, GateReason, Policy, Rule
+from clinometer.metrics.mcas import TEXT_PART
+from clinometer.metrics.records import SELECTION
+from clinometer.metrics.selection import SMALLEST
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
 from clinometer.report.html import notebook_html
@@ -232,8 +235,7 @@ def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Write numbers as cells by the heading of their column; what would say the same in every row has none."""
     numbers = [number for name in ("value", "low", "high") for number in rows[name]]
     digits = wording.digits_for(numbers)
-    has_sign = any(number < 0 for number in numbers) or ((rows.at_least < 0) & (rows.at_least > -inf)).any()
-    written = wording.signed if has_sign else wording.number
+    written = _number_style(rows)
     columns = {
         "number": _names(rows),
         "value": [written(value, digits) for value in rows.value],
@@ -249,12 +251,19 @@ def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
         columns["runs that show it"] = [f"{n:,}" if n else "" for n in rows.since.fillna(0)]
     if (rows.carried_by != "").any():
         columns["carried"] = list(rows.carried_by)
+    counts_images = ((rows.concept != "") & (rows.component != TEXT_PART)) | (rows.metric == SELECTION)
+    if counts_images.any():
+        columns["images"] = [f"{n:,}" if counts else "" for n, counts in zip(rows.n_target, counts_images, strict=True)]
     if (rows.n_decide > 0).any():
-        columns["decided by"] = [
-            f"{wording.about(n_decide)} for {n_target:,}" if n_decide else ""
-            for n_decide, n_target in zip(rows.n_decide.fillna(0), rows.n_target, strict=True)
-        ]
+        columns["decided by"] = [wording.about(n) for n in rows.n_decide.fillna(0)]
     return columns
+
+
+def _number_style(rows: pd.DataFrame) -> Callable[[float, int], str]:
+    """Return how numbers are written: with their sign where any is, or may be, negative."""
+    is_negative = (rows[["value", "low", "high"]] < 0).any(axis=None)
+    may_be = ((rows.at_least < 0) & (rows.at_least > -inf)).any()
+    return wording.signed if is_negative or may_be else wording.number
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
@@ -262,8 +271,19 @@ def _names(rows: pd.DataFrame) -> list[str]:
     named = [name for name in SELECTORS if rows[name].nunique() > 1]
     if "concept" in named and "category" in named:
         named.remove("category")
-    records = rows.to_dict("records")
-    return [", ".join(row[name] for name in named if row[name]) or str(row["component"]) for row in records]
+    return [_name_of(row, named) for row in rows.to_dict("records")]
+
+
+def _name_of(row: dict[Any, Any], named: list[str]) -> str:
+    """Name a number by some of its columns; of the smallest share over the largest also whose share that is."""
+    is_smallest = row["metric"] == SELECTION and row["component"] == SMALLEST
+    if is_smallest:
+        named = ["concept", *(name for name in named if name not in ("concept", "category", "group"))]
+    over_all = "all concepts" if row["category"] in ("", "all") else str(row["category"])
+    told = [row[name] or (over_all if name == "concept" else "") for name in named]
+    if is_smallest and row["group"]:
+        told[0] = f"{told[0]} (smallest: {row['group']})"
+    return ", ".join(filter(None, told)) or str(row["component"])
 
 
 def explanations(judged: Gate) -> Iterator[str]:
@@ -271,17 +291,18 @@ def explanations(judged: Gate) -> Iterator[str]:
     family = sum(len(rule.rows) for rule in judged.rules if rule.rule.against is None)
     for rule in judged.rules:
         digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])
+        written = _number_style(rule.rows)
         for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
             if rule.rule.against is None:
-                yield f"{name}: {_why(row, digits, family, _beside(judged, row['metric']))}"
+                yield f"{name}: {_why(row, digits, written, family, _beside(judged, row['metric']))}"
             else:
                 yield f"{name}: {_why_changed(row, digits, rule_limits_in_words(rule.rule))}"
 
 
-def _why(row: dict[Any, Any], digits: int, family: int, beside: str) -> str:
+def _why(row: dict[Any, Any], digits: int, written: Callable[[float, int], str], family: int, beside: str) -> str:
     limits = limits_in_words(row["at_least"], row["at_most"])
     ends = wording.interval(row["low"], row["high"], digits)
-    number = f"{wording.signed(row['value'], digits)} {ends}".strip() if isfinite(row["value"]) else "no number"
+    number = f"{written(row['value'], digits)} {ends}".strip() if isfinite(row["value"]) else "no number"
     part = f" It is carried {row['carried_by']}." if row["carried_by"] else ""
     corrected = f"Holm's correction over the policy's {wording.count(family, 'number')}"
     if row["outcome"] == Outcome.HOLDS:
