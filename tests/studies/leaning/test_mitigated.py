@@ -41,6 +41,14 @@ def test_each_change_has_its_name():
     assert [found[name] for name in "stuv"] == ["better", "overshot", "harmed", "no change"]
 
 
+def test_of_a_concept_whose_target_is_not_parity_nothing_is_praised_or_blamed():
+    before, after = seen(0.5, 0.5, 0.0, 0.3), seen(0.0, -0.5, 0.4, 0.3)
+    found = verdicts(before, after, elsewhere="stuv")
+    assert [found[name] for name in "stuv"] == ["leans less", "leans to the other side", "leans further", "no change"]
+    some = verdicts(before, after, elsewhere=["t"])
+    assert [some[name] for name in "stuv"] == ["better", "leans to the other side", "harmed", "no change"]
+
+
 def test_swapping_the_groups_changes_no_verdict():
     before, after = seen(0.5, 0.5, 0.0, 0.3), seen(0.0, -0.5, 0.4, 0.3)
     mirrored = [[replace(run[0], group_images={"a": GROUPS["b"], "b": GROUPS["a"]})] for run in (before, after)]
@@ -122,6 +130,23 @@ def test_a_run_whose_card_says_so_is_judged_as_a_mitigation(compared):
     assert tables[2].title.startswith("xMCAS: ")
     assert len(tables[2].rows) == len(before.suite.targets)
     assert "as a mitigation of" in comparison_html([comparison])
+
+
+def test_a_declared_target_that_is_not_parity_is_not_judged_by_it(compared, tmp_path):
+    before, after = compared
+    declared = Mitigation.model_validate(
+        {key: value for key, value in after.model_card["settings"]["mitigation"].items() if key != "learned"}
+        | {"target": {"men": 0.3, "women": 0.7}}
+    )
+    options = {"encoder": Eye(), "report": False, "resamples": 99}
+    otherwise = cm.audit(Reworded(Painter(), declared), before.suite, tmp_path / "otherwise", **options)
+    (comparison,) = cm.compare(before, otherwise)
+    found = set(comparison.scores.verdict[comparison.scores.metric == "mitigation"])
+    assert "leans less" in found
+    assert not {"better", "overshot", "harmed"} & found
+    page = comparison_html([comparison])
+    assert "of concepts whose declared target is not parity" in page
+    assert "Harmed" not in page
 
 
 def test_the_other_way_round_it_is_an_ordinary_comparison(compared):

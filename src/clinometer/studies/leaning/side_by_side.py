@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import degrees, isfinite
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean
 from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.pictures import trace_figures
 from clinometer.studies.leaning.plane import plane_models_figure
+from clinometer.studies.leaning.scores.mitigated import WITHOUT_PARITY, WITHOUT_PARITY_PLACES
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import LeaningSuite
 
@@ -164,8 +165,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     assert isinstance(suite, LeaningSuite)
     side = suite.label_of(suite.compared.a)
     note = (
-        f"Positive leans to {side}, by the attribute images of {labels[0]}. Better: moved away from the side that it "
-        "was shown to lean to. Overshot: shown to lean to the other side now. Harmed: shown to lean further. No "
+        f"Positive leans to {side}, by the attribute images of {labels[0]}. {_verdict_words(changes)} No "
         "change: two one-sided tests keep it within the suite's margin; no change shown is less. q over the concepts."
     )
     counts = Counter(row.verdict or "no verdict" for row in changes)
@@ -198,6 +198,22 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     return [concepts, disturbed, *_plane_table(scores, labels)]
 
 
+def _verdict_words(changes: Sequence[Row]) -> str:
+    """Say what the verdicts mean: by parity, and of concepts with another declared target without praise or blame."""
+    found = {row.verdict for row in changes}
+    by_parity = (
+        "Better: moved away from the side that it was shown to lean to. Overshot: shown to lean to the other side now. "
+        "Harmed: shown to lean further."
+    )
+    otherwise = (
+        "Leans less, leans to the other side, leans further: the same, of concepts whose declared target is not "
+        "parity; whether they have its shares, an audit of both with that target as --reference says."
+    )
+    if not found & set(WITHOUT_PARITY.values()):
+        return by_parity
+    return f"{by_parity} {otherwise}" if found & WITHOUT_PARITY.keys() else otherwise
+
+
 def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTable]:
     """Return, for each concept, its place on the plane of xMCAS before and after; nothing without a third group."""
     rows = {
@@ -226,8 +242,18 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
          "verdict"),
         tuple(table), (),
         "Similarity is to the third group, distance from (1/3, 0), the paper's unbiased point; by the groups of "
-        f"{labels[0]}. Better: nearer to it. Harmed: further. No change: kept within the suite's margin.",
+        f"{labels[0]}. {_place_words(changes)} No change: kept within the suite's margin.",
     )] if table else []  # fmt: skip
+
+
+def _place_words(changes: Sequence[Row]) -> str:
+    """Say what the verdicts on a place mean, as :func:`_verdict_words` does."""
+    by_parity = "Better: nearer to it. Harmed: further."
+    found = {row.verdict for row in changes}
+    if not found & set(WITHOUT_PARITY_PLACES.values()):
+        return by_parity
+    otherwise = "Nearer, further: of concepts whose declared target is not parity."
+    return f"{by_parity} {otherwise}" if found & WITHOUT_PARITY_PLACES.keys() else otherwise
 
 
 def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:

@@ -155,6 +155,21 @@ def mitigation_of(run: Run) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
+def _aimed_elsewhere(run: Run, suite: LeaningSuite) -> list[str]:
+    """Return the concepts whose target, as a mitigated run's card declares it, is not parity.
+
+    The groups that the suite compares count, or all of the target where it names them otherwise.
+    """
+    made, compared = mitigation_of(run) or {}, (suite.compared.a, suite.compared.b)
+    found = []
+    for each in suite.targets:
+        target = made.get("targets", {}).get(each.prompt, made.get("target", {}))
+        shares = [target.get(group, 0.0) for group in compared] if set(compared) & set(target) else target.values()
+        if len(set(shares)) > 1:
+            found.append(each.name)
+    return found
+
+
 def _mitigation_rows(
     runs: tuple[Run, Run],
     suite: LeaningSuite,
@@ -180,6 +195,7 @@ def _mitigation_rows(
         *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
         skin=[np.array(list(lighter.get(target.name, {}).values())) for target in suite.targets],
         learned=(mitigation_of(runs[1]) or {}).get("learned") or None,
+        elsewhere=_aimed_elsewhere(runs[1], suite),
     )  # fmt: skip
 
 

@@ -18,6 +18,9 @@ What a concept's verdict says:
 - *no change*: two one-sided tests (decision 5) show |Δ| below the suite's margin, q ≤ 5 %, whatever else is shown;
 - *no change shown*: none of these, which is not that it did not change.
 
+Better and worse are by parity. Of a concept whose declared target is another the same changes are named without praise
+or blame: *leans less*, *leans to the other side*, *leans further*, and of a place *nearer*, *further*.
+
 Of xMCAS, with a third group N and by encoders that read text, ::
 
     c = (mean_i z_i + texts' part) / 4,   z_i: cosine of image i to N's images and words, of the run before
@@ -35,7 +38,7 @@ the mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Any, Final
@@ -57,6 +60,10 @@ from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 METRIC: Final = "mitigation"
 SIMILARITY, DISTANCE = "xmcas_similarity", "xmcas_distance"
 BETTER, OVERSHOT, HARMED, SAME = "better", "overshot", "harmed", "no change"
+WITHOUT_PARITY: Final = {BETTER: "leans less", OVERSHOT: "leans to the other side", HARMED: "leans further"}
+"""What verdicts are called where the declared target is not parity."""
+WITHOUT_PARITY_PLACES: Final = {BETTER: "nearer", HARMED: "further"}
+"""The same of a place on the plane of xMCAS: to or from the unbiased point."""
 NOT_SHOWN, KEPT, DISTURBED, RISEN, FALLEN = "no change shown", "kept", "disturbed", "risen", "fallen"
 SWAPPED: Final = "before and after swapped in pairs, two-sided"
 SWAPS: Final = 9_999
@@ -84,6 +91,7 @@ def mitigation_rows(
     fidelity: Sequence[Score] = (),
     skin: Sequence[np.ndarray] = (),
     learned: Sequence[str] | None = None,
+    elsewhere: Collection[str] = (),
 ) -> list[Score]:
     """Judge a mitigation by images in pairs, seen by the same encoders.
 
@@ -94,6 +102,7 @@ def mitigation_rows(
     fidelity : rows of how well either run's images show what was asked.
     skin : of each target, by how many degrees each pair's skin is lighter after; NaN of too little skin.
     learned : the concepts that it was made from; of others ``setting`` says that they are held out.
+    elsewhere : the concepts whose declared target is not parity; verdicts on them do not take parity for the aim.
 
     Returns
     -------
@@ -123,12 +132,20 @@ def mitigation_rows(
         replace(_mean_row("change", name, b - a), setting=setting, **_p_of_swaps(b - a))
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
-    judged = _judge(changes, *own, margin=design.margin)
+    judged = _reworded(_judge(changes, *own, margin=design.margin), elsewhere, WITHOUT_PARITY)
     return [
         *judged, *own[0], *own[1],
         *_disturbances(before, after, names, named_changed, fidelity),
-        *_skin_rows(names, skin), *_xmcas_rows(before, after, design),
+        *_skin_rows(names, skin),
+        *_reworded(_xmcas_rows(before, after, design), elsewhere, WITHOUT_PARITY_PLACES),
     ]  # fmt: skip
+
+
+def _reworded(rows: Sequence[Score], elsewhere: Collection[str], words: Mapping[str, str]) -> list[Score]:
+    """Name the verdicts on some concepts by other words."""
+    return [
+        replace(row, verdict=words.get(row.verdict, row.verdict)) if row.concept in elsewhere else row for row in rows
+    ]
 
 
 def _leanings(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Design, t: int) -> np.ndarray:
