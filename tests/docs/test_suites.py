@@ -39,6 +39,14 @@ def test_the_example_of_a_t2iat_study_is_a_suite():
     assert len(suite.tests) == 1
 
 
+def test_the_example_in_several_languages_is_a_suite():
+    (text,) = [each for each in blocks(PAGE, "yaml") if "language: mul" in each]
+    suite = suite_from_text(text, source="docs/suites.md")
+    assert suite.languages == ["en", "de"]
+    assert list(suite.wordings) == ["firefighter", "mechanic", "teacher", "cook"]
+    assert suite.image_count == 4 * 2 * 20 + 4 * 16
+
+
 def test_the_table_of_t2iat_keys_is_whole():
     rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of a T2IAT suite")}
     common = {"study", "name", "title", "description", "source", "language", "margin", "protocol"}

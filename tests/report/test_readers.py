@@ -101,7 +101,7 @@ def test_concepts_of_which_all_pictures_are_read_as_one_value_are_named_beside_w
     assert (over.value, over.n_target, over.n_a) == (0.5, 2, 1)
     assert over.p < 2e-3
     (question,) = readers(View.of_scores(load_suite("reference"), scores_table(rows)))["questions"]
-    assert question["concentrated"]["ones"] == ["doctor (20 of 20 men)"]
+    assert question["concentrated"]["ones"] == ["doctor (20 of 20 as men)"]
     (unread,) = reading_rows([answered("good", GOOD, (5, 0, 30), (4, 2, 0))])[-1:]
     assert np.isnan(unread.value)
     assert unread.reason == "no concept has 10 images that are read"

@@ -184,7 +184,9 @@ def _concentrated(rows: Sequence[Row], label: wording.Label) -> dict[str, Any] |
     return {
         "row": by["concentration"],
         "pooled": by["concentration_pooled"],
-        "ones": [f"{row.concept} ({row.n_a} of {row.n_target} {label(row.group)})" for row in ones if row.value == 1],
+        "ones": [
+            f"{row.concept} ({row.n_a} of {row.n_target} as {label(row.group)})" for row in ones if row.value == 1
+        ],
         "missing": [row.concept for row in ones if not row.defined],
     }
 

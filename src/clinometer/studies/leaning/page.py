@@ -473,13 +473,16 @@ def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
 
     That one leaning is shown and another is not would say little by itself; here the difference is shown as well.
     """
+    targets = view.suite.wordings[concept]
+    rows = {name: view.pictures.get(target) or without_estimate(concept=target) for name, target in targets.items()}
     names: dict[str, list[str]] = {}
-    for wording_name, target in view.suite.wordings[concept].items():
-        row = view.pictures.get(target) or without_estimate(concept=target)
+    for wording_name, row in rows.items():
         names.setdefault(wording.verdict_words(row, view.label) or wording.MISSING, []).append(wording_name)
     if len(names) == 1:
         return f"{concept} {next(iter(names))} in every {unit}, and not as far in all"
     told = "; ".join(f"{words} in {wording.listed(own)}" for words, own in names.items())
+    if any(map(wording.not_measured, rows.values())):  # what differs then is no verdict from another
+        return f"How far {concept} leans depends on the {unit}: {told}"
     return f"The verdict on {concept} depends on the {unit}: {told}"
 
 
