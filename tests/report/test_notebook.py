@@ -4,7 +4,6 @@ import json
 import re
 import textwrap
 
-import jsonschema
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -99,6 +98,8 @@ def test_a_sweep_is_a_row_a_setting(tmp_path):
     assert len(page.find("tr")) == 1 + 2
     assert "2 cells, 2 finished" in html
     held = json.loads(document_of(swept).as_json())  # what a script gets of it
+    import jsonschema  # it takes a second, which each process of the tests would wait
+
     jsonschema.validate(held, json_schema())
     assert (held["kind"], held["cells"], len(held["rows"])) == ("sweep", 2, len(swept.table))
 

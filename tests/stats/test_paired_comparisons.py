@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.paired_comparisons import paired_strengths
@@ -61,6 +60,8 @@ def test_ties_are_those_of_the_log_linear_model():
             unit = of_i * np.eye(4)[i] + of_j * np.eye(4)[j]
             rows.append([*unit[:3] - unit[3], of_i, outcome == 2, *np.eye(len(pairs))[place]])
             counts.append((own == outcome).sum())
+    import statsmodels.api as sm  # all of it, which takes a second, for one test
+
     oracle = sm.GLM(counts, np.array(rows, float), family=sm.families.Poisson()).fit(tol=1e-12)
     assert list(found.strength.value[:3]) == pytest.approx(list(oracle.params[:3]), abs=1e-6)
 

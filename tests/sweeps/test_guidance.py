@@ -6,7 +6,6 @@ import dataclasses
 import json
 
 import diffusers
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,6 +128,8 @@ def test_the_table_and_the_document_hold_the_split(whole, folder):
     stored = pd.read_csv(folder / "whole" / "split.csv")
     assert len(stored) == len(whole.split)
     document = json.loads(document_of(whole).as_json())
+    import jsonschema  # it takes a second, which each process of the tests would wait
+
     jsonschema.validate(document, json_schema())
     assert len(document["split"]) == len(whole.split)
     assert document["split_lacks"] == {}
