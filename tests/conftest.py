@@ -68,16 +68,17 @@ def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session", autouse=True)
 def few_planned_runs() -> Iterator[None]:
-    """Find ``n_decide`` of leanings, and plans, from few drawn runs, which are a third of a small study's time.
+    """Find ``n_decide`` of leanings, and plans, from few drawn runs of few sizes: a third of a small study's time.
 
-    ``tests/stats/test_power.py`` asks of the numbers themselves, with as many runs as an audit draws.
+    ``tests/stats/test_power.py`` asks of the numbers themselves, with as many runs and sizes as an audit draws.
     """
-    from clinometer.stats.power import ScoredPilot
+    from clinometer.stats.power import SIZES, ScoredPilot
     from clinometer.studies.leaning.scores import needed, rows
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (needed, rows):
             patch.setattr(module, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
+        patch.setattr(needed, "SIZES", SIZES[::4])
         yield
 
 
