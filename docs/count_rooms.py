@@ -69,12 +69,13 @@ def measure(path: Path) -> Size:
                 tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
                 tokenize.ENDMARKER,
             ):  # fmt: skip
-                code |= set(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):  # docstrings, and strings that stand alone below what they describe
+                code.update(range(token.start[0], token.end[0] + 1))
+    nodes = list(ast.walk(tree))
+    for node in nodes:  # docstrings, and strings that stand alone below what they describe
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             code -= lines_of(node)
     imports, bodies = set[int](), []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports |= lines_of(node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
