@@ -63,11 +63,12 @@ from clinometer.pipeline.recipes import (
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
 from clinometer.pipeline.results import refresh_report, score
 from clinometer.readings.fit import misfits, require_learned
-from clinometer.readings.folder import read_known
+from clinometer.readings.folder import read_groups, read_known
 from clinometer.readings.open_answers import require_counterfactuals
 from clinometer.readings.scores import require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress, store
+from clinometer.runs.answers import question_of
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
@@ -182,12 +183,13 @@ def questions_of(
 def errors_from(
     request: AuditRequest, asked: Sequence[QuestionSpec]
 ) -> Callable[[store.Run, Sequence[Reader], Progress], None] | None:
-    """Return what reads the labelled pictures of a request; None where it names none.
+    """Check the labelled pictures of a request, and return what reads them; None where it names none.
 
     Raises
     ------
-    InvalidInputError
-        Labelled pictures without a reader, or of several questions.
+    InvalidInputError, ImportManifestError
+        Labelled pictures without a reader, or of several questions; a file that is not there or names other groups; or
+        nothing decides, with ``until``, as a group has none.
     """
     if request.truth is None:
         return None
@@ -195,6 +197,13 @@ def errors_from(
         found = f"{len(asked)} questions, expected the one that the labels answer" if asked else "no reader, give one"
         raise InvalidInputError(f"found {found}", field="truth")
     spec, truth, budget = asked[0], request.truth, request.budget
+    labelled, _ = read_groups(Path(truth).parent, truth, question_of(spec))
+    none = [name for name in spec.answers if name not in labelled.values()]
+    if none and request.until is not None:
+        raise InvalidInputError(
+            f"{Path(truth).name}: no picture of {', '.join(none)}, so nothing would be decided; label some of each",
+            field="truth",
+        )
     return lambda run, readers, progress: read_known(run, readers, spec, truth, progress, budget=budget)
 
 

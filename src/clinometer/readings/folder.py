@@ -129,7 +129,7 @@ def read_folder(
     if question.is_open:
         truths = _read_concepts(place, names, truth)
     else:
-        truths, kinds = ({}, {}) if truth is None else _read_groups(place, truth, question)
+        truths, kinds = ({}, {}) if truth is None else read_groups(place, truth, question)
     if question.is_open:
         require_counterfactuals(spec, truths.values())
     if truth is None:  # else the labelled pictures show how well it reads
@@ -218,7 +218,7 @@ def _embed(directory: Directory, encoder: Encoder, files: Mapping[Path, str], pr
     return np.array([lacking if (x := kept[key]) is None else x for key in files.values()], np.float64)
 
 
-def _read_groups(
+def read_groups(
     folder: Path, path: str | os.PathLike[str], question: Question
 ) -> tuple[dict[str, str], dict[str, dict[str, str | None]]]:
     """Read from a manifest which group each picture shows, and by which model and of which concept, where given."""

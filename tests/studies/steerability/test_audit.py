@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError
+from clinometer.errors import ImportManifestError, InvalidInputError
 from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.pipeline.results import render_html
 from clinometer.report.inputs import report_input
@@ -111,8 +111,8 @@ def test_a_group_that_is_refused_more_often_is_told(tmp_path):
 
 def drawn_until_decided(place, **asked):
     """Audit until decided, beside labelled pictures, at most 60 pictures of each prompt."""
-    labels = write_labels(place / "labels", each=200)
-    options = {"until": "decided", "images": 60, "reader": eye_reader(), "truth": labels, "encoder": Eye()}
+    truth = asked.pop("truth") if "truth" in asked else write_labels(place / "labels", each=200)
+    options = {"until": "decided", "images": 60, "reader": eye_reader(), "truth": truth, "encoder": Eye()}
     with contextlib.chdir(place):
         return quick.audit(Steered(["b"]), steerable(), place / "run", **(options | asked))
 
@@ -143,4 +143,13 @@ def test_no_gap_is_decided_while_nobody_knows_how_the_reader_errs(tmp_path):
 def test_labels_that_nobody_reads_are_refused_before_anything_is_drawn(tmp_path):
     with pytest.raises(InvalidInputError, match="truth: found no reader"):
         drawn_until_decided(tmp_path, reader=None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_leave_a_group_out_are_refused_before_anything_is_drawn(tmp_path):
+    men = write_labels(tmp_path / "men", groups=["men"])
+    with pytest.raises(InvalidInputError, match=r"truth: labels\.csv: no picture of woman"):
+        drawn_until_decided(tmp_path, truth=men)
+    with pytest.raises(ImportManifestError, match="no manifest"):
+        drawn_until_decided(tmp_path, truth=tmp_path / "nowhere.csv")
     assert not (tmp_path / "run").exists()

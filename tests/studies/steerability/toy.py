@@ -37,11 +37,11 @@ def steerable(*, concepts: int = 4, images: int = 20, **changes: object) -> Suit
     }, source="toy")  # fmt: skip
 
 
-def write_labels(folder: Path, each: int = 30) -> Path:
+def write_labels(folder: Path, each: int = 30, groups: Sequence[str] = ("men", "women")) -> Path:
     """Write pictures whose group is known, and the list that says so."""
     folder.mkdir()
     rows = ["file,group"]
-    for group in ("men", "women"):
+    for group in groups:
         for number in range(each):
             paint(group, number).save(folder / f"{group}{number}.png")
             rows.append(f"{group}{number}.png,{'man' if group == 'men' else 'woman'}")
