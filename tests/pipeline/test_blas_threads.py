@@ -1,6 +1,7 @@
 """Matrix products take one thread wherever a study computes: helpers that spin cost more than the products."""
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from importlib import import_module
 
 import pytest
@@ -42,8 +43,10 @@ def seen(monkeypatch):
         return watch
 
     def watched_study(suite):
-        study = study_of(suite)
-        return replace(study, **{name: watched(name, getattr(study, name)) for name in COMPUTES})
+        study = copy(study_of(suite))
+        for name in COMPUTES:
+            setattr(study, name, watched(name, getattr(study, name)))
+        return study
 
     for module in ("pipeline.results", "pipeline.comparison", "pipeline.execution", "sweeps.outcome"):
         monkeypatch.setattr(import_module(f"clinometer.{module}"), "study_of", watched_study)
