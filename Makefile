@@ -31,6 +31,8 @@ test: .venv/installed-dev browser
 	$(PYTEST) -m "not thorough"
 
 test-rest: export REQUIRE_LATEX := 1
+# more of these wait: for clusters, servers, browsers, and for what is installed anew
+test-rest: PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 test-rest: .venv/installed-dev browser latex
 	$(PYTEST) -m "thorough"
 

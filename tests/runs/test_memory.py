@@ -130,9 +130,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is counted in other units")
 def test_large_images_are_imported_in_little_memory(tmp_path):
-    folder = folder_of(tmp_path / "made", 8, 6000)
+    folder = folder_of(tmp_path / "made", 12, 4000)
     command = [sys.executable, "-c", MEASURED, str(folder), str(tmp_path / "run")]
     result = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2], timeout=600
     )
-    assert int(result.stdout) < 1_000_000  # kB; the eight images decoded are 1.15 GB
+    assert int(result.stdout) < 850_000  # kB; the twelve images decoded are .58 GB, beside .45 GB of the program
