@@ -9,7 +9,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
@@ -24,15 +24,13 @@ audit: .venv/installed
 audit test test-all test-rest: export PYTHONDONTWRITEBYTECODE :=
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
-# One process more than cores, because tests of networks, clusters and browsers wait.
+# Two processes more than cores, because tests of networks, clusters, servers and browsers wait.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
 
 test: .venv/installed-dev browser
 	$(PYTEST) -m "not thorough"
 
 test-rest: export REQUIRE_LATEX := 1
-# more of these wait: for clusters, servers, browsers, and for what is installed anew
-test-rest: PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 test-rest: .venv/installed-dev browser latex
 	$(PYTEST) -m "thorough"
 
