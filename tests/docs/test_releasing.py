@@ -111,69 +111,115 @@ def packages_of(requirement, seen):
     return {name for name, _ in seen}
 
 
-@pytest.fixture
-def install(wheel, tmp_path):
-    """Install the wheel into a fresh environment with some extras; return how a command is run in it.
+COMMANDS = """
+import contextlib, io, json, sys
+from importlib.metadata import entry_points
+[command] = entry_points(group="console_scripts", name="clinometer")
+told = []
+for words in json.load(sys.stdin):
+    sys.argv, said, status = ["clinometer", *words], io.StringIO(), 0
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            status = command.load()() or 0
+        except SystemExit as end:
+            status = end.code or 0
+    told.append([status, said.getvalue()])
+json.dump(told, sys.stdout)
+"""
+
+
+class Installed:
+    """The wheel, installed into a fresh environment; what other extras need lies in a folder of their own.
 
     Dependencies are linked from this environment, exactly those that the wheel's own metadata asks for: an index may be
     out of reach, and ``make`` asks it for the same packages.
     """
 
-    def install(extras):
-        venv.create(tmp_path / "env", with_pip=False)
-        bin_folder = tmp_path / "env" / ("Scripts" if sys.platform == "win32" else "bin")
-        pip = [sys.executable, "-m", "pip", "--python", bin_folder / "python"]
-        subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel], check=True)
-        (site,) = (tmp_path / "env/lib").glob("python*/site-packages")
-        for name in packages_of(Requirement(f"clinometer[{extras}]"), set()) - {"clinometer"}:
+    def __init__(self, wheel, folder):
+        self.folder = folder
+        venv.create(folder / "env", with_pip=False)
+        self.bin = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
+        pip = [sys.executable, "-m", "pip", "--python", self.bin / "python"]
+        install = [*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-index", wheel]
+        subprocess.run(install, check=True)
+        (self.site,) = (folder / "env/lib").glob("python*/site-packages")
+        self.light = packages_of(Requirement("clinometer"), set())
+        self.link(self.light, self.site)
+        where = self.run(
+            "python", "-c", "import clinometer; print(clinometer.__version__, clinometer.__file__)"
+        ).split()
+        assert where[0] == cm.__version__
+        assert where[1].startswith(str(folder / "env"))
+
+    def link(self, names, place):
+        for name in names - {"clinometer"}:
             package = metadata.distribution(name)
             for part in {file.parts[0] for file in package.files} - {"..", "__pycache__"}:
-                if not (site / part).exists():
-                    (site / part).symlink_to(package.locate_file(part))
+                if not (place / part).exists():
+                    (place / part).symlink_to(package.locate_file(part))
+
+    def with_extras(self, extras):
+        """Make a folder of what these extras need beyond the light install, for ``run`` and ``run_all``."""
+        place = self.folder / extras
+        place.mkdir()
+        self.link(packages_of(Requirement(f"clinometer[{extras}]"), set()) - self.light, place)
+        return place
+
+    def run(self, *words, extras=None, cwd=None, said=None):
+        """Run a program of the environment."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+        done = subprocess.run(
+            [self.bin / words[0], *words[1:]],
+            cwd=cwd or self.folder, env=environment | ({"PYTHONPATH": str(extras)} if extras else {}),
+            input=said, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
 
-        def run(*words, status=(0,)):
-            done = subprocess.run(
-                [bin_folder / words[0], *words[1:]],
-                cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            assert done.returncode in status, (words, done.stderr)
-            return done.stdout + done.stderr * done.returncode
-
-        where = run("python", "-c", "import clinometer; print(clinometer.__version__, clinometer.__file__)").split()
-        assert where[0] == cm.__version__
-        assert where[1].startswith(str(tmp_path / "env"))
-        return run
-
-    return install
+    def run_all(self, *commands, extras=None, cwd):
+        """Run commands as its script does, one after another in one process; return how each ended and what it said."""
+        told = json.loads(self.run("python", "-c", COMMANDS, extras=extras, cwd=cwd, said=json.dumps(commands)))
+        assert len(told) == len(commands)
+        return told
 
 
-def test_the_light_install_reads_scores_and_reports_a_run_and_asks_for_models(install, tmp_path):
-    run = install("")
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    return Installed(wheel, tmp_path_factory.mktemp("installed"))
+
+
+def test_the_light_install_reads_scores_and_reports_a_run_and_asks_for_models(installed, tmp_path):
     shutil.copytree(ROOT / "tests/fixtures/runs/leaning", tmp_path / "run")
-    for words in (
-        ("suites",),
-        ("score", "run"),
+    assert "mcas" in installed.run("clinometer", "suites", cwd=tmp_path)
+    commands = (
+        ("score", "run", "--resamples", "199"),
         ("report", "run"),
         ("verify", "run"),
         ("export", "run", "paper", "--board", "none"),
-    ):
-        run("clinometer", *words)
+        ("audit",),
+    )
+    *told, (status, said) = installed.run_all(*commands, cwd=tmp_path)
+    for words, (ended, what) in zip(commands, told, strict=False):
+        assert ended == 0, (words, what)
     assert (tmp_path / "run/report.html").exists()
-    assert "pip install 'clinometer[models]'" in run("clinometer", "audit", status=(2,))
+    assert status == 2
+    assert "pip install 'clinometer[models]'" in said
 
 
-def test_the_tutorial_runs_from_the_built_wheel_in_a_fresh_environment(install, tmp_path):
+def test_the_tutorial_runs_from_the_built_wheel_in_a_fresh_environment(installed, tmp_path):
     """Everything but the last command, whose model nobody has; few pictures of one step: a picture is a picture."""
-    run = install("models")
+    models = installed.with_extras("models")
     few = load_suite("reference").with_options(image_counts={"target": 4, "attribute": 2})
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(few.model_dump(mode="json", exclude_none=True)), "utf-8")
     drawn = ["--suite", "few.yaml", "--steps", "1", "--resamples", "199"]
+    commands = []
     for program, *words in list(sh_commands(ROOT / "docs/tutorial.md"))[1:]:
+        assert program == "clinometer"
         if "./my-model" not in words:
-            status = (0, 1, 3) if "gate" in words else (0,)
-            run(program, *words, *(drawn if words[0] == "audit" else []), status=status)
+            commands.append([*words, *(drawn if words[0] == "audit" else [])])
+    for words, (status, said) in zip(commands, installed.run_all(*commands, extras=models, cwd=tmp_path), strict=True):
+        assert status in ((0, 1, 3) if "gate" in words else (0,)), (words, said)
     for block in blocks(page("docs/tutorial.md"), "python"):
-        assert "firefighter" in run("python", "-c", block)
+        assert "firefighter" in installed.run("python", "-c", block, extras=models, cwd=tmp_path)
     assert (tmp_path / "comparison/comparison.html").exists()
     assert (tmp_path / "paper/methods.md").exists()
