@@ -132,7 +132,13 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
     assert not list(out.glob(".leases*"))
 
 
-def test_a_cluster_that_is_not_there_is_told():
+def test_a_cluster_that_is_not_there_is_told(monkeypatch, ray):
+    """Ray itself looks for it three times, for five seconds and more: here, for a second each."""
+    from ray.util.client import worker
+
+    for limit in ("INITIAL_TIMEOUT_SEC", "MAX_TIMEOUT_SEC"):
+        assert getattr(worker, limit) > 1
+        monkeypatch.setattr(worker, limit, 1)
     with pytest.raises(EngineError, match=r"engine 'ray': no cluster answers at 'ray://127\.0\.0\.1:1' "):
         open_engine("ray=ray://127.0.0.1:1", 1)
 
