@@ -1,6 +1,6 @@
 """The default audit: is the ruler straight on the model whose leaning was planted?
 
-The model draws in 16 steps where nothing else is said. Here it draws most in three: what was planted shows in as few,
+The model draws in 16 steps where nothing else is said. Here it draws most in two: what was planted shows in as few,
 and no bar is lower for it. In 16 steps it draws a few images of two concepts that lean far.
 """
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    return cm.audit(out=tmp_path_factory.mktemp("reference") / "run", steps=3)
+    return cm.audit(out=tmp_path_factory.mktemp("reference") / "run", steps=2, resamples=quick.RESAMPLES)
 
 
 def rows(run, metric, component):

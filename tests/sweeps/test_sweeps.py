@@ -203,8 +203,9 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
         return Settable(guidance_scale, name=spec)
 
     monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", load)
+    small = toy_suite(target=2, attribute=1, concepts=2)
     axes = {"model": ["a", "b", "gone"], "guidance": [0, 1], "seed": [0, 1]}
-    found = quick.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": SUITE}, encoder=Eye())
+    found = quick.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": small}, encoder=Eye())
     assert loaded == ["a", "b", "gone", "gone", "gone", "gone"]
     assert len(found.runs) == 8
     scales = {name: run.model_card["settings"]["guidance_scale"] for name, run in found.runs.items()}
@@ -214,7 +215,7 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_sweep_that_is_killed_with_its_workers_goes_on(tmp_path):
+def test_a_sweep_that_is_killed_with_its_workers_goes_on(whole, tmp_path):
     """Twice, with two workers, in the midst of a cell; then as if it had not been."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     out = tmp_path / "killed"
@@ -230,9 +231,8 @@ def test_a_sweep_that_is_killed_with_its_workers_goes_on(tmp_path):
         process.kill()
         process.wait()
     sweep_by_workers(out)
-    sweep_by_workers(tmp_path / "whole")
-    assert parts(out / "cells") == parts(tmp_path / "whole" / "cells")
-    assert contents(out) == contents(tmp_path / "whole")
+    assert parts(out / "cells") == parts(folder_of(whole))
+    assert contents(out) == contents(Path(whole.directory.root))
 
 
 @pytest.mark.pages
@@ -268,7 +268,7 @@ def test_what_can_be_read_of_a_sweep_later(whole):
 def test_a_traced_sweep_carries_each_cell_s_onset_and_how_much_later_it_is(tmp_path):
     suite = toy_suite(target=12, attribute=6, concepts=2)
     models = {"soon": Sketcher(sets_in=2, name="soon"), "late": Sketcher(sets_in=4, name="late")}
-    axes = {"suite": "toy", "model": list(models), "seed": [0, 1]}
+    axes = {"suite": "toy", "model": list(models)}
     asked = {"models": models, "suites": {"toy": suite}, "encoder": Eye()}
     found = quick.sweep({"axes": axes, "trace": True, "trace_steps": "1,2,3,4"}, tmp_path / "sweep", **asked)
     onset = found.table[(found.table.kind == "number") & (found.table.component == "onset")]
