@@ -177,7 +177,7 @@ def test_the_report_works_in_its_sandbox(open_page):
     ("viewport", "scheme"),
     [
         pytest.param(PHONE, "dark", id="phone-dark"),
-        pytest.param(DESK, "light", id="desk-light"),
+        pytest.param(DESK, "light", id="desk-light", marks=pytest.mark.thorough),
         pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.thorough),
         pytest.param(DESK, "dark", id="desk-dark", marks=pytest.mark.thorough),
     ],
