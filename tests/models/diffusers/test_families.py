@@ -66,7 +66,7 @@ class Stopping(Eye):
     "name", ["sdxl", *(pytest.param(name, marks=pytest.mark.thorough) for name in ALL if name != "sdxl")]
 )
 def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
-    suite = toy_suite(target=2, attribute=1, concepts=2)
+    suite = toy_suite(target=1, attribute=1, concepts=2)
     stopped = shared(name)
     with pytest.raises(KeyboardInterrupt):
         quick.audit(stopped, suite, tmp_path / "whole", encoder=Stopping())
@@ -76,7 +76,7 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_p
     def stop(requests):
         for result in generate(requests):
             drawn.append(result.id)
-            if len(drawn) > 8:
+            if len(drawn) > 4:
                 raise KeyboardInterrupt
             yield result
 
