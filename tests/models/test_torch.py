@@ -71,7 +71,7 @@ import os, resource
 from clinometer._torch import torch
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
+    for _ in range(20):
         torch.zeros(2**23)  # 32 MiB: above what glibc takes from the heap, whatever it has learnt
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 faults()
@@ -87,7 +87,7 @@ def test_freed_memory_is_kept_unless_the_environment_says_how_to_allocate():
         for env in ({}, {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"})  # its own default
     )
     assert kept < 1000
-    assert given_back > 25_000  # each page of each block anew
+    assert given_back > 100_000  # each page of each block anew
 
 
 @pytest.mark.parametrize(
