@@ -247,6 +247,7 @@ def test_the_reference_card_shows_the_planted_truth():
     assert len(shown.splitlines()) < 125
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_reference_model_is_audited_in_one_command(cli, tmp_path):
     status, said = cli("audit", "--images", "1", "--steps", "1", "--concepts", "1", "--resamples", "999")
