@@ -56,7 +56,7 @@ def test_faithful_images_are_not_flagged():
 @pytest.mark.thorough
 def test_noise_shows_nothing_and_its_shares_are_marked():
     rng, passed = np.random.default_rng(4), 0
-    for _ in range(20):
+    for _ in range(10):
         encoder = replace(faithful(), target_images=tuple(rng.normal(size=(2, DIM)) for _ in range(TARGETS)))
         rows = study(encoder, n_resamples=20, n_permutations=9)
         shown = [not row.flag for row in rows_of(rows, "own_prompt_first")]
@@ -66,7 +66,7 @@ def test_noise_shows_nothing_and_its_shares_are_marked():
                 row = one(rows, "share", component, concept=f"target {t}")
                 assert (row.flag == "not shown") is not shown[t]
                 assert shown[t] or row.reason.startswith("its images are not shown to match their own prompt")
-    assert passed <= 4  # q ≤ 0.05 in one run of twenty, on average
+    assert passed <= 2  # q ≤ 0.05 in one run of twenty, on average
 
 
 def test_a_prompt_that_everything_is_near_to_helps_nobody():

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,13 @@ from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
 from tests.studies.leaning.studies import design, embeddings
 
 DESIGN = design()
+
+
+@cache
+def made(n):
+    """Some encoders, and what is scored of them as they are."""
+    encoders = [embeddings(f"e{seed}", seed=seed) for seed in range(n)]
+    return encoders, scored(encoders)
 
 
 def scored(encoders, **options):
@@ -36,15 +43,14 @@ def same(rows, others):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_vectors_that_are_read_when_needed_give_the_same_numbers(n):
-    encoders, asked = [embeddings(f"e{seed}", seed=seed) for seed in range(n)], []
-    assert same(scored(encoders), scored([lazily(each, asked) for each in encoders]))
+    (encoders, whole), asked = made(n), []
+    assert same(whole, scored([lazily(each, asked) for each in encoders]))
     assert len(asked) <= 2 * n * len(DESIGN.targets)  # to be checked, and to be measured
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_replicates_that_wait_in_a_file_and_are_read_by_twos_give_the_same_bits(monkeypatch, n):
-    encoders = [embeddings(f"e{seed}", seed=seed) for seed in range(n)]
-    whole = scored(encoders)
+    encoders, whole = made(n)
     monkeypatch.setattr(cosines, "NUMBERS_AT_ONCE", 1)
     assert same(whole, scored(encoders, store=partial(Scratch, 1)))
 
@@ -93,11 +99,11 @@ def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch)
 
 
 def test_rows_and_replicates_at_a_time_change_no_more_than_rounding(monkeypatch):
-    whole = scored([embeddings("e")])
+    encoders, whole = made(1)
     monkeypatch.setattr(measuring, "ROWS", 3)
     monkeypatch.setattr(measuring, "WHOLE", 1)
     monkeypatch.setattr(measuring, "PART", 64)
-    for row, other in zip(whole, scored([embeddings("e")]), strict=True):
+    for row, other in zip(whole, scored(encoders), strict=True):
         for name in ("value", "low", "high", "stimulus_low", "stimulus_high", "p", "null"):
             assert getattr(other, name) == pytest.approx(getattr(row, name), rel=1e-4, abs=1e-5, nan_ok=True)
 

@@ -295,7 +295,7 @@ ONE_TARGET = design(
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
-    """10 target images, 2 × 8 attribute images a group, 70 runs of one population; 95 % or more, less two errors."""
+    """10 target images, 2 × 8 attribute images a group, 35 runs of one population; 95 % or more, less two errors."""
     many = population(np.random.default_rng(1), 200_000, 50_000, 0.7)
     assert many.group_words is not None
     truth = mcas(
@@ -307,7 +307,7 @@ def test_intervals_cover():
         texts_b=many.group_words["woman"],
     )
     covered = dict.fromkeys(("ii", "itp", "ita", "mcas"), 0)
-    for run in range(70):
+    for run in range(35):
         rows = study(
             population(np.random.default_rng([2, run]), 10, 8, 0.7),
             of=ONE_TARGET,
@@ -319,14 +319,14 @@ def test_intervals_cover():
             row = one(rows, "mcas", name, concept="t")
             covered[name] += row.low <= getattr(truth, name) <= row.high
     for name, count in covered.items():
-        assert count / 70 >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 70), name
+        assert count / 35 >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / 35), name
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_p_holds_its_level_when_the_groups_are_alike():
     p = {"ii": [], "itp": []}
-    for run in range(100):
+    for run in range(50):
         encoder = population(np.random.default_rng([3, run]), 6, 6, 0.0)
         rows = study(encoder, of=ONE_TARGET, n_resamples=2, n_permutations=1, seed=run)
         for name, values in p.items():

@@ -110,13 +110,13 @@ def test_a_text_that_leans_the_same_way_comes_first():
 def test_the_intervals_of_onsets_hold():
     """Half of the targets' onset is at step 7, with half of it there at once; each end errs with 2.5 %."""
     held, halves, found = 0, 0, 0
-    for seed in range(30):
+    for seed in range(15):
         _, rows = traced((0.0, 0.0, 2.0, 2.0), 0.7, seed=seed)
         onsets = [r for r in rows if r.component == "onset" and r.concept and np.isfinite(r.value)]
         found += len(onsets)
         held += sum(r.low <= 7 <= r.high for r in onsets)
         halves += sum(r.low <= 7 <= r.high for r in rows if r.component == "half_way" and np.isfinite(r.value))
-    assert found > 75
+    assert found > 37
     assert min(held, halves) / found >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / found)
 
 
