@@ -22,7 +22,7 @@ def with_few_images(run, *, quick):
     """What a user gets, but for numbers that no test below needs: images of MCAS and its kin, noise of classifying."""
     suite, renamed = rehearsal_of(run, quick=quick)
     if run.rehearsal == "words":
-        suite = suite.with_options(image_counts={"target": 2, "attribute": 2})
+        suite = suite.with_options(image_counts={"target": 3, "attribute": 3})
     elif isinstance(suite, ClassificationSuite):
         suite = suite.model_copy(update={"noise_samples": (1, 2, 4)})
     return suite, renamed
