@@ -9,7 +9,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
@@ -24,7 +24,7 @@ audit: .venv/installed
 audit test test-all test-rest: export PYTHONDONTWRITEBYTECODE :=
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
-# Two processes more than cores, because tests of networks, clusters, servers and browsers wait.
+# One process more than cores, because tests of networks, clusters and browsers wait; with two more it took as long.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
 
 test: .venv/installed-dev browser
