@@ -9,7 +9,7 @@ import pytest
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.steerability import steerability_rows
-from clinometer.metrics.steerability_stopping import evidence_of_pairs, gap_evidence
+from clinometer.metrics.steerability_stopping import evidence_of_pairs, gap_evidence, rows_when_stopped
 from clinometer.metrics.steered import SteeredPictures
 from clinometer.metrics.verdict import ReasonCode, StoppingRule, Verdict
 from clinometer.stats.sequential import e_value
@@ -242,6 +242,18 @@ def test_pictures_without_an_answer_are_left_out_and_labels_that_are_not_there_e
     assert all(each.stops(StoppingRule()) and not each.leans for each in unlabelled.values())
     with pytest.raises(InvalidInputError, match="expected two, found 3"):
         gap_evidence([], asked(np.eye(3, 4, dtype=int), ("a", "b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("missed", "missing", "depends"), [(30, 0, ""), (22, 0, ""), (20, 0, "unread"), (22, 60, "unread missing")]
+)
+def test_a_verdict_that_pictures_without_an_answer_might_take_back_says_so(missed, missing, depends):
+    known = asked(np.array([[10**4, 0, 2000], [0, 10**4, 2000]]))
+    made = [pictures("c", "man", (40, 0, 8)), pictures("c", "woman", (missed, 40 - missed, 8), missing=missing)]
+    rows = rows_when_stopped(steerability_rows(made, known), made, known, None)
+    row = by_place(rows)["corrected_gap", "c", "man-woman"]
+    assert (row.verdict, row.side, row.depends_on) == (Verdict.LEANS, "man", depends)
+    assert (row.bound_low <= 0 <= row.bound_high) == bool(depends)
 
 
 def longer(cell):

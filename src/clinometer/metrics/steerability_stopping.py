@@ -33,7 +33,10 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.steered import SteeredPair, SteeredPictures, cells_by_prompt, labelled_table, pair_prompts
 from clinometer.metrics.verdict import (
     ATTRIBUTE_LEVEL,
+    LEANING,
     LEVEL,
+    MISSING,
+    UNREAD,
     Evidence,
     Judgement,
     ReasonCode,
@@ -119,12 +122,15 @@ def _decide(row: Score, stand: Evidence, p_holm: float, margin: float | None, si
     else:
         code = ReasonCode.CORRECTION if stand.beyond[0] else ReasonCode.INTERVAL
         judgement, needed = Judgement(Verdict.UNDECIDED, reason_code=code), images_to_decide(stand.n, stand.factor)
-    shift = (min(stand.low, row.value), max(stand.high, row.value))
+    low, high = min(stand.low, row.value), max(stand.high, row.value)
+    ends = min(row.bound_low, row.bound_low - row.low + low), max(row.bound_high, row.bound_high - row.high + high)
+    depends = ""
+    if judgement.verdict in LEANING and ends[0] <= 0 <= ends[1]:  # no ends where every picture is there and read
+        depends = row.depends_on or (f"{UNREAD} {MISSING}" if row.n_missing else UNREAD)
     decided = replace(
-        row, low=shift[0], high=shift[1], p=stand.p, q=stand.q, p_holm=p_holm, p_equivalence=anytime_p(stand.e_balance),
+        row, low=low, high=high, p=stand.p, q=stand.q, p_holm=p_holm, p_equivalence=anytime_p(stand.e_balance),
         q_equivalence=stand.q_balance, n_decide=needed, test=f"{GAP_TEST}; {row.test.rpartition('; ')[2]}",
-        bound_low=min(row.bound_low, row.bound_low - row.low + shift[0]),
-        bound_high=max(row.bound_high, row.bound_high - row.high + shift[1]),
+        bound_low=ends[0], bound_high=ends[1], depends_on=depends,
     )  # fmt: skip
     return judged_as(decided, judgement)
 
