@@ -70,7 +70,13 @@ def place(tmp_path, monkeypatch):
             Image.new("RGB", (16, 16), "white").save(tmp_path / faces / f"CFD-{code}-001-001-N.png")
     standard = blocks(page("docs/standards.md"), "csv")[0]
     (tmp_path / "standard.csv").write_text(f"{standard}\nconcept 0.20,man,0.2,,,,,\n")
-    (tmp_path / "my-suite.yaml").write_text(blocks(page("docs/suites.md"), "yaml")[0])
+    suites = blocks(page("docs/suites.md"), "yaml")
+    (tmp_path / "my-suite.yaml").write_text(suites[0])
+    (tmp_path / "languages.yaml").write_text(next(each for each in suites if each.startswith("name: languages")))
+    (tmp_path / "labelled").mkdir()
+    for group in ("man", "woman"):
+        Image.new("RGB", (16, 16), "white").save(tmp_path / "labelled" / f"{group}.png")
+    (tmp_path / "labelled/labels.csv").write_text("file,group\nman.png,man\nwoman.png,woman\n")
     return tmp_path
 
 
@@ -83,6 +89,8 @@ def ran():
 def runs_here(name, words):
     """Return whether a command can run here: all that it names is here, and ``models`` asks no hub."""
     if name == "models" and any(HUB_ID.fullmatch(word) for word in words):
+        return False
+    if "--four-fifths" in words:  # of shares as readers read them, and no reader has read the run that is here
         return False
     return name in RUN_HERE and not any(word in ELSEWHERE and (name, word) != ("audit", "./my-model") for word in words)
 

@@ -1,6 +1,6 @@
 """Where workers compute, the command lets go of its own weights before they load theirs."""
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 
@@ -134,9 +134,9 @@ def test_objects_of_the_users_stay_whole(tmp_path, asked):
 
 @pytest.mark.thorough
 def test_a_stage_that_is_not_shared_keeps_the_generator(tmp_path, asked, loaded, monkeypatch):
-    study = study_of(SUITE)
-    plain = tuple(stage.make for stage in study.stages)
-    monkeypatch.setattr("clinometer.pipeline.audits.study_of", lambda suite: replace(study, stages=plain))
+    study = copy(study_of(SUITE))
+    study.stages = tuple(stage.make for stage in study.stages)
+    monkeypatch.setattr("clinometer.pipeline.audits.study_of", lambda suite: study)
     engine = Here(loaded)
     quick.audit(out=tmp_path / "run", engine=engine, **asked)
     assert engine.gone[-1] == {"load_generator": False, "load_encoder": True}
