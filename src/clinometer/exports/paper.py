@@ -82,7 +82,7 @@ OWN_MARKS: Final[Mapping[str, bytes]] = {
     "README.md": b"\n- clinometer\n", "references.bib": b"@misc{clinometer,", "methods.md": b"[@clinometer]",
     "methods.tex": b"clinometer",
 }  # fmt: skip
-"""What stands in files that are written here and whose names others use too."""
+"""Text that marks a file as one written here, as other tools use the same file names."""
 
 
 def _named_figures(page: Page, view: View) -> dict[str, Figure]:
@@ -103,7 +103,7 @@ def _figure_captions(figures: Mapping[str, Figure]) -> Iterator[tuple[str, str]]
 
 
 class Figures:
-    """The figures of a run's report as matplotlib's, by their names: ``figures.forest()``. Each call draws anew.
+    """The figures of a run's report as matplotlib figures, by name: ``figures.forest()``. Each call draws a new one.
 
     What is drawn is yours: change its axes, its labels, its size, and ``savefig`` it. ``leaning`` is the figure that a
     report opens with, in every study.

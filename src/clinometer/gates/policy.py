@@ -155,7 +155,7 @@ class Policy(Strict):
 
     @property
     def needs_history(self) -> bool:
-        """Whether any rule compares the run with earlier ones."""
+        """Return whether any rule compares the run with earlier ones."""
         return any(rule.against is not None for rule in self.rules)
 
 

@@ -56,7 +56,7 @@ from clinometer.suites import Suite
 from clinometer.tracking.content import numbers_of
 
 KEPT: Final = ("status", "reason", "seconds", "flagged", "batch")
-"""What is kept of a result beside its image."""
+"""The fields of a result that are kept with its image."""
 
 MEDIA: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 
@@ -191,7 +191,7 @@ class HostedAudit:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether every image of the plan is there, or the reason why it is not."""
+        """Check that every image of the plan is there; else give the reason."""
         return self.places.keys() <= self.drawn.ids
 
     async def draw(self, identifier: str) -> None:

@@ -52,7 +52,7 @@ def call_api(prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]
 
 
 OWN_KEYS: Final = ("basePath", "pythonExecutable", "workers", "timeout")
-"""What promptfoo itself takes from, or adds to, a provider's ``config``."""
+"""Keys of a provider's ``config`` that belong to promptfoo itself."""
 
 
 @lru_cache(maxsize=4)

@@ -137,6 +137,8 @@ class Pool(Protocol):
 class Study(ABC, Generic[AnySuite]):
     """One shape of suite, from its questions to its page. Methods that are not abstract may be left as they are.
 
+    Those that raise ``NotImplementedError`` are capabilities that only some studies have: ask ``offers`` first.
+
     Attributes
     ----------
     key : the value of the key ``study`` in its suites.
