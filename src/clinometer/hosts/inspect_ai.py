@@ -191,7 +191,7 @@ class HostedAudit:
 
     @property
     def is_drawn(self) -> bool:
-        """Check that every image of the plan is there; else give the reason."""
+        """Return whether every image of the plan has been drawn or has failed."""
         return self.places.keys() <= self.drawn.ids
 
     async def draw(self, identifier: str) -> None:
