@@ -163,6 +163,7 @@ def is_clean(text):
     return not any(secret in text for secret in (PASSWORD, PASSWORD.replace("/", "%2F"), KEY, "hunter2"))
 
 
+@pytest.mark.thorough
 def test_a_server_s_address_leaves_neither_password_nor_key(tmp_path, monkeypatch):
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-very-secret-key")

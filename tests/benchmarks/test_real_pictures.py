@@ -46,6 +46,7 @@ def test_every_cell_has_its_kinds_of_known_pictures_and_none_of_its_own_but_halv
     assert {cell.kind for cell in found if cell.level == "model"} == {"portraits", "other models", "half of the same"}
 
 
+@pytest.mark.thorough
 def test_portraits_known_are_wrong_before_and_not_told_after():
     judged = pd.DataFrame(map(judge, cells(*pictures(40), splits=1)))
     by_model = judged[(judged.level == "model") & (judged.kind == "portraits")]
@@ -83,6 +84,7 @@ def test_both_prompts_are_tested_by_counts(tmp_path):
         prompt_rows(scenes.assign(prompt="plain"), tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_chart_has_a_line_a_model(tmp_path):
     judged = pd.DataFrame(map(judge, cells(*pictures(20), splits=1)))
     real_pictures.draw_chart(judged, tmp_path / "chart.svg")

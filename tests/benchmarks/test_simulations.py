@@ -114,6 +114,7 @@ def firsts(module):
     return list({experiment[0]: experiment for experiment in reversed(module.experiments())}.values())
 
 
+@pytest.mark.thorough
 def test_the_page_has_what_the_files_say():
     text = rates.PAGE.read_text(encoding="utf-8")
     assert rates.with_tables(text) == text, "run: python -m benchmarks.simulations --page"

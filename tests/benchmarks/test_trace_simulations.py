@@ -15,6 +15,7 @@ def test_what_is_planted():
     assert half_planted("step") == 5
 
 
+@pytest.mark.thorough
 def test_where_nothing_leans_in_the_end_hardly_an_onset_is_told():
     counts = outcomes("never", 20, 2, 7)
     assert counts["onset, told"] <= 2  # of 60 concepts

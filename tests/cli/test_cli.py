@@ -126,6 +126,7 @@ def test_score_and_report_work_on_a_finished_run(finished):
     assert Path(result.stdout.split("Report: ")[1].strip()).exists()
 
 
+@pytest.mark.thorough
 def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tmp_path):
     nobody = quick.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
     shown = CliRunner().invoke(app, ["score", nobody.url], env={"COLUMNS": "120"}).output

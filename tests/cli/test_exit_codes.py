@@ -44,6 +44,7 @@ ENDINGS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("status", "words", "error"), ENDINGS)
 def test_a_command_ends_as_the_table_says(cli, run, monkeypatch, tmp_path, status, words, error):
     if error is not None:

@@ -65,6 +65,7 @@ def test_a_task_over_two_runs_is_made_rated_and_collected(runs, tmp_path):
         assert len(pd.read_csv(tmp_path / f"{name}.csv")) == len(held)
 
 
+@pytest.mark.thorough
 def test_pairs_are_shown_side_by_side_and_kept_with_their_order(runs, tmp_path):
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     given = ("--pairs", 12, "--repeats", 0, "--question", "Which looks more like a man?", "--seed", 1)
@@ -141,6 +142,7 @@ def test_neither_is_offered_between_two_groups_alone(third, tmp_path):
     assert [name for name, _ in answers_for([run], ["neither"])][-1] == "neither"  # asked for by name
 
 
+@pytest.mark.thorough
 def test_a_rater_and_a_task_are_removed_for_good(tmp_path):
     run = quick.audit(Painter(), toy_suite(target=4, concepts=2), tmp_path / "run", encoder=Eye())
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"

@@ -77,6 +77,7 @@ def document(cli, *words, status=0):
     return held
 
 
+@pytest.mark.thorough
 def test_the_schema_is_one(cli):
     from jsonschema import ValidationError
 
@@ -106,6 +107,7 @@ def test_what_is_not_measured_is_null_and_has_a_reason(cli, runs):
     assert held["lost"] == held["images"]["refused"] > 0
 
 
+@pytest.mark.thorough
 def test_runs_are_compared_and_held_to_limits(cli, runs, tmp_path):
     held = document(cli, "compare", runs / "first", runs / "second", "--out", tmp_path / "beside")
     (one,) = held["comparisons"]
@@ -157,6 +159,7 @@ def tiny(tmp_path_factory):
     return model
 
 
+@pytest.mark.thorough
 def test_commands_that_ask_a_model_or_a_server_have_a_document_each(cli, runs, tiny, tmp_path, monkeypatch):
     words = ("--labels", "cook,pilot", "--model", tiny, "--trials", 2)
     (table,) = document(cli, "classify", runs / "red.png", *words)["tables"]

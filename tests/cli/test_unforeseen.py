@@ -136,6 +136,7 @@ def test_what_no_program_expects_is_a_line(cli, odd, words, said):
     assert re.search(said, last), last
 
 
+@pytest.mark.thorough
 def test_names_that_are_no_text_are_no_harm(cli, odd, tmp_path):
     folder = Path(os.fsdecode(b"\xff"))
     (odd / "images").rename(tmp_path / folder)

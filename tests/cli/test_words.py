@@ -32,6 +32,7 @@ def printed(monkeypatch, call):
     return stream.getvalue()
 
 
+@pytest.mark.thorough
 @given(st.text())
 def test_words_are_letters_and_lines(text):
     stream = io.StringIO()

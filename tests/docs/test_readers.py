@@ -38,6 +38,7 @@ def test_the_open_question_of_the_page_is_one(tmp_path):
     assert (question.kind, dict(question.counterfactuals)) == ("open", {"cook": ("guard", "nurse")})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_commands_and_the_python_read(pictures):
     from clinometer.cli.app import app

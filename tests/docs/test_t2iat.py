@@ -19,6 +19,7 @@ def scores(tmp_path_factory):
     return cm.audit(Painter(), toy_t2iat_suite(neutral=30, attribute=4), out, encoder=Eye()).scores
 
 
+@pytest.mark.thorough
 def test_the_table_of_rows_is_what_a_run_holds(scores):
     told = {
         (row[0].strip("`"), component)

@@ -38,6 +38,7 @@ def names(tmp_path_factory):
     return found | {"comparison.csv": set(comparison.scores.component), "own_text": {"tt"}}
 
 
+@pytest.mark.thorough
 def test_the_rows_that_are_named_are_there(names):
     rows = [row for row in table_rows(PAGE, "question") if row[1].startswith("`")]
     told = {tuple(re.findall(r"`([^`]+)`", row[1])) for row in rows} - {("plan", "n_decide"), ("verify",)}

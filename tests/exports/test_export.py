@@ -42,6 +42,7 @@ def exported(request, tmp_path_factory):
     return run, place / "paper", cm.export(run, place / "paper", board=None)
 
 
+@pytest.mark.thorough
 def test_every_file_that_is_named_is_there(exported):
     _run, folder, names = exported
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")) == sorted(names)
@@ -147,6 +148,7 @@ def forged(tmp_path_factory):
     return cm.open_run(place)
 
 
+@pytest.mark.thorough
 def test_names_of_a_forged_run_are_text_in_every_file(forged, tmp_path):
     place = tmp_path / "a/b/paper"
     place.parent.mkdir(parents=True)
@@ -168,6 +170,7 @@ def test_names_of_a_forged_run_are_text_in_every_file(forged, tmp_path):
         assert formulas == []
 
 
+@pytest.mark.thorough
 def test_methods_escape_what_a_run_names(forged, tmp_path, monkeypatch):
     text = EVIL[5] + EVIL[7] + EVIL[8]
     card = forged.model_card | {"name": text, "family": text, "settings": {text: text}}
@@ -212,6 +215,7 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
         cm.export(tmp_path, tmp_path / "paper")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("exported", ["leaning"], indirect=True)
 def test_nobody_else_s_file_is_written_over(exported, tmp_path):
     run, folder, _ = exported

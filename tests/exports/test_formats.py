@@ -68,6 +68,7 @@ def judged(run):
     return [(said, row) for said in page.verdicts(page.view.of(report_input(run))) for row in said.rows]
 
 
+@pytest.mark.thorough
 def test_a_fairness_card_is_valid_and_holds_every_verdict(run, jsonschema):
     card = yaml.safe_load(cm.model_card(run, format="fairness", by="somebody", **SCOPE))
     for schema in (CORE, IMAGE):

@@ -142,6 +142,7 @@ def test_the_runs_model_is_the_papers_or_is_not(leaning, tmp_path):
     assert set(chosen.model) == {"stable-diffusion-2"}
 
 
+@pytest.mark.thorough
 def test_a_weat_tests_row(association):
     table = cm.paper_table(association, "t2iat").set_index("column")
     table = table[table.table == "Table 1"]
@@ -185,6 +186,7 @@ def test_what_people_said_and_the_machine_stand_beside_each_other(association):
         assert table.loc[(MACHINE, name)].printed == ""
 
 
+@pytest.mark.thorough
 def test_editing_is_held_against_drawn_and_given_portraits(tmp_path):
     asked = load_suite("downstream/editing").model_dump()
     asked["images"] = {"group": 1}

@@ -193,6 +193,7 @@ class Deaf(Eye):
         return super()._text("they")
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_cannot_read_decides_nothing_where_the_average_can(tmp_path):
     suite, encoders = toy_suite(target=12, attribute=6), [Eye(), Eye(name="other"), Deaf(name="deaf")]
     run, last = (quick.audit(Painter(), suite, tmp_path / str(s), encoder=encoders, seed=s) for s in (0, 1))
@@ -211,6 +212,7 @@ def crossed():
     return [quick.finished(Painter(), crossed_suite(12), encoder=encoders, seed=s) for s in (0, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoder", ["mean", "eye"])
 def test_an_axis_that_is_read_is_judged_beside_one_that_is_not(crossed, encoder):
     run, _ = crossed
@@ -314,6 +316,7 @@ class Moody(Painter):
                 yield from super().generate([request])
 
 
+@pytest.mark.thorough
 def test_a_run_that_has_changed_since_it_was_scored_is_not_judged(tmp_path):
     """Stopped while it draws failed images anew, a run has pictures that its numbers know nothing of."""
     suite, out, painter = toy_suite(target=10, concepts=2), tmp_path / "run", Moody()
@@ -486,6 +489,7 @@ def test_a_limit_that_missing_pictures_might_break_is_not_kept(run, reach, outco
         assert GateReason.PICTURES in set(held.table.reason)
 
 
+@pytest.mark.thorough
 def test_a_difference_that_missing_pictures_might_make_decides_nothing(tmp_path):
     class Shy(Painter):
         def generate(self, requests):

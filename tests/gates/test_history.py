@@ -65,6 +65,7 @@ def moved(nights):
     return cm.open_run(nights / f"night {NIGHTS - 1:02d}")
 
 
+@pytest.mark.thorough
 def test_what_has_moved_is_called_and_nothing_else(nights, moved):
     judged = cm.gate(moved, {"rules": [RULE]}, history=nights)
     table = judged.table

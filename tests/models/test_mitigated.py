@@ -62,6 +62,7 @@ def test_what_names_a_group_stays_bit_for_bit_and_what_is_neutral_changes(method
     assert {name: generator.card.settings[name] for name in CALL} == CALL  # as it was made
 
 
+@pytest.mark.thorough
 def test_a_pipeline_is_what_it_was_without_its_file(made, before, stable_diffusion):
     import diffusers
 
@@ -249,6 +250,7 @@ def test_a_lora_is_trained_measured_by_name_and_refused_by_another_architecture(
     assert "unsuccessful" not in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("guidance", [1.0, 3.0])
 def test_a_gate_leaves_a_lora_out_of_prompts_that_name_a_group(guidance, lora, stable_diffusion, before):
     call = CALL | {"guidance_scale": guidance}

@@ -123,6 +123,7 @@ def test_an_encoder_that_is_added_by_workers_is_let_go(by_one_process, tmp_path,
     assert engine.gone[0] == {"load_encoder": True}
 
 
+@pytest.mark.thorough
 def test_objects_of_the_users_stay_whole(tmp_path, asked):
     mine = {
         "model": load_generator(asked["model"], steps=1, device="cpu"),

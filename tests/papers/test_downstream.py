@@ -51,6 +51,7 @@ def cells_of(done):
     return pd.read_csv(Path(done.url) / "tables/table-1.csv", keep_default_na=False)
 
 
+@pytest.mark.thorough
 def test_the_paper_without_faces_says_what_is_left_out(drawn):
     assert not drawn.failed
     assert len(drawn.runs) == 2
@@ -68,6 +69,7 @@ def test_the_paper_without_faces_says_what_is_left_out(drawn):
     assert cells[cells.model == "CFD"].note.str.contains("the run's portraits are drawn").all()
 
 
+@pytest.mark.thorough
 def test_given_faces_are_held_against_those_of_the_paper(drawn, tmp_path):
     faces = tmp_path / "faces"
     faces.mkdir()

@@ -134,6 +134,7 @@ class Broken(Artist):
         yield
 
 
+@pytest.mark.thorough
 def test_a_run_that_fails_is_left_out_with_its_reason_and_done_later(tmp_path):
     other = "owner/broken"
     objects = {SD2: Artist(), other: Broken(other)}
@@ -300,6 +301,7 @@ def test_pictures_of_another_model_or_seed_are_not_taken(tmp_path):
     assert artist.drawn == len(run.samples)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_papers_share_their_pictures_and_each_has_a_folder(full, tmp_path):
     """The three papers of one design ask a painter for what MCAS asked, for one other prompt, and a third group."""

@@ -32,6 +32,7 @@ def page_of(done):
     return (Path(done.url) / "paper.html").read_text()
 
 
+@pytest.mark.thorough
 def test_every_printed_number_has_its_own_beside_it(whole):
     assert not whole.failed
     page = page_of(whole)
@@ -48,6 +49,7 @@ def test_every_printed_number_has_its_own_beside_it(whole):
     assert {path.name.split("-")[1] for path in (Path(whole.url) / "figures").glob("*.svg")} == {"3", "4"}
 
 
+@pytest.mark.thorough
 def test_raters_see_what_the_papers_did_and_their_answers_come_back(whole, cli, tmp_path, monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.results.render_html", lambda *given, **named: "")  # of runs; none is read
     lines = set_up_raters(whole)

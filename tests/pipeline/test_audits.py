@@ -442,6 +442,7 @@ def test_refused_images_are_counted_and_left_out(tmp_path):
     assert others.value.notna().all()
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_refusals_that_differ_between_groups_are_a_finding(tmp_path):
     run = audit(tmp_path / "run", model=Painter(refuse=" men"))
@@ -717,6 +718,7 @@ class Unlucky(Painter):
             yield GenerationResult(result.id, "failed", None, "bad luck") if unlucky else result
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_failed_images_are_drawn_anew_when_asked(tmp_path, finished):
     run = audit(tmp_path / "run", model=Unlucky())
@@ -741,6 +743,7 @@ class Fickle(Painter):
             yield GenerationResult(request.id, outcome, image, None if image else "not now")
 
 
+@pytest.mark.thorough
 def test_retrying_failures_leaves_refusals_and_images_alone(tmp_path):
     fickle = Fickle()
     before = audit(tmp_path / "run", model=fickle).samples.set_index("id")

@@ -94,6 +94,7 @@ def test_the_batch_grows_until_memory_says_no(grown, plain):
     assert furthest(run, plain) <= 1  # rounding, of 255
 
 
+@pytest.mark.thorough
 def test_memory_that_is_taken_away_costs_no_image(pipeline, plain, tmp_path):
     generator, notes = Limited(pipeline, 12, later=(8, 3)), Notes()
     run = audit(generator, tmp_path / "run", progress=notes)
@@ -103,6 +104,7 @@ def test_memory_that_is_taken_away_costs_no_image(pipeline, plain, tmp_path):
     assert furthest(run, plain) <= 1
 
 
+@pytest.mark.thorough
 def test_a_stopped_run_goes_on_with_the_batches_it_found(pipeline, whole, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         audit(Limited(pipeline, 12, stop_after=13), tmp_path / "run")

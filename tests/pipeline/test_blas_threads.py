@@ -53,6 +53,7 @@ def seen(monkeypatch):
     return found
 
 
+@pytest.mark.thorough
 def test_a_study_computes_with_one_thread(tmp_path, seen):
     runs = [
         quick.audit(Painter(name=name), SUITE, tmp_path / name, encoder=Eye(), until="decided", images=10)

@@ -260,6 +260,7 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
         cm.compare(runs["plain"], changed)
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_is_another_leaves_those_that_are_the_same(tmp_path):
     other = Eye()
     other.card = dataclasses.replace(other.card, settings={"size": 9})
@@ -300,6 +301,7 @@ def test_refusals_turned_round_are_negated(runs):
         assert refusals(forth, concept=concept)["p"] == refusals(back, concept=concept)["p"]
 
 
+@pytest.mark.thorough
 def test_who_refuses_more_is_said_on_the_page_and_on_the_console(runs, tmp_path):
     suite = toy_suite(target=12, attribute=2, concepts=3)
     one = audit(tmp_path / "one", suite=suite)
@@ -352,6 +354,7 @@ class EveryOther(Painter):
             yield GenerationResult(request.id, "refused", None, "not allowed here") if refused else result
 
 
+@pytest.mark.thorough
 def test_runs_that_refuse_as_many_and_others_do_not_hold_the_same_images(tmp_path):
     one, other = (audit(tmp_path / str(first), EveryOther(first)) for first in (0, 1))
     (found,) = cm.compare(one, other)
@@ -666,6 +669,7 @@ def test_runs_of_two_studies_are_refused_by_name(edits, classified):
         cm.compare(edits["plain"], classified["plain"])
 
 
+@pytest.mark.thorough
 def test_runs_of_other_concepts_are_compared_by_those_that_both_asked_for(runs, tmp_path):
     """A run that asked for more is scored as if it had asked for what is shared: so it is all the same which had."""
     names = [target.name for target in toy_suite(**SUITE).targets][1:3]

@@ -117,6 +117,7 @@ def cells(page, caption):
 # --- what was compared -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning, leaning_page):
     runs, page = list(leaning.values()), leaning_page
     rows = {row[0]: row[1:] for row in cells(page, "Facts of each run")}
@@ -200,6 +201,7 @@ def test_inside_the_models_by_stereotype_group(leaning, leaning_page):
         assert row[3].startswith(shown(mean, sign=False))
 
 
+@pytest.mark.thorough
 def test_the_margin_is_in_the_key_of_figures_that_draw_it(leaning, associations, monkeypatch):
     monkeypatch.setattr(
         "clinometer.pipeline.comparison_page.side_by_side", lambda *of: side_by_side(*of) | {"margin": 0.1}
@@ -468,6 +470,7 @@ def refusing(tmp_path_factory):
     ]
 
 
+@pytest.mark.thorough
 def test_the_page_says_who_refuses_more_and_what_that_means(refusing, tmp_path):
     cm.compare(*refusing, out=tmp_path)
     text = (tmp_path / "comparison.html").read_text()
@@ -504,6 +507,7 @@ class Cache(Painter):
             yield result
 
 
+@pytest.mark.thorough
 def test_pictures_that_repeat_are_named_beside_a_difference(tmp_path):
     runs = [
         quick.audit(model, toy_suite(target=20, attribute=8), tmp_path / model.card.name, encoder=Eye())

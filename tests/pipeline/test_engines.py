@@ -216,6 +216,7 @@ def test_a_run_of_failures_alone_is_refused(tmp_path):
         audit(tmp_path / "run", model=Sick(""), suite=suite, workers=2)
 
 
+@pytest.mark.thorough
 def test_failed_images_are_drawn_anew_by_workers_too(tmp_path, finished):
     sick = audit(tmp_path / "run", model=Sick("lean 0.40"), workers=2)
     assert (sick.samples.status == "failed").sum() == 6
@@ -225,6 +226,7 @@ def test_failed_images_are_drawn_anew_by_workers_too(tmp_path, finished):
     assert tables(run) == tables(finished)
 
 
+@pytest.mark.thorough
 def test_rounds_end_the_same(tmp_path):
     options = {"suite": toy_suite(target=6, margin=0.3), "images": 15, "until": "decided"}
     one, two = (audit(tmp_path / str(n), **options, **({"workers": n} if n else {})) for n in (0, 2))
@@ -319,6 +321,7 @@ def test_a_table_of_images_is_imported_by_workers(tmp_path, finished):
     assert tables(here) == tables(there)
 
 
+@pytest.mark.thorough
 def test_an_encoder_is_added_by_workers(tmp_path, finished):
     run = audit(tmp_path / "run")
     cm.score_run(run.url, encoder=Eye("other eye"), workers=2)
@@ -367,6 +370,7 @@ class Rounding(Eye):
         return super().encode_texts(texts) * np.float32(1 + 1e-6 * torch.get_num_threads())
 
 
+@pytest.mark.thorough
 def test_texts_are_embedded_in_one_thread_with_and_without_workers(tmp_path, fresh_workers, monkeypatch):
     from clinometer._torch import torch
 

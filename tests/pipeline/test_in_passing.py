@@ -53,6 +53,7 @@ def finished(folder, tmp_path_factory):
     )
 
 
+@pytest.mark.thorough
 def test_vectors_are_those_of_what_is_stored(finished):
     cm.score_run(finished.url, encoder=[Eye("later"), Ahead("later two")])
     run = cm.open_run(finished.url)

@@ -135,6 +135,7 @@ def test_a_pilot_that_measured_nothing_gives_its_reason_and_no_nan(tmp_path):
     assert "nan" not in shown
 
 
+@pytest.mark.thorough
 def test_a_pilot_of_identical_pictures_says_so(tmp_path):
     class Stuck(Painter):
         def generate(self, requests):
@@ -166,6 +167,7 @@ def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
     assert "--budget" in shown.output
 
 
+@pytest.mark.thorough
 def test_readings_are_counted_and_priced(pilot):
     plan = cm.plan(pilot=pilot.url, effect=1.2, price=0.04, answer_price=0.001)
     assert plan.answers == len(pilot.plan)

@@ -132,6 +132,7 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
     assert not list(out.glob(".leases*"))
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_is_not_there_is_told(monkeypatch, ray):
     """Ray itself looks for it three times, for five seconds and more: here, for a second each."""
     from ray.util.client import worker

@@ -109,6 +109,7 @@ def test_again_it_draws_nothing(stopped):
     assert cm.score_run(stopped.url).equals(stopped.scores)
 
 
+@pytest.mark.thorough
 def test_a_precision_stops_each_concept_by_its_width(tmp_path):
     rows = decided(audit(tmp_path / "run", until=0.5))
     widths = (rows.high - rows.low) / 2
@@ -122,6 +123,7 @@ def test_without_images_the_most_is_ten_times_the_suites(tmp_path):
     assert set(decided(run).n_target) == {10}
 
 
+@pytest.mark.thorough
 def test_a_refused_image_counts_as_drawn(tmp_path):
     run = audit(tmp_path / "run", model=Painter(refuse="lean 0.80"), images=20)
     rows = decided(run)

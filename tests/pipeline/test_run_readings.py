@@ -140,6 +140,7 @@ class Dim(Glance):
         return Reading(None, reason="failed: 500") if image_sha256(image) in self.unseen else reading
 
 
+@pytest.mark.thorough
 def test_pictures_that_always_fail_keep_no_run_from_its_scores(place):
     """Of 54 all but the first eight: they are asked for three times, and paid for no more often."""
     run = cm.open_run(place)
@@ -224,6 +225,7 @@ def test_workers_add_a_question_to_parts_that_are_there(place):
 # --- What an answer hangs on -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_an_image_that_was_drawn_anew_is_read_anew_and_the_others_are_not(tmp_path):
     class Moody(Painter):
         """Fails one image of each prompt the first time."""
@@ -477,6 +479,7 @@ def test_the_shares_of_a_run_are_those_of_the_reader_clip_with_its_encoder(tmp_p
     assert in_explorer == {identifier: told[identifier] for identifier in in_explorer}
 
 
+@pytest.mark.thorough
 def test_the_verdicts_of_the_reader_that_is_named_stand(tmp_path):
     class Blind(Glance):
         """Says man of whatever it sees."""

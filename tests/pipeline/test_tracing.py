@@ -52,6 +52,7 @@ def test_the_images_and_all_other_numbers_are_those_of_a_run_without_tracing(run
     assert set(traced.scores.metric) - set(plain.scores.metric) == {"trace"}
 
 
+@pytest.mark.thorough
 def test_the_last_step_has_the_vectors_of_the_images(runs):
     traced, _ = runs
     images, last = traced.embeddings("eye"), traced.traces.at("eye", 3)
@@ -61,6 +62,7 @@ def test_the_last_step_has_the_vectors_of_the_images(runs):
     assert {step for pictures in traced.traces.strips().values() for step in pictures} == {1, 3}
 
 
+@pytest.mark.thorough
 def test_the_page_shows_the_way_with_its_pictures_and_no_other_run_has_that_section(runs):
     traced, plain = runs
     for run in runs:
@@ -155,6 +157,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.thorough
 def test_a_trace_that_somebody_sealed_again_is_no_trace_of_other_images_or_steps(sketches, tmp_path):
     """Most of these gave other numbers without a word, the others a traceback."""
     run = cm.open_run(shutil.copytree(sketches["third"].url, tmp_path / "run"))
@@ -236,6 +239,7 @@ def test_an_onset_is_so_many_steps_later_within_the_ends_of_both(sketches):
     assert any(row[1].startswith("+2 [") for row in table.rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_the_page_of_a_comparison_draws_the_curves_of_both(sketches, tmp_path):
     found = cm.compare(sketches["second"], sketches["redder"])
@@ -246,6 +250,7 @@ def test_the_page_of_a_comparison_draws_the_curves_of_both(sketches, tmp_path):
     assert "sets in later by" in html
 
 
+@pytest.mark.thorough
 def test_runs_that_are_not_paired_are_compared_step_by_step_too_and_of_one_trace_nothing_is_told(sketches):
     (found,) = cm.compare(sketches["third"], sketches["seed"])
     rows = of_trace(found.scores, "image_part")
@@ -258,6 +263,7 @@ def test_runs_that_are_not_paired_are_compared_step_by_step_too_and_of_one_trace
     assert not len(of_trace(found.scores, "onset"))
 
 
+@pytest.mark.thorough
 def test_runs_put_together_share_their_steps_and_say_where_they_share_none(sketches):
     def onset(*names):
         run = pooled([sketches[name] for name in names])

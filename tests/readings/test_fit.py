@@ -199,6 +199,7 @@ def unfit_runs(request, tmp_path_factory):
     return measured, run, quick.audit(painter(), suite, place / "both", encoder=[fits(), strange()], seed=1)
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_does_not_fit_gives_no_verdict_in_any_study(unfit_runs):
     measured, run, both = unfit_runs
     before, rows = judged(measured.scores), judged(run.scores)

@@ -22,6 +22,7 @@ def drawings() -> art.Pictures:
     return labelled(np.clip(coarse, 0, 255).astype(np.uint8).repeat(8, -3).repeat(8, -2))
 
 
+@pytest.mark.thorough
 def test_a_drawing_is_judged_as_itself(drawings: art.Pictures):
     verdict = judge.Judge(drawings).judge(drawings.images[::7])
     assert np.array_equal(verdict.concept, drawings.concept[::7])
@@ -30,6 +31,7 @@ def test_a_drawing_is_judged_as_itself(drawings: art.Pictures):
     assert verdict.distance.max() < 1e-2
 
 
+@pytest.mark.thorough
 def test_a_pixel_of_shift_and_some_noise_do_not_matter(drawings: art.Pictures):
     moved = judge.spoiled(drawings.images[::11], seed=1)
     verdict = judge.Judge(drawings).judge(moved)
@@ -54,6 +56,7 @@ def test_excluded_drawings_are_not_chosen(drawings: art.Pictures):
     assert (verdict.concept == drawings.concept[:5]).all()
 
 
+@pytest.mark.thorough
 def test_the_margin_changes_sign_with_the_gender(drawings: art.Pictures):
     verdict = judge.Judge(drawings).judge(drawings.images[::5])
     man, woman = (drawings.gender[::5] == gender for gender in (0, 1))

@@ -181,6 +181,7 @@ def test_without_anything_that_prints_there_is_the_page_and_a_line(tmp_path, mon
     assert not (tmp_path / "paper/board.pdf").exists()
 
 
+@pytest.mark.thorough
 def test_another_paper_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="board: found 'a5', expected a4, letter or none"):
         cm.export(SMALL, tmp_path / "paper", board="a5")

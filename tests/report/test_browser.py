@@ -78,6 +78,7 @@ def loaded_on(page: Page, first: dict[str, int], *others: dict[str, int]) -> Ite
         yield viewport
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("scheme", "screens"), [("light", (PHONE, DESK, {"width": 1920, "height": 1080})), ("dark", (DESK,))]
 )

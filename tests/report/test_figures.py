@@ -36,6 +36,7 @@ def drawings() -> dict[str, Figure]:
     }
 
 
+@pytest.mark.thorough
 def test_no_colour_is_fixed(drawings):
     """A colour left in the drawing would be wrong in the dark: every one is a class of the style sheet."""
     for name, figure in drawings.items():
@@ -46,6 +47,7 @@ def test_no_colour_is_fixed(drawings):
             assert "style" not in element.attrib
 
 
+@pytest.mark.thorough
 def test_every_class_has_its_rule(drawings, html: str):
     classes = {
         name

@@ -267,6 +267,7 @@ def test_every_concept_shows_pictures_at_its_verdict_and_the_page_holds_each_onc
     assert len(pictures) == (report.samples.status == "ok").sum()
 
 
+@pytest.mark.thorough
 def test_notices_stand_below_the_finding_or_at_their_concept_and_damage_above_it():
     whole = small_input()
     concept = whole.suite.targets[0].name

@@ -139,6 +139,7 @@ def test_any_metric_may_be_missing(metric: str):
     Page(render_html(replace(few, scores=scores[scores.metric != metric])))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("column", ["verdict", "group", "n_target"])
 def test_any_column_may_be_missing_or_empty(column: str):
     few = few_targets()
@@ -217,6 +218,7 @@ def test_a_large_run_shows_the_first_of_every_prompt():
     assert len(page.find("img")) < 28 * 60
 
 
+@pytest.mark.thorough
 def test_an_empty_cell_of_pandas_is_empty():
     scores = small_input().scores.convert_dtypes()
     scores["reason"] = pd.Series([pd.NA] * len(scores), dtype="string")
@@ -274,6 +276,7 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         assert (low, high) == (wording.number(-row.high), wording.number(-row.low))
 
 
+@pytest.mark.thorough
 def test_a_refused_picture_is_no_second_encoder(tmp_path):
     from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 

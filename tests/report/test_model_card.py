@@ -106,6 +106,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
 
 
+@pytest.mark.thorough
 @given(
     st.dictionaries(st.text(min_size=1, max_size=8).filter(lambda key: key != "model-index"), values, min_size=1),
     st.lists(st.sampled_from(["# A", "It draws.", "", "---", "<!-- x -->", "~~~"])).map("\n".join),
@@ -187,6 +188,7 @@ def test_rows_are_listed_or_counted(run, rows):
 # what it says
 
 
+@pytest.mark.thorough
 def test_it_says_what_the_report_says(run):
     section, page = section_of([run], rows=20, version="1.2.3"), Page(render_html(run.report))
     told = run.page.told(run.page.view.of(run.report))

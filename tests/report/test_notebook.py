@@ -89,6 +89,7 @@ def test_a_plan_is_a_table(runs):
     assert len(shown(cm.plan("mcas"))[0].find("tr")) == 1 + 7
 
 
+@pytest.mark.thorough
 def test_a_sweep_is_a_row_a_setting(tmp_path):
     suites = {"toy": toy_suite(target=3, attribute=3)}
     grid = {"axes": {"model": ["a", "b"], "suite": ["toy"]}, "resamples": 99, "report": False}

@@ -74,6 +74,7 @@ def text_parts(seed: int) -> np.ndarray:
     return np.array([(row.value, row.low, row.high) for row in rows])
 
 
+@pytest.mark.thorough
 def test_other_pictures_of_the_groups_change_the_text_part_within_its_interval() -> None:
     """False: "the text part does not change with what is drawn", "it holds no picture"."""
     values, low, high = np.moveaxis([text_parts(seed) for seed in range(20, 60)], -1, 0)

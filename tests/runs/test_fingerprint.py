@@ -175,6 +175,7 @@ def test_scores_of_another_state_are_not_taken_for_those_of_this_one(run):
     assert rescored(run, suite_options=["margin=0.1"])
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
     opened = Run(run)
@@ -186,6 +187,7 @@ def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
     assert not refresh_report(opened)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_a_report_of_a_damaged_run_is_written_again_when_it_is_mended(run):
     part = run / "samples" / "part-00000.parquet"

@@ -501,6 +501,7 @@ def test_an_old_run_keeps_the_suite_it_was_asked(run):
 # --- another margin, on purpose --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_another_margin_is_recorded_with_the_old_one_and_shown(run):
     before = cm.open_run(run).scores
@@ -608,6 +609,7 @@ def test_a_pipe_is_no_file(run, name):
         verify_run(run)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_a_file_without_end_is_not_read_whole(run):
     for name in ("report.html", "run.json"):

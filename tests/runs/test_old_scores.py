@@ -67,6 +67,7 @@ def test_a_stored_table_is_read_into_the_columns_of_today(stored):
     assert with_verdicts_as_data(read) is read
 
 
+@pytest.mark.thorough
 def test_the_page_and_the_comparison_of_an_old_run_open(stored, tmp_path):
     old, other = (
         quick.audit(Painter(name=name), toy_suite(target=4, attribute=2), tmp_path / name, encoder=Eye())

@@ -138,6 +138,7 @@ def test_the_protocols_encoders_and_text_targets_are_taken(tmp_path):
     assert named(other)["text_targets"] == ("keyword", "prompt")
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_an_encoder_that_is_added_later_is_a_departure(tmp_path):
     run = quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")

@@ -512,6 +512,7 @@ def compared(run, raters=4):
     return rows
 
 
+@pytest.mark.thorough
 def test_pairs_become_strengths_and_a_section_and_are_taken_in_again(run, tmp_path):
     file = write_csv(tmp_path / "pairs.csv", compared(run), PAIR_HEAD)
     found = import_ratings(run, rated_of(run), file)

@@ -76,6 +76,7 @@ def a_part(counts, what):
     return each, few - each * parts
 
 
+@pytest.mark.thorough
 def test_an_audit_asks_five_times_a_part(counts):
     """Samples and vectors are written and read, and the report shows the images of each part."""
     each, fixed = a_part(counts, "audit")
@@ -175,6 +176,7 @@ def test_what_this_process_writes_and_removes_is_known(store):
         assert directory.names("embeddings/eye", "") == []
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
     """Whether copied, or the same bytes written again: the checksums are read, and nothing is to be done."""
     parts, painter = len(run.parts), Painter()

@@ -93,6 +93,7 @@ def test_nothing_is_left_behind(runs):
     assert hidden(runs[1]) == [".file-stamps.json"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_command_takes_a_url(runs, store, tmp_path):
     here, there = runs

@@ -64,6 +64,7 @@ def test_the_correlation_within_batches_is_that_of_their_kinds():
     assert np.isnan(batch_correlation(values, [np.arange(400)] * 20))
 
 
+@pytest.mark.thorough
 def test_an_order_of_chance_is_told_from_batches():
     rng, found = np.random.default_rng(2), {}
     for size in (1, 2, 4):

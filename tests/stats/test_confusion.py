@@ -204,6 +204,7 @@ def test_what_no_mixture_of_the_known_would_answer_may_not_be_quoted():
     assert alike.misfit_p > 0.5
 
 
+@pytest.mark.thorough
 def test_misfit_is_seldom_found_where_the_known_are_of_the_same_kind():
     rng, rows = np.random.default_rng(6), np.array([[0.7, 0.1, 0.2], [0.1, 0.5, 0.4]])
     p = np.array([

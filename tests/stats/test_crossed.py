@@ -25,6 +25,7 @@ def design(seed: int = 0, units: int = 5, treatments: int = 3, blocks: int = 6, 
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_components_have_no_bias() -> None:
     sd = {"unit": 1.0, "treatment": 0.5, "unit_treatment": 0.7, "block": 0.9, "residual": 0.4}
     found = [crossed_variance(design(i, 8, 4, **sd), n_permutations=1).components for i in range(800)]

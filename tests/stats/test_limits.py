@@ -129,6 +129,7 @@ def test_arrays_of_other_lengths_are_refused():
         hold_to_limits([0], [0], [0, 1], [1], [1], at_least=[0], at_most=[1])
 
 
+@pytest.mark.thorough
 def test_levels_hold_at_the_limit():
     """Thirty means exactly at their limit: any is called beyond in at most 5 %, a single one passes in 2.5 %."""
     rng = np.random.default_rng(5)

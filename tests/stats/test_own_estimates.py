@@ -102,6 +102,7 @@ def distributions(rng: np.random.Generator) -> Iterator[Ends]:
     yield ends_of(jaccard_hallucination(asked, seen, resamples=199))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "intervals", [agreements, word_tests, picture_tests, means_and_shares, read_shares, distributions]
 )

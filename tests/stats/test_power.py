@@ -207,6 +207,7 @@ def test_power_is_what_the_tests_themselves_find(share: float, n: int) -> None:
     assert curve.balanced[0, 0] == pytest.approx(np.mean(balanced), abs=0.04)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.6, 0.75, 0.9, 0.1])
 def test_a_share_is_found_as_often_as_asked(share: float) -> None:
     """Of two kinds that do not scatter, the test is the exact test of a share."""
@@ -307,6 +308,7 @@ def decided(values, errors, margin=None):
     return leans | (benjamini_hochberg(norm.sf((margin - np.abs(values)) / errors)) <= 0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("margin", [0.1, None])
 def test_with_the_truth_around_the_estimates_four_of_five_draws_decide(margin) -> None:
     rng = np.random.default_rng(5)

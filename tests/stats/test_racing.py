@@ -125,6 +125,7 @@ def test_the_best_class_is_found_with_less():
     assert counts.item() == 240
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [0.0, 0.1])
 def test_the_class_that_would_win_seldom_leaves(step):
     """Looked at 29 times beside four rivals at the default confidence; most often lost where all are alike."""

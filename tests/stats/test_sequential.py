@@ -68,6 +68,7 @@ def test_looking_after_every_toss_errs_no_more_than_it_may(alpha, mean):
         assert error > 0  # the check can fail
 
 
+@pytest.mark.thorough
 def test_the_whole_sequence_covers_the_mean_as_often_as_it_says():
     sequences, mean = every_sequence(), 0.35
     sizes = range(2, TOSSES + 1)

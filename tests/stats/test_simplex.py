@@ -45,6 +45,7 @@ def overlap(p, q):
     return (1 - distance) / (1 + distance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("first", "second"), [((4, 3, 2), (2, 3, 9)), ((9, 1, 0), (0, 4, 1)), ((3, 0), (3, 0)), ((30, 0), (0, 30))]
 )

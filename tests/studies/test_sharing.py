@@ -131,6 +131,7 @@ def scored(run, engine=None):
     return [run.directory.read_bytes(name) for name in ("scores.parquet", "curves.parquet")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("study", ["leaning", "editing", "t2iat"])
 def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tmp_path, study):
     alone = scored(unscored_copy(tmp_path / "alone", study))

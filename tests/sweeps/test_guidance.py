@@ -89,6 +89,7 @@ def test_what_guidance_adds_is_one_family_over_the_grid(whole):
     assert ranked.q.iloc[0] <= ranked.p.iloc[0] * m + 1e-15
 
 
+@pytest.mark.thorough
 def test_a_split_of_one_seed_is_that_of_its_two_runs(whole, tmp_path):
     runs = whole.runs
     names = [f"painter-toy-guidance-{guidance}-seed-0" for guidance in (1, 4)]
@@ -124,6 +125,7 @@ def test_each_pair_of_verdicts_has_its_words(whole, sides, verdict, said, counte
     assert counted in told["said"]
 
 
+@pytest.mark.thorough
 def test_the_table_and_the_document_hold_the_split(whole, folder):
     stored = pd.read_csv(folder / "whole" / "split.csv")
     assert len(stored) == len(whole.split)
@@ -182,6 +184,7 @@ def test_a_cell_that_failed_is_named(tmp_path):
     assert "no such kernel" in (tmp_path / "sweep" / "split.csv").read_text()
 
 
+@pytest.mark.thorough
 def test_images_drawn_until_decided_are_not_split(tmp_path):
     axes = {"model": "painter", "suite": "toy", "guidance": [1, 4]}
     found = quick.sweep({"axes": axes, "until": "decided", "images": 12}, tmp_path / "s", suites=SUITES, encoder=Eye())

@@ -108,6 +108,7 @@ def test_a_cell_that_joins_late_draws_what_the_baseline_has_before_it_is_looked_
     assert (differences(late).n_target["far"] >= MOST - 3).all()
 
 
+@pytest.mark.thorough
 def test_it_goes_on_as_if_it_had_not_been_stopped(whole, tmp_path):
     out, painters = tmp_path / "sweep", models(far=Shifted(6.0, name="far", stop_after=60))
     with pytest.raises(KeyboardInterrupt):
@@ -151,6 +152,7 @@ class Fickle(Shifted):
                 yield GenerationResult(request.id, "failed", None, "busy")
 
 
+@pytest.mark.thorough
 def test_failed_images_are_drawn_anew_once_in_a_command_and_not_in_every_round(tmp_path):
     painters = {name: Fickle(name=name) for name in ("plain", "same")}
     for command in (1, 2):
@@ -162,6 +164,7 @@ def test_failed_images_are_drawn_anew_once_in_a_command_and_not_in_every_round(t
     assert all(lost)
 
 
+@pytest.mark.thorough
 def test_a_worker_holds_an_encoder_once_that_was_given_as_an_object(tmp_path, monkeypatch):
     held = {}
     monkeypatch.setattr(recipes, "_BUILT", held)
@@ -218,6 +221,7 @@ def test_a_cell_is_no_audit_of_its_own(whole):
         )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_precision_stops_where_the_difference_is_known_well_enough(tmp_path):
     found = swept(tmp_path / "sweep", ("plain", "same"), until=0.6)
     rows = differences(found)

@@ -55,6 +55,7 @@ def test_a_sweep_of_one_cell_is_an_audit_bit_for_bit(tmp_path):
     assert {path.name for path in cell.iterdir()} == {path.name for path in (tmp_path / "audit").iterdir()}
 
 
+@pytest.mark.thorough
 def test_cells_are_the_same_in_whatever_order_and_whatever_else_is_in_the_grid(whole, tmp_path):
     turned = swept(tmp_path / "turned", {"model": ["redder", "plain"], "seed": [1, 0]}, baseline={"model": "plain"})
     assert parts(folder_of(turned)) == parts(folder_of(whole))
@@ -64,6 +65,7 @@ def test_cells_are_the_same_in_whatever_order_and_whatever_else_is_in_the_grid(w
     pd.testing.assert_frame_equal(*tables)
 
 
+@pytest.mark.thorough
 def test_cells_that_are_added_redo_none_and_change_none(whole, tmp_path):
     out = tmp_path / "sweep"
     first = painters()
@@ -100,6 +102,7 @@ def test_a_finished_sweep_computes_nothing_again(whole, tmp_path):
     assert eye.seen == 0
 
 
+@pytest.mark.thorough
 def test_a_cell_that_fails_stops_no_other_and_is_told_with_the_way_out(tmp_path):
     found = swept(tmp_path / "sweep", models=painters(redder=Broken(1.0, name="redder")))
     assert list(found.failed) == ["redder-toy-seed-0", "redder-toy-seed-1"]

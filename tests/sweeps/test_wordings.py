@@ -24,6 +24,7 @@ def swept(tmp_path_factory):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_each_cell_draws_one_wording_under_the_concepts_own_name(swept):
     runs = list(swept.runs.values())
     names = [[target.name for target in run.suite.targets] for run in runs]
@@ -56,6 +57,7 @@ def test_system_prompt_and_rewriter_reach_the_adapter_of_a_cell():
     assert with_one.adapter_options["rewriter"] == "small"
 
 
+@pytest.mark.thorough
 def test_a_system_prompt_is_a_factor_of_what_a_chat_endpoint_draws(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
@@ -85,6 +87,7 @@ def test_a_system_prompt_is_a_factor_of_what_a_chat_endpoint_draws(tmp_path, mon
     assert len(swept.differences)
 
 
+@pytest.mark.thorough
 def test_a_wording_that_the_suite_has_not_fails_its_cells_in_a_line(tmp_path):
     swept = cm.sweep(
         {"axes": {"suite": "worded", "model": "painter", "wording": ["plain", "none such"]}}, tmp_path / "sweep",

@@ -101,6 +101,7 @@ def test_a_command_refuses_an_unknown_tracker_before_anything_is_drawn(cli, tmp_
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.thorough
 def test_a_tracker_that_fails_costs_nothing_and_its_key_is_not_repeated(run, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder can be made here")
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}

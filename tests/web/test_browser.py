@@ -75,6 +75,7 @@ def explorer(page: Page) -> str:
     )
 
 
+@pytest.mark.thorough
 def test_the_index_is_searched_as_one_types(open_page):
     page = open_page()
     page.keyboard.press("Tab")

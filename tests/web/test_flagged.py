@@ -81,6 +81,7 @@ def test_a_report_which_goes_from_hand_to_hand_leaves_them_out(runs):
     assert page.count("a safety checker flagged it") == 6
 
 
+@pytest.mark.thorough
 def test_runs_of_earlier_versions_know_no_flags(runs, tmp_path):
     place = tmp_path / "runs" / "old"
     shutil.copytree(runs / "step-900", place)

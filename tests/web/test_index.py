@@ -41,6 +41,7 @@ def test_a_single_run_may_be_named(runs, tmp_path):
     assert set(ids(client(runs / "step-900", cache=tmp_path))) == {"step-900"}
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_worked_on_is_read_anew(runs, tmp_path):
     place = tmp_path / "runs"
     shutil.copytree(runs / "step-900", place / "run")

@@ -77,6 +77,7 @@ def test_nobody_said_anything_of_other_runs(runs, tmp_path):
     assert "in this run’s scores yet" in browser.get(f"/runs/{first}/people").text
 
 
+@pytest.mark.thorough
 def test_answers_on_this_server_count_before_they_are_exported(runs, tmp_path):
     shutil.copytree(runs / "step-900", tmp_path / "runs/rated")
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")

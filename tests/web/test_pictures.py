@@ -59,6 +59,7 @@ def test_a_decompression_bomb_is_not_decoded(changed):
     assert browser.get(f"/explore?run={run}").status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", [b"no image", b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"])
 def test_what_is_no_image_is_not_served(changed, content):
     browser, run, sample = changed(content)

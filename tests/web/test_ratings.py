@@ -456,6 +456,7 @@ def test_simulated_raters_have_the_skill_that_they_are_named_by(served):
     assert "skill-98" in page
 
 
+@pytest.mark.thorough
 def test_simulated_raters_are_marked_and_never_pooled(served):
     """One person rates beside the simulated ones: whatever counts people counts one."""
     browser, run = served
@@ -488,6 +489,7 @@ def test_simulated_raters_are_marked_and_never_pooled(served):
     assert f"{len(SKILLS)} simulated raters said of" in people
 
 
+@pytest.mark.thorough
 def test_the_explorer_marks_what_simulated_raters_said(served):
     browser, run = served
     task = add_demo(browser.app.state.ratings.engine, [run])

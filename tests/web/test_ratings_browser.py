@@ -289,6 +289,7 @@ def test_of_a_task_only_the_flagged_pictures_are_blurred(joined, runs):
     assert sorted(seen) == ["blur(25.6px)"] + ["none"] * (len(seen) - 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("viewport", [PHONE, DESK, {"width": 1280, "height": 800}], ids=["phone", "desk", "laptop"])
 def test_the_question_the_picture_and_the_answers_stand_below_each_other(joined, viewport):
     page, _ = joined(viewport=viewport)

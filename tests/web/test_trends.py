@@ -82,6 +82,7 @@ def test_the_baseline_of_a_comparison_is_chosen_by_name(browser, runs):
     assert all(f'<option value="{known[name]}">{name}</option>' in choice for name in known)
 
 
+@pytest.mark.thorough
 def test_a_comparison_that_takes_long_is_made_beside_other_pages_and_once(runs, tmp_path, monkeypatch):
     may_end, calls = threading.Event(), []
 

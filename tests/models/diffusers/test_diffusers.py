@@ -249,6 +249,7 @@ def test_requests_are_read_a_batch_at_a_time(stable_diffusion):
     assert next(results).seconds > 0
 
 
+@pytest.mark.thorough
 def test_the_card_says_what_changes_an_image_and_nothing_of_the_machine(stable_diffusion, tmp_path):
     card = load(str(stable_diffusion)).card
     json.dumps(dataclasses.asdict(card))

@@ -90,6 +90,7 @@ def test_a_negative_prompt_that_is_left_out_is_refused(families):
         opened(families, "qwen-image", negative_prompt="ugly", guidance_scale=1.0)
 
 
+@pytest.mark.thorough
 def test_a_guidance_that_is_no_input_of_the_network_is_refused(families, tmp_path):
     """FLUX takes guidance as an input; schnell's network has none. FLUX.2 klein has none either, and guides itself."""
     schnell = str(tmp_path / "schnell")

@@ -100,6 +100,7 @@ def pixels(results):
     return [np.asarray(each.image, int) for each in results]
 
 
+@pytest.mark.thorough
 def test_it_edits_the_image_as_its_instruction_says_and_repeats_itself(editor, saved):
     assert offers(editor, NamesStrength)
     assert not editor.names_strength
@@ -129,6 +130,7 @@ def test_it_says_what_it_can_do_and_draws_only_where_its_pipeline_does(saved):
             list(generator.generate([request]))
 
 
+@pytest.mark.thorough
 def test_several_strengths_are_refused_and_given_portraits_edited(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(QWEN, lambda area, ratio: (SIZE, SIZE, None))
     suite = toy_suite(strengths=[1.0], images={"group": 1})

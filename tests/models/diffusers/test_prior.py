@@ -80,6 +80,7 @@ def test_an_embedding_depends_on_prompt_and_seed_and_not_on_the_batch(families, 
     assert prior_of(opened(families, name, prior_steps=2)).card.settings["prior_steps"] == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 @pytest.mark.parametrize("name", ONE)
 def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
@@ -134,6 +135,7 @@ def test_a_run_stopped_while_its_prior_draws_ends_the_same(families, whole, tmp_
     assert again.scores.equals(whole.scores)
 
 
+@pytest.mark.thorough
 def test_a_prior_that_stops_is_named(families, tmp_path, monkeypatch):
     def stop(prior, requests):
         raise RuntimeError("no more\nsecond line")
@@ -151,6 +153,7 @@ class Spots(Eye):
         return np.array(spots, np.float32) - 128.5
 
 
+@pytest.mark.thorough
 def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
     """Its number of embeddings follows from the images, which were drawn from them."""
     model = opened(families, "kandinsky-2.2", steps=1, prior_steps=2)
@@ -163,6 +166,7 @@ def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
     assert set(rows.reason) == {FIXED_ONLY}
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("clinometer.models.diffusers.conditioning.prior_of", lambda generator: None)

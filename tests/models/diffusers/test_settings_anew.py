@@ -16,6 +16,7 @@ def drawn(generator):
     return [np.asarray(result.image) for result in generator.generate(REQUESTS)]
 
 
+@pytest.mark.thorough
 def test_settings_anew_are_as_if_loaded_for_them_whatever_was_drawn_before(stable_diffusion):
     held = load_generator(str(stable_diffusion), steps=4, guidance_scale=2.0)
     for settings in (*SETTINGS, *reversed(SETTINGS)):

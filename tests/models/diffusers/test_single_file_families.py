@@ -63,6 +63,7 @@ def test_sdxl_with_its_two_text_towers(tmp_path):
     assert_same(draw(file, model_config=str(configuration)), draw(whole), "StableDiffusionXLPipeline")
 
 
+@pytest.mark.thorough
 def test_sd3_with_its_three_text_encoders(tmp_path):
     pipeline = tiny_sd3(second_width=48, layers=2, t5_width=96)
     pipeline.text_encoder.text_projection.weight.data = torch.eye(32)  # no such file has it, and diffusers takes this

@@ -170,6 +170,7 @@ def _flava(path):
     tokenizer.save_pretrained(path)
 
 
+@pytest.mark.thorough
 def test_an_encoder_of_tokens_is_refused_when_it_is_loaded(tmp_path):
     _flava(tmp_path)
     with pytest.raises(ModelError, match=r"array of shape \(17, 16\) for one picture, expected a vector of 16"):

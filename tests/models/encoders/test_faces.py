@@ -74,6 +74,7 @@ def images_of(run):
     return {row.concept: (row.n_target, row.n_missing) for row in rows.itertuples()}
 
 
+@pytest.mark.thorough
 def test_images_without_a_vector_are_missing_to_all_encoders_and_counted(tmp_path):
     run = quick.audit(Painter(), toy_suite(target=8, attribute=16), encoder=[Eye(), HalfBlind()], out=tmp_path / "run")
     left_out = run.left_out()
@@ -92,6 +93,7 @@ def test_images_without_a_vector_are_missing_to_all_encoders_and_counted(tmp_pat
     assert both.dropped == len(left_out)
 
 
+@pytest.mark.thorough
 def test_workers_leave_out_the_same(tmp_path):
     runs = [
         quick.audit(Painter(), toy_suite(), encoder=[Eye(), HalfBlind()], out=tmp_path / str(n), workers=n)

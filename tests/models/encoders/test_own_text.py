@@ -52,6 +52,7 @@ def test_the_vector_is_what_the_pipeline_makes_of_the_prompt(families):
     torch.testing.assert_close(torch.from_numpy(second), pooled, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
     from clinometer.metrics import association_scores

@@ -149,6 +149,7 @@ def test_names_and_career_on_a_real_encoder(minilm):
     assert by_sentence.p < sentences.p  # counts the sentences about one word as independent
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_attitudes_that_nobody_regrets_are_there_on_a_real_encoder(minilm):
     table = cm.association_test(["weat/1", "weat/2"], encoder=str(minilm), resamples=999)

@@ -65,6 +65,7 @@ def test_vectors_are_read_as_programs_write_them(tmp_path, name, text, packed):
     np.testing.assert_array_equal(vectors.encode_texts(["man", "old woman"]), [MAN, WOMAN])
 
 
+@pytest.mark.thorough
 def test_an_archive_that_unfolds_without_end_fills_no_memory(tmp_path):
     (tmp_path / "v.vec.gz").write_bytes(gzip.compress(b"man 1 2 3\n" + b"a" * 10**8))
     assert load(str(tmp_path / "v.vec.gz")).missing(["man", "woman"]) == ["woman"]

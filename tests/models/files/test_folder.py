@@ -235,6 +235,7 @@ def test_a_path_from_the_root_is_one_within_the_folder(folder, monkeypatch):
     assert FolderSource(folder.name, rows).card == FolderSource(folder, read_manifest(folder)).card
 
 
+@pytest.mark.thorough
 def test_a_manifest_is_refused_by_its_size_and_its_rows(folder, monkeypatch):
     manifest = folder / "manifest.csv"
     with manifest.open("wb") as stream:

@@ -82,6 +82,7 @@ def test_the_question_says_how_ages_are_binned(reader):
         reader.offers(question_of(load_question("monk")))
 
 
+@pytest.mark.thorough
 def test_batch_and_another_reader_change_nothing(reader):
     pictures = [PORTRAIT, WITHOUT, PAIR, PORTRAIT.resize((400, 400))]
     together = reader.read(pictures, GENDER)

@@ -92,6 +92,7 @@ def test_pipeline_draws_64_pixels_and_the_same_noise_gives_the_same_picture(pipe
     assert first[0, :3, :3].mean() > 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_fresh_noise_at_each_step_is_the_pictures_own(pipeline):
     """The sampler that ships adds noise as it goes; a picture is the same alone and among others all the same."""

@@ -132,6 +132,7 @@ def test_the_interval_is_that_of_resampled_images():
     assert (row.low, row.high) == pytest.approx((float(bootstrap.low), float(bootstrap.high)), abs=0.006)
 
 
+@pytest.mark.thorough
 def test_a_unanimous_group_still_has_an_uncertainty():
     """Resampling images that all agree would say 0."""
     errors = drawn(5, images=10, lean=5.0)

@@ -62,6 +62,7 @@ def test_an_exact_interval_and_its_p_are_scipys_and_agree_with_each_other(n: int
         assert (ours.p_value < 0.05) == (not ours.low <= 1 / 3 <= ours.high)
 
 
+@pytest.mark.thorough
 def test_a_slope_is_the_logistic_regression_of_statsmodels() -> None:
     import statsmodels.api as sm
 
@@ -91,6 +92,7 @@ def test_shares_of_all_and_none_leave_a_slope_with_one_end() -> None:
     assert np.isnan(logistic_slope([1, 2], [10, 10], [10, 10]).value)
 
 
+@pytest.mark.thorough
 def test_many_slopes_at_once_are_those_of_each_by_itself() -> None:
     rng = np.random.default_rng(4)
     x, n = np.array([1.0, 2, 4, 9]), rng.integers(0, 12, (24, 4))
@@ -357,6 +359,7 @@ def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path) -> None:
         api.import_counts(written(tmp_path, "\n".join(["concept,group,n", *lines])), tmp_path / "run")
 
 
+@pytest.mark.thorough
 def test_a_page_of_many_groups_and_concepts_says_where_the_others_are(tmp_path: Path) -> None:
     lines = [f"c{c},g{g},{1 + (c * g) % 7}" for c in range(101) for g in range(60)]
     run = api.import_counts(written(tmp_path, "\n".join(["concept,group,n", *lines])), tmp_path / "run")

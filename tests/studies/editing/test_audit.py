@@ -84,6 +84,7 @@ def test_portraits_that_are_one_picture_count_once_and_are_said_not_to_be_missin
     assert compared[(compared.component == "flip_rate") & (compared.group == "women")].n_target.max() == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_edits_of_a_portrait_that_was_refused_are_missing_and_the_page_says_so(tmp_path: Path) -> None:
     class Shy(Recolourer):
@@ -340,6 +341,7 @@ class Planted(Recolourer):
             yield GenerationResult(request.id, "ok", drawn if request.strength == 1.0 else request.image)
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: Path) -> None:
     suite = toy_suite(professions={name: {"kind": "any", "prompt": name} for name in PLANTED}, images={"group": 12})

@@ -89,6 +89,7 @@ def test_the_page_says_which_and_how_many(warped: cm.Run) -> None:
     assert "women, high-paid, strength 1: 3 of 3" in page
 
 
+@pytest.mark.thorough
 def test_warped_faces_are_the_same_whoever_reads_them(warped: cm.Run, tmp_path: Path) -> None:
     shutil.copytree(warped.url, tmp_path / "run")
     (tmp_path / "run/scores.parquet").unlink()
@@ -99,6 +100,7 @@ def test_warped_faces_are_the_same_whoever_reads_them(warped: cm.Run, tmp_path: 
         assert run.directory.read_bytes(name) == warped.directory.read_bytes(name)
 
 
+@pytest.mark.thorough
 def test_without_the_extra_means_are_plain_and_over_everything(
     headshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

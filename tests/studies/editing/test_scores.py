@@ -402,6 +402,7 @@ def erasures(*runs: EditedPortraits, paired: bool = True) -> list[Score]:
     return [each for each in rows if each.component in ("soft_erasure", "erasure_contrast") and each.encoder == "mean"]
 
 
+@pytest.mark.thorough
 def test_soft_erasure_of_two_runs_is_compared_by_group_and_by_tone() -> None:
     rng = np.random.default_rng(0)
     first, second = erasing((0.1, 0.1, 0.1), rng), erasing((0.1, 0.9, 0.1), rng)

@@ -50,6 +50,7 @@ def test_bounds_hold_the_interval_and_nothing_else_of_a_row_changes():
     assert any(row.depends_on == MISSING for row in part)
 
 
+@pytest.mark.thorough
 def test_more_missing_never_leave_narrower_bounds():
     encoder = embeddings("e", images=12)
 
@@ -170,6 +171,7 @@ def test_missing_pictures_of_groups_bound_what_rests_on_them_and_change_nothing_
     assert MISSING in {row.depends_on for row in rows_of(part, "image_part")}
 
 
+@pytest.mark.thorough
 def test_bounds_of_groups_are_mirrored_with_them_and_wider_with_more():
     encoder = embeddings("e", images=12)
 
@@ -218,6 +220,7 @@ def test_cells_and_axes_have_bounds_for_missing_pictures_of_cells():
     assert all(row.bound_low < row.low and row.n_missing_attributes == 8 for row in judged)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("study", COMPARED)
 def test_missing_pictures_of_groups_bound_differences_both_ways(study, paired):

@@ -293,6 +293,7 @@ def test_a_design_of_two_groups_is_what_it_was():
         Design((TargetDesign("t", "c"),), ("a", "b"))
 
 
+@pytest.mark.thorough
 def test_more_images_narrow_the_interval():
     design = crossed_design()
     embeddings = crossed_embeddings(design, images=80, attribute=40)

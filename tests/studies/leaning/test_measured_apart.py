@@ -73,6 +73,7 @@ CROSSED = crossed_design(THREE)
 CROSSED_ENCODERS = [crossed_embeddings(CROSSED, seed=seed, texts=seed != 1) for seed in range(3)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_targets_of_crossed_axes_are_measured_apart_too(n):
     """The second of the encoders reads no text; of three, two are averaged."""

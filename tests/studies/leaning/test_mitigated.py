@@ -112,6 +112,7 @@ def compared(tmp_path_factory):
     return before, after
 
 
+@pytest.mark.thorough
 def test_a_run_whose_card_says_so_is_judged_as_a_mitigation(compared):
     before, after = compared
     (comparison,) = cm.compare(before, after)

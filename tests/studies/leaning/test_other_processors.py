@@ -36,6 +36,7 @@ def test_a_change_in_the_last_bit_stays_there():
     assert_alike(numbers(1e-15), numbers())
 
 
+@pytest.mark.thorough
 def test_the_kernels_of_another_processor_give_the_same_numbers():
     """OpenBLAS chooses its kernels by the processor; those of a Pentium 4 sum in another order. Others ignore it."""
     asked = [sys.executable, "-m", __name__]

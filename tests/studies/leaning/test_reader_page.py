@@ -48,6 +48,7 @@ def pages(tmp_path_factory):
     return {name: (run, Page(run.directory.read_bytes("report.html").decode())) for name, run in runs.items()}
 
 
+@pytest.mark.thorough
 def test_both_shares_and_the_rates_stand_on_the_page(pages):
     run, page = pages["eye"]
     said = page.by_id("reader").text

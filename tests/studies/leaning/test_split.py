@@ -173,6 +173,7 @@ def test_a_planted_truth_is_recovered(planted):
     assert by_name["concept 0.80"].side == "man"
 
 
+@pytest.mark.thorough
 def test_the_numbers_of_a_run_at_guidance_1_are_those_of_its_report(planted):
     rows = Scores.from_frame(split_runs(planted[1.0], planted[7.5]))
     own = planted[1.0].scores
@@ -183,6 +184,7 @@ def test_the_numbers_of_a_run_at_guidance_1_are_those_of_its_report(planted):
         assert row.verdict == own.verdict[row.concept]
 
 
+@pytest.mark.thorough
 def test_runs_that_cannot_be_split_say_why(planted, tmp_path):
     suite = toy_suite(target=10, attribute=8)
     other = quick.audit(Guided(7.5, name="guided"), suite, tmp_path / "seed", encoder=Eye(), seed=1)

@@ -160,6 +160,7 @@ def test_missing_pictures_move_the_ends_of_a_sequence_as_those_of_a_fixed_number
             assert not row.depends_on or row.verdict != Verdict.UNDECIDED
 
 
+@pytest.mark.thorough
 def test_a_leaning_of_a_stopped_run_depends_on_pictures_that_might_undo_it():
     encoder, of = embeddings(images=40), design(margin=0.02)
     many = replace(of, targets=tuple(replace(t, missing=400) for t in of.targets))

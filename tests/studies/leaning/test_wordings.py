@@ -80,11 +80,13 @@ def test_languages_are_told_as_such(finished):
     assert "Prompts are in de. The text part, MCAS" in said["verdicts"]
 
 
+@pytest.mark.thorough
 def test_a_suite_without_wordings_has_no_such_rows(tmp_path):
     run = quick.audit(Painter(), toy_suite(target=4), out=tmp_path / "run", encoder=Eye())
     assert "wording" not in set(run.scores.metric)
 
 
+@pytest.mark.thorough
 def test_a_noise_of_which_one_wording_lost_a_picture_is_no_pair(finished, tmp_path):
     lost = quick.audit(Painter(refuse="seen from afar"), two_wordings(), out=tmp_path / "run", encoder=Eye())
     (compared,) = cm.compare(finished, lost)

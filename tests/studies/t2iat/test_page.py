@@ -90,6 +90,7 @@ def test_amplification_is_counted_not_estimated(page):
     assert text.startswith("For 30 of 30 prompts")
 
 
+@pytest.mark.thorough
 def test_the_same_input_gives_the_same_page(html):
     assert render_html(report_input()) == html
 
