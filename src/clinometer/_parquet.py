@@ -97,7 +97,7 @@ def _page_headers(file: Any, column: pq.ColumnChunkMetaData) -> Iterator[dict[in
         file.seek(at)
         content = bytes(file.read(min(_HEADER, end - at)))
         try:
-            header, length = _thrift_struct(content, 0)
+            header, length = _page_header(content)
             at += length + header[3]
         except (IndexError, KeyError) as error:
             raise pa.ArrowInvalid(f"its column {column.path_in_schema!r} has a page without a header") from error
@@ -106,47 +106,47 @@ def _page_headers(file: Any, column: pq.ColumnChunkMetaData) -> Iterator[dict[in
         yield header
 
 
-def _thrift_struct(content: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """Return a structure of Thrift's compact protocol at a place: its fields by their numbers, and where it ends."""
-    fields, number = dict[int, Any](), 0
-    while content[at]:
+def _page_header(content: bytes) -> tuple[dict[int, Any], int]:
+    """Return a page's header and its length: the fields by number, as Thrift's compact protocol writes a structure."""
+    fields, number, outer, at = dict[int, Any](), 0, list[tuple[dict[int, Any], int]](), 0
+    while True:
         kind, step = content[at] & 15, content[at] >> 4
         at += 1
+        if kind == step == 0:  # the end of a structure
+            if not outer:
+                return fields, at
+            fields, number = outer.pop()
+            continue
         if step:
             number += step
         else:
-            number, at = _integer(content, at)
-        if kind in (1, 2):  # the kind of a Boolean is its value
-            fields[number] = kind == 1
+            number, at = _thrift_value(content, at, _INTEGER)
+        if kind == _STRUCTURE:
+            fields[number] = inner = dict[int, Any]()
+            outer.append((fields, number))
+            fields, number = inner, 0
         else:
             fields[number], at = _thrift_value(content, at, kind)
-    return fields, at + 1
+
+
+_INTEGER: Final = 5
+_STRUCTURE: Final = 12
 
 
 def _thrift_value(content: bytes, at: int, kind: int) -> tuple[Any, int]:
-    if kind in (1, 2, 3):
+    """Return the value of a kind at a place, and where it ends; None in place of texts and fractions."""
+    if kind in (1, 2):  # the kind of a Boolean is its value
+        return kind == 1, at
+    if kind == 3:
         return content[at], at + 1
-    if kind in (4, 5, 6):
-        return _integer(content, at)
     if kind == 7:
         return None, at + 8
-    if kind == 8:
-        length, at = _varint(content, at)
-        return None, at + length
-    if kind == 12:
-        return _thrift_struct(content, at)
-    raise KeyError(kind)  # lists and maps: a page's header has none
-
-
-def _integer(content: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(content, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+    if kind not in (4, _INTEGER, 6, 8):
+        raise KeyError(kind)  # lists and maps: a page's header has none
     value = shift = 0
     while True:
-        value |= (content[at] & 127) << shift
+        byte = content[at]
+        value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
-        if content[at - 1] < 128:
-            return value, at
+        if byte < 128:
+            return (None, at + value) if kind == 8 else ((value >> 1) ^ -(value & 1), at)

@@ -41,10 +41,10 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
 
     Returns
     -------
-    A list with a :class:`clinometer.runs.pooled.Comparison` for each run after the first. Its ``scores`` has a row a
-    concept (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict;
-    and rows of refusals, where either run has any. The list says in words which leans more, and ``table`` has the rows
-    of all.
+    A list with a :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a
+    row for each concept (or test, or prompt) and component: the difference, second minus first, with interval, p, q and
+    verdict; and rows of refusals, where either run has any. The list says in words which leans more, and ``table`` has
+    the rows of all.
 
     Raises
     ------

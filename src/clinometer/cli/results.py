@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clinometer.gates import Gate
     from clinometer.pipeline.planning import Plan
     from clinometer.runs import Run
-    from clinometer.runs.pooled import Comparison
+    from clinometer.runs.comparison import Comparison
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:

@@ -15,9 +15,9 @@ from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import compute_scores, resamples_of
 from clinometer.readings.fit import withhold_unfit
 from clinometer.report.rows import scores_table
+from clinometer.runs.comparison import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
-from clinometer.runs.pooled import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.record import COUNTED
 from clinometer.runs.store import Run
 from clinometer.studies import study_of

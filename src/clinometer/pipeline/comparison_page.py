@@ -28,7 +28,8 @@ from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, repor
 from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
-from clinometer.runs.pooled import Comparison, PooledRun, shared_encoders
+from clinometer.runs.comparison import Comparison, shared_encoders
+from clinometer.runs.pooled import PooledRun
 from clinometer.runs.storage import Directory
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words

@@ -36,9 +36,9 @@ from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, finish_reading, forgotten, read, require_drawn, waiting_answers
 from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
-from clinometer.runs.pooled import WorkerRun
 from clinometer.runs.progress import Failures, NoProgress, Progress
 from clinometer.runs.store import Run
+from clinometer.runs.worker import Worker
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
 TEXTS: Final[Unit] = ()
@@ -379,11 +379,14 @@ class StageWork:
         model = load_once(self.recipe, self.card)
         if self.batch_size is not None:
             model.batch_size = self.batch_size
-        return partial(self._make, model, WorkerRun(self.place, self.redraw))
+        worker = Worker()
+        run = Run(self.place, worker)
+        run.drawn.redraw(self.redraw)
+        return partial(self._make, model, run, worker)
 
-    def _make(self, model: Any, run: WorkerRun, unit: Unit) -> WorkOutcome:
+    def _make(self, model: Any, run: Run, worker: Worker, unit: Unit) -> WorkOutcome:
         """Make what the parts of a unit lack."""
-        run.choose(unit)
+        worker.begin(unit)
         before = _conversions(model)
         notes = _Notes()
         self.stage(run, model, notes)
@@ -394,8 +397,8 @@ class StageWork:
             batch_size=getattr(model, "batch_size", None),
             results=tuple(GenerationResult(key, status, None, reason) for key, status, reason in statuses),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
-            written=run.take_created(),
-            own_encoders=run.encoders.take_own(),
+            written=worker.created,
+            own_encoders=tuple(worker.own_encoders),
         )
 
 

@@ -15,7 +15,7 @@ from clinometer.report.page import View
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
 from clinometer.runs import Run
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.suites import Suite
 from clinometer.suites.base import AnySuite
 

@@ -235,7 +235,10 @@ class Answers:
         return [part for part in self._planned.parts if self._drawn.has(part)]
 
     def write(self, card: Card, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the answers of a part, with whose they are."""
+        """Write the answers of a part, with whose they are; a worker's replace those that were there."""
+        name, worker = readings_name(card.name, part), self._ledger.worker
+        if worker is not None and self._directory.exists(name):
+            worker.replaced.add(name)
         record = {"name": card.name, "fingerprint": card.fingerprint}
         self._write(record, part, rows, {"card": json.dumps(asdict(card))})
 

@@ -98,6 +98,8 @@ class ModelCards:
         It counts as one of the run once it has finished: one that fails, or that nobody waits for, must not keep the
         others from being scored. ``asked`` : what else its record says; where that changes, it has to finish anew.
         """
+        if self._ledger.worker is not None:  # the driver has recorded it
+            return
         self.require(card)
         record = card_record(card) | asked
         known = self.cards.get(card.name, {})
@@ -107,7 +109,9 @@ class ModelCards:
             self._update("", finished, begun=self.begun | {card.name: record}, dropped=dropped)
 
     def finish(self, card: Card) -> None:
-        """Record that one has seen the whole run, and list what it wrote."""
+        """Record that one has seen the whole run, and list what it wrote; a worker leaves that to the driver."""
+        if self._ledger.worker is not None:
+            return
         begun = self.begun
         record = begun.pop(card.name, None)
         with self._ledger.together():
@@ -192,8 +196,13 @@ class EncoderCards(ModelCards):
         self._update("", rest, dropped=self.dropped | {name: cards[name] for name in names})
 
     def add_own(self, card: Card) -> None:
-        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
-        if card.name not in self.own:
+        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart.
+
+        A worker reports it to the driver.
+        """
+        if self._ledger.worker is not None:
+            self._ledger.worker.own_encoders.append(card)
+        elif card.name not in self.own:
             self._update("own_", {**self.own, card.name: card_record(card)})
 
 

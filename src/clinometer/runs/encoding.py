@@ -521,7 +521,7 @@ class _AskedAgain:
 
     def __init__(self, run: Run, record: Mapping[str, Any], asking: _Asking, questions: Sequence[str]) -> None:
         self._run, self._asking, self._questions = run, asking, questions
-        self._most = int(record.get("again", 0)) if run.planned.chosen is None else 0
+        self._most = int(record.get("again", 0)) if run.is_whole else 0
         self._rows: list[dict[str, Any]] = run.answers.beside(AGAIN, record) if self._most else []
         self._images, self._wanted, self._home = dict[str, Any](), dict[str, list[str]](), -1
         if self._rows:

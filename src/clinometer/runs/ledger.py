@@ -26,6 +26,7 @@ from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
 from clinometer.runs.stores import not_writable
+from clinometer.runs.worker import Worker
 
 RECORD: Final = "run.json"
 COUNTS: Final = "counts.parquet"
@@ -51,8 +52,8 @@ _WAIT: Final = 30
 class Ledger:
     """run.json and the files that it vouches for."""
 
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
+    def __init__(self, directory: Directory, worker: Worker | None = None) -> None:
+        self.directory, self.worker = directory, worker
         self._record: dict[str, Any] | None = None
         self._changed: dict[str, Any] | None = None
         """What is about to be written, of the thread that holds ``_changes``."""
@@ -89,7 +90,14 @@ class Ledger:
         return record
 
     def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-        """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written."""
+        """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written.
+
+        A worker changes nothing: its driver does.
+        """
+        if self.worker is None:
+            self._change(change)
+
+    def _change(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         with self.together():
             self._changed = self.record | dict(change(self.record))
 
@@ -229,7 +237,11 @@ class Ledger:
         self.unlist(self._missing([name for name in self.files if not name.startswith(f"{RATINGS}/")]))
 
     def write_table(self, name: str, table: pa.Table) -> None:
-        """Write a table; what was listed under its name is so no more."""
+        """Write a table and delist what was there before; a worker writes it only where none is, or to replace one."""
+        if self.worker is not None and name not in self.worker.replaced:
+            if checksum := self.directory.create_table(name, table):
+                self.worker.created[name] = checksum
+            return
         self.unlist([name])
         self._is_all_listed = False
         self.written[name] = self.directory.write_table(name, table)
@@ -258,11 +270,11 @@ class Ledger:
     def unlist(self, names: Collection[str]) -> None:
         """Delist files before they are rewritten or removed."""
         if not self.files.keys().isdisjoint(names):
-            self.update(lambda _: {"files": {name: own for name, own in self.files.items() if name not in names}})
+            self._change(lambda _: {"files": {name: own for name, own in self.files.items() if name not in names}})
 
     def list_files(self, names: Collection[str] | None = None) -> None:
-        """List every file that is there, at the end of a stage; or some that this process wrote."""
-        if not is_checked(self.record) or (names is None and self._is_all_listed):
+        """List every file at the end of a stage, or some that this process wrote; a worker lists none."""
+        if self.worker is not None or not is_checked(self.record) or (names is None and self._is_all_listed):
             return
         if names is None:
             if self.directory.inventory is not None:

@@ -324,8 +324,6 @@ class StoredPlan:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._directory = ledger, ledger.directory
-        self.chosen: tuple[int, ...] | None = None
-        """The parts that a worker has; None where all are at hand."""
 
     @cached_property
     def plan(self) -> Plan:
@@ -354,8 +352,9 @@ class StoredPlan:
 
     @property
     def parts(self) -> Mapping[int, Plan]:
-        """The samples of each part that is at hand."""
-        return self.all_parts if self.chosen is None else {part: self.all_parts[part] for part in self.chosen}
+        """The samples of each part; in a worker's hands, of each of its own."""
+        worker = self._ledger.worker
+        return self.all_parts if worker is None else {part: self.all_parts[part] for part in worker.parts}
 
     @cached_property
     def all_parts(self) -> Mapping[int, Plan]:

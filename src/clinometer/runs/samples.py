@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from clinometer.errors import RunCorruptError, in_hand
 from clinometer.models.images import decode_stored, sha256
+from clinometer.models.protocols import Status
 from clinometer.runs.ledger import (
     CLASSIFICATIONS,
     LATENTS,
@@ -78,6 +79,8 @@ class Samples:
         )
         self.to_redraw: dict[int, set[str]] = {}
         """The samples that are to be drawn anew, by part."""
+        self.only: pa.Array | None = None
+        """Ids of the samples that are looked at, where the others are left out."""
 
     def has(self, part: int) -> bool:
         """Return whether a part's images are there, with none that is to be drawn anew."""
@@ -98,7 +101,9 @@ class Samples:
 
     def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
-        redrawn = part in self.to_redraw
+        redrawn, worker = part in self.to_redraw, self._ledger.worker
+        if redrawn and worker is not None:
+            worker.replaced.add(samples_name(part))
         earlier_rows = self.rows(part) if redrawn else self._partial_rows(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*earlier_rows, *rows)}
         self.forget_made_of(part)
@@ -107,6 +112,8 @@ class Samples:
         self.to_redraw.pop(part, None)
         if earlier_rows:
             self._ledger.remove(part_name(UNFINISHED, part))
+        if worker is not None and samples_name(part) in worker.created and len(rows) == len(ordered):
+            worker.drawn[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
 
     def keep(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
@@ -126,14 +133,17 @@ class Samples:
             raise RunCorruptError(
                 f"{self._directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
             )
-        return table
+        return table if self.only is None else table.filter(pc.is_in(table["id"], self.only))
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """Return the rows of a part that was stopped halfway."""
-        rows: list[dict[str, Any]] = []
-        if self._directory.exists(part_name(UNFINISHED, part)):
-            table = self._ledger.read_table(part_name(UNFINISHED, part), columns, like=SAMPLE_SHAPE, added=ADDED)
-            rows = self._with_images(part_name(UNFINISHED, part), table) if "image" in columns else table.to_pylist()
+        name, worker = part_name(UNFINISHED, part), self._ledger.worker
+        if worker is not None and worker.unfinished is None:
+            worker.unfinished = frozenset(self._directory.names(UNFINISHED, ".parquet"))
+        if (worker is not None and name not in (worker.unfinished or ())) or not self._directory.exists(name):
+            return []
+        table = self._ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
+        rows: list[dict[str, Any]] = self._with_images(name, table) if "image" in columns else table.to_pylist()
         return rows
 
     def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
@@ -157,7 +167,12 @@ class Samples:
         return rows
 
     def forget_made_of(self, part: int) -> None:
-        """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
+        """Remove what was made of a part's images, before it is written: an embedding must not outlive its image.
+
+        A worker does so for a part that is drawn anew; of a part that was missing, the driver has.
+        """
+        if self._ledger.worker is not None and part not in self.to_redraw:
+            return
         files = [vectors_name(encoder, part) for encoder in self._encoder_names()]
         files += [trace_name(encoder, part) for encoder in self._encoder_names()]
         files += [part_name(folder, part) for folder in (CLASSIFICATIONS, STRIPS, LATENTS)]
@@ -266,7 +281,19 @@ class Samples:
 
         return _frame(whole(), REPORTED, SHARED)
 
+    def statuses(self) -> Iterator[tuple[str, Status, str | None]]:
+        """Yield id, status and reason of each drawn sample; what this worker wrote is not read back."""
+        written = self._ledger.worker.drawn if self._ledger.worker is not None else {}
+        for part in self._drawn_parts():
+            if part in written:
+                yield from written[part]
+            else:
+                table = self.part(part, ["id", "status", "reason"])
+                yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
+
     def _drawn_parts(self) -> list[int]:
+        if self._ledger.worker is not None:  # of few parts: each is asked for, and not the folder of all
+            return [part for part in self._planned.parts if self._directory.exists(samples_name(part))]
         there = set(self._directory.names("samples", ".parquet"))
         return [part for part in self._planned.parts if samples_name(part) in there]
 

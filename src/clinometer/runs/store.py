@@ -56,6 +56,7 @@ from clinometer.runs.record import (
 from clinometer.runs.samples import Samples
 from clinometer.runs.scores import read_scores
 from clinometer.runs.storage import Directory
+from clinometer.runs.worker import Worker
 from clinometer.suites import Suite, suite_from_mapping
 
 
@@ -73,20 +74,21 @@ class Run:
     readers, answers : who read it, and what each said.
     """
 
-    def __init__(self, url: str | os.PathLike[str]) -> None:
+    def __init__(self, url: str | os.PathLike[str], worker: Worker | None = None) -> None:
+        """Open a run; ``worker`` : whose parts alone are at hand, and who records what in the driver's stead."""
         directory = Directory(url)
         if not directory.exists("run.json"):
             hint = f"; {meant}" if (meant := _run_beside(directory)) else ""
             raise RunNotFoundError(
                 f"{directory.url}: not a run directory, it has no run.json; give the --out of an audit{hint}"
             )
-        ledger = Ledger(directory)
-        self._assemble(ledger, StoredPlan(ledger), EncoderCards(ledger), Samples)
+        ledger = Ledger(directory, worker)
+        self._set_parts(ledger, StoredPlan(ledger))
 
-    def _assemble(self, ledger: Ledger, planned: StoredPlan, encoders: EncoderCards, samples: type[Samples]) -> None:
-        """Put the parts together."""
-        self.directory, self.ledger, self.planned, self.encoders = ledger.directory, ledger, planned, encoders
-        self.drawn = samples(ledger, planned, encoders.all_cards)
+    def _set_parts(self, ledger: Ledger, planned: StoredPlan) -> None:
+        self.directory, self.ledger, self.planned = ledger.directory, ledger, planned
+        self.encoders = EncoderCards(ledger)
+        self.drawn = Samples(ledger, planned, self.encoders.all_cards)
         self.vectors = Vectors(ledger, planned, self.drawn)
         self.traces = StoredTraces(ledger, planned)
         self.readers = ReaderCards(ledger)
@@ -94,8 +96,8 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it shows all its parts."""
-        return self.planned.chosen is None
+        """Whether all its parts are at hand, and not a worker's alone."""
+        return self.ledger.worker is None
 
     @property
     def url(self) -> str:

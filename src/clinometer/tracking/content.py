@@ -24,7 +24,7 @@ from clinometer.report.inputs import report_input
 from clinometer.report.page import Verdicts, View
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.runs.verification import REPORT
 from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep

@@ -18,7 +18,7 @@ from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import MOST_LISTED, Page, Section, Verdicts, View
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows

@@ -25,7 +25,7 @@ from clinometer.report.wording import (
     verdict_group_of,
     without_estimate,
 )
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, leans_means
 from clinometer.studies.leaning.pictures import gallery
 from clinometer.studies.leaning.view import Concept, LeaningView

@@ -25,7 +25,7 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.rows import Row, Scores
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
 from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.pictures import trace_figures

@@ -18,7 +18,8 @@ from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import DifferenceTable, Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores, scores_table
-from clinometer.runs.pooled import Comparison, PooledRun
+from clinometer.runs.comparison import Comparison
+from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.store import Run

@@ -16,7 +16,7 @@ from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores, scores_table
-from clinometer.runs.pooled import Comparison
+from clinometer.runs.comparison import Comparison
 from clinometer.runs.store import Run
 from clinometer.stats.share_gap import images_for_gap
 from clinometer.studies.steerability.compare import compare_steerability
