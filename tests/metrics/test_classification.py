@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
+from tests.raising import raises
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -106,5 +107,5 @@ def test_choices_that_are_none(wins, message):
 
 
 def test_errors_of_different_images():
-    with pytest.raises(InvalidInputError, match="of the same images"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field=("errors_a", "errors_b")):
         pairwise_wins(np.zeros((2, 3)), np.zeros((3, 3)))

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.metrics.records import Score
 from clinometer.metrics.selection import selection_ratios, selection_rows
 from clinometer.metrics.standard import SourceShares
 from clinometer.readings.standard import shares_of_readers
 from clinometer.stats.proportion import wilson_ends, wilson_interval
+from tests.raising import raises
 
 counted = st.lists(st.integers(0, 30), min_size=2, max_size=4).filter(any)
 
@@ -65,7 +66,7 @@ def test_shares_that_are_not_known_have_no_ratio_and_bad_ones_are_refused():
     found = selection_ratios([[np.nan] * 3, [0.2, 0.3, 0.5]], [[np.nan] * 3, [0.1] * 3], [[np.nan] * 3, [0.6] * 3])
     assert np.isnan([found.smallest[0], found.smallest_low[0], found.smallest_high[0], found.p[0]]).all()
     assert found.smallest[1] == pytest.approx(0.4)
-    with pytest.raises(InvalidInputError, match="two groups or more"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field=("share", "low", "high")):
         selection_ratios([1.0], [0.9], [1.0])
 
 

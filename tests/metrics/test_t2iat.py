@@ -469,7 +469,7 @@ def test_images_that_all_associate_alike_have_no_effect_size():
         ({"y": [[[1.0, 2.0], [1.0]]] * 3}, "expected .images × dim. arrays"),
         ({"y": [np.full((2, 6), 1j)] * 3}, "y, prompt 1: expected real numbers, found dtype complex128"),
         ({"y": [np.full((2, 6), "a")] * 3}, "y, prompt 1: expected real numbers, found dtype <U1"),
-        ({"unit": "pixel"}, "unit: expected 'prompt' or 'image'"),
+        ({"unit": "pixel"}, "unit: expected one of prompt, image"),
         ({"alternative": "bigger"}, "alternative"),
         ({"method": "guess"}, "method"),
         ({"resamples": -1}, "resamples: expected at least 0, found -1"),

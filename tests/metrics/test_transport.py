@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import ReadPictures, rated_group_shares, shares_by_reader, transport
+from tests.raising import raises
 
 
 def pictures(
@@ -104,9 +105,9 @@ def test_labels_of_the_same_pictures_are_the_way_out():
 
 def test_lists_of_other_lengths_are_refused():
     known = ReadPictures(TRUTHS, confidence=np.ones(3))
-    with pytest.raises(InvalidInputError, match="known: expected one of each a picture, 160"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="known"):
         transport(ReadPictures(TRUTHS), known, TRUTHS, groups=2)
-    with pytest.raises(InvalidInputError, match="truths: expected one of each known picture"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="truths"):
         transport(ReadPictures(TRUTHS), ReadPictures(TRUTHS), TRUTHS[:3], groups=2)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clinometer
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.differences import (
     METRIC,
     Family,
@@ -22,6 +22,7 @@ from clinometer.metrics.differences import (
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.studies.leaning import EncoderEmbeddings
+from tests.raising import raises
 
 ROW = Score(metric=METRIC, component="mcas", value=0.3, low=0.2, high=0.4, p=0.01, n_target=20)
 MAGNITUDE = replace(ROW, component="magnitude", stimulus_low=0.25, stimulus_high=0.35)
@@ -68,9 +69,9 @@ def test_runs_of_other_encoders_or_unequal_partners_are_refused():
         EncoderEmbeddings(encoder=name, target_images=(), target_texts=None, group_images={}, group_words={})
         for name in ("clip", "siglip")
     ]
-    with pytest.raises(InvalidInputError, match=r"clip.*siglip"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="encoders"):
         require_comparable(seen[:1], seen[1:], (1, 1), paired=False)
-    with pytest.raises(InvalidInputError, match="numbers of images"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="paired"):
         require_comparable(seen, seen, (1, 2), paired=True)
     require_comparable(seen, seen, (1, 2), paired=False)
 

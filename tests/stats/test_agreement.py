@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
+from tests.raising import raises
 
 nan = np.nan
 FOUR_OBSERVERS = np.array(
@@ -159,11 +160,11 @@ def test_tau_covers_with_ties(method):
 
 
 def test_refusals():
-    with pytest.raises(InvalidInputError, match="one length"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field=("x", "y")):
         kendall_tau_b([1, 2], [1, 2, 3])
-    with pytest.raises(InvalidInputError, match="method"):
+    with raises(InvalidInputError, code=Code.UNKNOWN_NAME, field="method"):
         kendall_tau_b([1, 2], [1, 2], method="exact")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="raters"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="ratings"):
         krippendorff_alpha([1, 2, 3])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.simulations import studentised_interval
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.bootstrap import (
     ball_interval,
     bca_interval,
@@ -19,6 +19,7 @@ from clinometer.stats.bootstrap import (
     rao_wu_chunks,
     rao_wu_weights,
 )
+from tests.raising import raises
 
 
 @given(st.lists(st.integers(2, 9), min_size=1, max_size=5), st.integers(0, 1000))
@@ -143,12 +144,12 @@ def test_ball_interval_covers_a_norm_even_at_zero(length):
 
 @pytest.mark.parametrize("confidence", [0, 1, 95])
 def test_refuses_a_confidence_that_is_none(confidence):
-    with pytest.raises(InvalidInputError, match="confidence"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="confidence"):
         percentile_interval(np.ones(3), confidence)
 
 
 def test_refuses_no_resamples():
-    with pytest.raises(InvalidInputError, match="n_resamples"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="n_resamples"):
         rao_wu_weights([3], 0, np.random.default_rng(0))
 
 

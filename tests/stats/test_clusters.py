@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.clusters import (
     cluster_mean,
     cluster_share,
@@ -16,6 +16,7 @@ from clinometer.stats.clusters import (
     share_difference,
 )
 from clinometer.stats.proportion import Estimate
+from tests.raising import raises
 
 
 def test_mean_is_the_t_interval_of_scipy() -> None:
@@ -96,7 +97,7 @@ def test_share_covers_under_clustering() -> None:
 
 
 def test_share_refuses_what_is_no_share() -> None:
-    with pytest.raises(InvalidInputError, match="shares"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="shares"):
         cluster_share([0.5, 1.5])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from statsmodels.stats.weightstats import DescrStatsW
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.equivalence import (
     equivalence_p_value,
     factors_by_steps,
@@ -19,6 +19,7 @@ from clinometer.stats.equivalence import (
     standard_error_of,
 )
 from clinometer.stats.power import BEYOND
+from tests.raising import raises
 
 NUMBERS = st.floats(-1, 1)
 SPREADS = st.floats(0.01, 1)
@@ -100,5 +101,5 @@ def test_missing_is_missing() -> None:
 
 
 def test_a_margin_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="margin"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="margin"):
         equivalence_p_value(0.1, 0.1, 0.0)

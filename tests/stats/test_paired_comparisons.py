@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.paired_comparisons import paired_strengths
+from tests.raising import raises
 
 TEAMS = ("Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore")
 GAMES = (
@@ -113,5 +114,5 @@ def test_what_no_comparison_links_or_nobody_beats_is_told():
     )  # fmt: skip
     assert one.reason == "2 pictures of each are needed for an interval, and one is there of a"
     assert np.isnan(one.strength.low).tolist() == [True, False, False, False]
-    with pytest.raises(InvalidInputError, match="units from 0 to 1 and answers from 0 to 2"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE):
         fitted([0] * 10, [2] * 10, [0] * 10, ("a", "b"))

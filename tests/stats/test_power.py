@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.bounded_means import BoundedMeans, bounded_means, normal_score
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.power import (
@@ -29,6 +29,7 @@ from clinometer.stats.power import (
     power_curve,
     scored_items,
 )
+from tests.raising import raises
 
 
 def pilot_of(*shares: float, n: int = 20, blur: float = 0.2, other: float = 0.0, seed: int = 0) -> BoundedMeans:
@@ -249,9 +250,9 @@ def test_shares_without_a_pilot() -> None:
 
 
 def test_bad_levels_are_named() -> None:
-    with pytest.raises(InvalidInputError, match="power"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="power"):
         images_for_share(0.7, power=1.0)
-    with pytest.raises(InvalidInputError, match="share"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="share"):
         images_for_share(1.2)
 
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.models.reference import readings
 from clinometer.stats.prediction_powered import more_items_to_reach, rated_share
 from clinometer.stats.proportion import wilson_at
+from tests.raising import raises
 
 
 def seen_and_read(n: int, share: float, wrong: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +149,7 @@ def test_the_planner_names_ratings_that_do():
     assert max(reach(49 + more)[1] - found.value, found.value - reach(49 + more)[0]) > 0.05
     assert np.isnan(more_items_to_reach(0.01, rated_share(y[:50], f[:50], f[50:100])))
     assert more_items_to_reach(0.4, found) == 0
-    with pytest.raises(InvalidInputError, match="margin"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="margin"):
         more_items_to_reach(0.6, found)
 
 

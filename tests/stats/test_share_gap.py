@@ -7,8 +7,9 @@ import pytest
 import scipy
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.share_gap import AnsweredSets, images_for_gap, share_gap
+from tests.raising import raises
 
 READER = np.array([[58, 2], [12, 48]])
 THREE = np.array([[50, 5, 5], [4, 54, 2], [1, 9, 50]])
@@ -151,7 +152,7 @@ def test_concepts_as_a_sample_count_their_spread():
 def test_what_cannot_be_estimated_has_a_reason():
     assert "does not tell" in share_gap([sets(9, 10, 8, 10)], 0, 1, np.array([[5, 5], [5, 5]])).reason
     assert "no image" in share_gap([sets(0, 0, 8, 10)], 0, 1).reason
-    with pytest.raises(InvalidInputError, match="table: expected 2 groups"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="table"):
         share_gap([sets(9, 10, 8, 10)], 0, 1, THREE)
 
 

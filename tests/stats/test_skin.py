@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.skin import (
     CB_RANGE,
     CR_RANGE,
@@ -20,6 +20,7 @@ from clinometer.stats.skin import (
     skin_tone,
     tone_class,
 )
+from tests.raising import raises
 
 SKIN = (160, 126, 86)  # Monk tone 6
 CHANNEL = st.integers(0, 255)
@@ -175,5 +176,5 @@ def test_pictures_that_are_none(rgb, message):
 
 @pytest.mark.parametrize("mask", [np.ones((2, 2), np.uint8), np.ones((2, 3), bool), np.ones(4, bool)])
 def test_masks_that_do_not_fit(mask):
-    with pytest.raises(InvalidInputError, match="mask: expected booleans of shape"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="mask"):
         individual_typology_angle(np.zeros((2, 2, 3), np.uint8), mask)

@@ -37,8 +37,9 @@ def pairwise_wins(errors_a: ArrayLike, errors_b: ArrayLike, tolerance: float = 0
     """
     a, b = np.asarray(errors_a, np.float64), np.asarray(errors_b, np.float64)
     if a.ndim != 2 or b.ndim != 2 or len(a) != len(b):
-        raise InvalidInputError(
-            f"errors_a and errors_b: expected (images × classes) of the same images, found {a.shape} and {b.shape}"
+        raise InvalidInputError.wrong_shape(
+            f"expected (images × classes) of the same images, found {a.shape} and {b.shape}",
+            field=("errors_a", "errors_b"),
         )
     return decide(a[:, :, None], b[:, None, :], tolerance)
 
@@ -62,9 +63,11 @@ def image_associations(wins: ArrayLike) -> np.ndarray:
     """
     values = np.asarray(wins, np.float64)
     if values.ndim != 3 or 0 in values.shape[1:]:
-        raise InvalidInputError(f"wins: expected (images × |A| × |B|), found shape {values.shape}")
+        raise InvalidInputError.expected_shape("(images × |A| × |B|)", values, field="wins")
     if ((values < 0) | (values > 1)).any():
-        raise InvalidInputError("wins: expected 1 for a, 0 for b, 0.5 for a tie or NaN for undecided")
+        raise InvalidInputError.out_of_range(
+            "expected 1 for a, 0 for b, 0.5 for a tie or NaN for undecided", field="wins"
+        )
     decided = np.isfinite(values)
     counts = decided.sum(axis=(1, 2))
     total = np.where(decided, values, 0.0).sum(axis=(1, 2))

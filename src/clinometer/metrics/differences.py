@@ -257,9 +257,13 @@ def require_comparable(
     """Refuse runs of different encoders and, where ``paired``, of different ``counts`` of images."""
     names = [[reading.encoder for reading in run] for run in (first, second)]
     if names[0] != names[1]:
-        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
+        raise InvalidInputError.mismatch(
+            f"found {names[0]} and {names[1]}, expected the same in both runs", field="encoders"
+        )
     if paired and counts[0] != counts[1]:
-        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+        raise InvalidInputError.mismatch(
+            "the runs have different numbers of images; pair them, or compare unpaired", field="paired"
+        )
 
 
 def image_seeds(seed: int, *, paired: bool) -> tuple[int, int]:

@@ -251,7 +251,7 @@ def concentration(
     table = np.asarray(counts)
     table = np.array([_counts("counts", row) for row in table]) if table.ndim == 2 and len(table) else table
     if table.ndim != 2 or table.shape[1] < 2:
-        raise InvalidInputError(f"counts: expected (concepts, groups), two or more groups, found shape {table.shape}")
+        raise InvalidInputError.expected_shape("(concepts, groups), two or more groups", table, field="counts")
     require_confidence(confidence)
     n, groups = table.sum(axis=1), table.shape[1]
     measured = n >= fewest
@@ -283,7 +283,7 @@ def _parity_as_read(known: ArrayLike | None, groups: int) -> tuple[np.ndarray, n
         return right, right
     table = np.asarray(known, np.float64)
     if table.shape != (groups, groups):
-        raise InvalidInputError(f"known: expected ({groups}, {groups}), found shape {table.shape}")
+        raise InvalidInputError.expected_shape(f"({groups}, {groups})", table, field="known")
     labelled = table.sum(axis=1, keepdims=True)
     if not labelled.all():
         return right, right
@@ -340,7 +340,9 @@ def jaccard_hallucination(
     as Student's t; it is NaN where one image, or none that differs from another, leaves no spread to resample.
     """
     if len(asked) != len(seen):
-        raise InvalidInputError(f"asked and seen: {len(asked)} and {len(seen)} images, expected equal numbers")
+        raise InvalidInputError.wrong_shape(
+            f"{len(asked)} and {len(seen)} images, expected equal numbers", field=("asked", "seen")
+        )
     pairs = [(set(a), set(s)) for a, s in zip(asked, seen, strict=True)]
     values = np.array([1 - len(a & s) / len(a | s) for a, s in pairs if a | s])
     if not len(values):
@@ -363,7 +365,7 @@ def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float 
     """
     own, blank = np.asarray(own, np.float64), np.asarray(blank, np.float64)
     if own.ndim != 1 or own.shape != blank.shape:
-        raise InvalidInputError(f"own and blank: expected (n,) twice, found shapes {own.shape} and {blank.shape}")
+        raise InvalidInputError.expected_shape("(n,) twice", own, blank, field=("own", "blank"))
     is_known = np.isfinite(own) & np.isfinite(blank)
     rate = wilson_interval(int((blank[is_known] > own[is_known]).sum()), int(is_known.sum()), confidence)
     return DistributionScore(rate.value, rate.low, rate.high, 0.0 if rate.n else nan, rate.n, reason=rate.reason)
@@ -389,7 +391,9 @@ def histogram_overlap(
     """
     h, g = _counts("first", first), _counts("second", second)
     if h.shape != g.shape:
-        raise InvalidInputError(f"first and second: {len(h)} and {len(g)} concepts, expected equal numbers")
+        raise InvalidInputError.wrong_shape(
+            f"{len(h)} and {len(g)} concepts, expected equal numbers", field=("first", "second")
+        )
     n_h, n_g = int(h.sum()), int(g.sum())
     if not n_h or not n_g:
         return DistributionScore(nan, nan, nan, nan, n_h + n_g, reason="a histogram is empty")
@@ -507,10 +511,10 @@ def _compositions(n: int, parts: int) -> np.ndarray:
 def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     array = np.asarray(counts)
     if array.ndim != 1 or len(array) < 2:
-        raise InvalidInputError(f"{name}: expected counts of at least two groups (K,), found shape {array.shape}")
+        raise InvalidInputError.expected_shape("counts of at least two groups (K,)", array, field=name)
     whole = array.astype(np.int64) if array.dtype.kind in "iuf" and np.isfinite(array).all() else None
     if whole is None or (whole != array).any() or (whole < 0).any():
-        raise InvalidInputError(f"{name}: expected whole numbers of images, 0 or more")
+        raise InvalidInputError.out_of_range("expected whole numbers of images, 0 or more", field=name)
     return whole
 
 

@@ -239,7 +239,7 @@ class RatedConcept:
         n = self.answers.shape[1]
         for encoder, readings in self.readings.items():
             if len(readings) != n:
-                raise InvalidInputError(
+                raise InvalidInputError.wrong_shape(
                     f"readings of {encoder}: expected one for each of {n} items of {self.name}, found {len(readings)}"
                 )
 
@@ -297,7 +297,9 @@ class HumanStudy:
     def __post_init__(self) -> None:
         raters = {len(concept.answers) for concept in self.concepts}
         if len(raters) > 1:
-            raise InvalidInputError(f"answers: expected as many raters of each concept, found {sorted(raters)}")
+            raise InvalidInputError.wrong_shape(
+                f"expected as many raters of each concept, found {sorted(raters)}", field="answers"
+            )
 
     @property
     def table(self) -> np.ndarray:

@@ -357,10 +357,12 @@ def xmcas(
     try:
         np.broadcast_shapes(m.shape, c.shape, k.shape)
     except ValueError:
-        shapes = ", ".join(str(tuple(x.shape)) for x in (m, c)) + f" and {tuple(k.shape)}"
-        raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {shapes}") from None
+        names = ("mcas", "similarity", "offset")
+        raise InvalidInputError.expected_shape("shapes that match", m, c, k, field=names) from None
     if np.shape(centroid) != (2,) or not all(isinstance(x, Real) and isfinite(x) for x in centroid):
-        raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
+        raise InvalidInputError.not_finite(
+            f"expected two finite numbers (similarity, MCAS), found {centroid!r}", field="centroid"
+        )
     m, c, k = (xp.where(xp.isfinite(x), x, xp.nan) for x in (m, c, k))
     rest = 1 - xp.abs(m) + k
     origin = (xp.abs(c) <= _ROUNDING) & (xp.abs(rest) <= _ROUNDING)

@@ -71,15 +71,19 @@ def cluster_answers(counts: Mapping[str, int], vectors: ArrayLike | None, thresh
         Vectors that do not fit, have no direction, or a threshold out of its range.
     """
     if not 0 < threshold <= 1:
-        raise InvalidInputError(f"found {threshold}, expected a cosine above 0 and up to 1", field="threshold")
+        raise InvalidInputError.out_of_range(
+            f"found {threshold}, expected a cosine above 0 and up to 1", field="threshold"
+        )
     if vectors is None or len(counts) < 2:
         return {answer: answer for answer in counts}
     array = np.asarray(vectors, np.float64)
     if array.ndim != 2 or len(array) != len(counts):
-        raise InvalidInputError(f"vectors: expected ({len(counts)} × d), found shape {array.shape}")
+        raise InvalidInputError.expected_shape(f"({len(counts)} × d)", array, field="vectors")
     lengths = np.linalg.norm(array, axis=1)
     if not np.isfinite(lengths).all() or (lengths == 0).any():
-        raise InvalidInputError("vectors: one is zero or not finite, so its answer has no cosine with others")
+        raise InvalidInputError.not_finite(
+            "one is zero or not finite, so its answer has no cosine with others", field="vectors"
+        )
     names = list(counts)
     order = sorted(range(len(names)), key=names.__getitem__)
     unit = np.round(array[order] / lengths[order, None], 6)  # so that noise of a batch decides no tie
@@ -164,7 +168,9 @@ def open_distribution(
         Lengths that differ.
     """
     if not len(concepts) == len(answers) == len(concepts if strata is None else strata):
-        raise InvalidInputError("concepts, answers and strata: expected one of each an image, found other lengths")
+        raise InvalidInputError.wrong_shape(
+            "expected one of each an image, found other lengths", field=("concepts", "answers", "strata")
+        )
     require_count("permutations", permutations)
     require_confidence(confidence)
     rng = generator(rng)
@@ -345,11 +351,11 @@ def concept_association(
     """
     first, second = (np.asarray(each, np.float64) for each in (initial, counterfactual))
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
-        raise InvalidInputError(
-            f"initial and counterfactual: expected (n × K) and (m × K), found {first.shape} and {second.shape}"
+        raise InvalidInputError.wrong_shape(
+            f"expected (n × K) and (m × K), found {first.shape} and {second.shape}", field=("initial", "counterfactual")
         )
     if not (first >= 0).all() or not (second >= 0).all():  # NaN is neither
-        raise InvalidInputError("initial and counterfactual: expected counts, 0 or more")
+        raise InvalidInputError.out_of_range("expected counts, 0 or more", field=("initial", "counterfactual"))
     require_count("permutations", permutations)
     require_confidence(confidence)
     n, m = len(first), len(second)

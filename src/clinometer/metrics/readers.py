@@ -119,7 +119,9 @@ def rated_group_shares(
     table = np.atleast_2d(np.asarray(ratings, np.float64))
     known = table[np.isfinite(table)]
     if groups < 2 or not np.isin(known, np.arange(groups + 1)).all():
-        raise InvalidInputError(f"ratings: expected whole numbers from 0 to the number of groups, {groups}")
+        raise InvalidInputError.out_of_range(
+            f"expected whole numbers from 0 to the number of groups, {groups}", field="ratings"
+        )
     read, others = (None if f is None else np.asarray(f, np.float64).ravel() for f in (readings, unrated))
     each = 1 - (1 - confidence) / groups
 
@@ -238,7 +240,9 @@ def ratings_to_decide(
     (103.0, 47.0)
     """
     if groups < 2 or not 0 < share < 1:
-        raise InvalidInputError(f"expected a share between 0 and 1 of two groups or more, found {share} of {groups}")
+        raise InvalidInputError.out_of_range(
+            f"expected a share between 0 and 1 of two groups or more, found {share} of {groups}"
+        )
     if share == 1 / groups:
         return nan
     parity, z = 1 / groups, scipy.stats.norm.ppf([1 - alpha / groups / 2, power])
@@ -322,7 +326,7 @@ def reader_agreement(
     names = tuple(answers)
     table = {name: np.asarray(each, np.float64).ravel() for name, each in answers.items()}
     if len({len(each) for each in table.values()}) > 1:
-        raise InvalidInputError("answers: expected as many of each reader, NaN where there is none")
+        raise InvalidInputError.wrong_shape("expected as many of each reader, NaN where there is none", field="answers")
     those = ([names] if len(names) > 2 else []) + list(combinations(names, 2))
     return {
         some: krippendorff_alpha(

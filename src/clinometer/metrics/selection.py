@@ -92,8 +92,9 @@ def selection_ratios(
     require_confidence(confidence)
     s, lower, upper = (np.asarray(each, np.float64) for each in (share, low, high))
     if s.ndim < 1 or s.shape[-1] < 2 or not s.shape == lower.shape == upper.shape:
-        raise InvalidInputError(
-            f"share, low and high: expected (…, K) of two groups or more, found {s.shape}, {lower.shape}, {upper.shape}"
+        raise InvalidInputError.wrong_shape(
+            f"expected (…, K) of two groups or more, found {s.shape}, {lower.shape}, {upper.shape}",
+            field=("share", "low", "high"),
         )
     groups = s.shape[-1]
     pairs = groups * (groups - 1) // 2

@@ -77,7 +77,9 @@ def gap_evidence(
         As ``steerability_rows``; or there are more than two groups.
     """
     if len(asked.groups) != 2:
-        raise InvalidInputError(f"groups: expected two, found {len(asked.groups)}; of more, fix the number of pictures")
+        raise InvalidInputError.unsupported(
+            f"expected two, found {len(asked.groups)}; of more, fix the number of pictures", field="groups"
+        )
     pairs = pair_prompts(cells_by_prompt(steered, asked.groups), asked, 0.95)
     found = in_family([_evidence_of(pair, margin) for pair in pairs])
     if ahead:

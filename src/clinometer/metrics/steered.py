@@ -60,8 +60,8 @@ class SteeredPictures:
         lengths = {name: len(getattr(self, name)) for name in ("answers", "noise", "shows", "fidelity")}
         if len(set(lengths.values())) > 1:
             found = ", ".join(f"{n} {name}" for name, n in lengths.items())
-            raise InvalidInputError(f"pictures of {self.concept!r} asked for {self.asked!r}: expected as many of each, "
-                                    f"found {found}")  # fmt: skip
+            about = f"pictures of {self.concept!r} asked for {self.asked!r}"
+            raise InvalidInputError.wrong_shape(f"{about}: expected as many of each, found {found}")
 
     @property
     def read(self) -> ReadPictures:
@@ -77,11 +77,13 @@ def cells_by_prompt(
     for cell in steered:
         about = f"pictures of {cell.concept!r} asked for {cell.asked!r}"
         if cell.asked not in (NEUTRAL, *groups):
-            raise InvalidInputError(f"{about}: expected one of {', '.join(groups)}, or '' for the neutral prompt")
+            raise InvalidInputError.unknown_name(
+                f"{about}: expected one of {', '.join(groups)}, or '' for the neutral prompt"
+            )
         if (cell.concept, cell.asked) in cells:
-            raise InvalidInputError(f"{about}: expected once, found twice")
+            raise InvalidInputError.duplicate(f"{about}: expected once, found twice")
         if not set(np.unique(cell.answers).tolist()) <= set(range(len(groups) + 1)):
-            raise InvalidInputError(
+            raise InvalidInputError.out_of_range(
                 f"{about}: expected answers from 0 to {len(groups)}, found {np.unique(cell.answers).tolist()}"
             )
         cells[cell.concept, cell.asked] = cell

@@ -95,8 +95,9 @@ def number_kinds(known: ReadPictures, asked: ReadPictures) -> tuple[np.ndarray, 
     own, others = (None if each.contexts is None else _respects(each.contexts) for each in (known, asked))
     assert own is not None
     if others is not None and others.shape[1] != own.shape[1]:
-        raise InvalidInputError(
-            f"asked, contexts: expected {own.shape[1]} columns as of the known pictures, found {others.shape[1]}"
+        raise InvalidInputError.wrong_shape(
+            f"expected {own.shape[1]} columns as of the known pictures, found {others.shape[1]}",
+            field=("asked", "contexts"),
         )
     names, place = np.unique(own, axis=0, return_inverse=True)
     return place.ravel(), Kinds(names, others)
@@ -175,9 +176,11 @@ def transport(asked: ReadPictures, known: ReadPictures, truths: ArrayLike, *, gr
     for name, pictures in (("asked", asked), ("known", known)):
         for each in (pictures.confidence, pictures.size, pictures.vectors, pictures.contexts):
             if each is not None and len(each) != len(pictures.answers):
-                raise InvalidInputError(f"{name}: expected one of each a picture, {len(pictures.answers)}")
+                raise InvalidInputError.wrong_shape(
+                    f"expected one of each a picture, {len(pictures.answers)}", field=name
+                )
     if true.shape != np.shape(known.answers):
-        raise InvalidInputError(f"truths: expected one of each known picture, {len(known.answers)}")
+        raise InvalidInputError.wrong_shape(f"expected one of each known picture, {len(known.answers)}", field="truths")
     if not len(asked.answers) or not len(true):
         return Transport("cannot tell", (), nan, "there is no picture to compare")
     contexts, kinds = number_kinds(known, asked)

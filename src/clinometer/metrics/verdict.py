@@ -510,7 +510,9 @@ class StoppingRule:
 
     def __post_init__(self) -> None:
         if self.precision is not None and not 0 < self.precision < inf:
-            raise InvalidInputError(f"precision: expected a positive finite number, found {self.precision}")
+            raise InvalidInputError.out_of_range(
+                f"expected a positive finite number, found {self.precision}", field="precision"
+            )
 
 
 @dataclass(frozen=True)

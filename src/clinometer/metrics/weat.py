@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.arguments import generator, require_count
+from clinometer.stats.arguments import generator, require_choice, require_count
 from clinometer.stats.association import (
     Array,
     as_numpy,
@@ -179,7 +179,9 @@ def stimulus_weat(
     ]
     u_x, u_y, u_a, u_b = sets
     if len({means.shape[1] for means in sets}) > 1:
-        raise InvalidInputError("x, y, a, b: embeddings of different dimensions; use one encoder for all")
+        raise InvalidInputError.wrong_shape(
+            "embeddings of different dimensions; use one encoder for all", field=("x", "y", "a", "b")
+        )
     direction = u_a.mean(axis=0) - u_b.mean(axis=0)
     test_rng, bootstrap_rng = rng.spawn(2)
     result = _of_scores(
@@ -218,10 +220,10 @@ def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
 def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
     """Return the embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
-        raise InvalidInputError("expected at least one stimulus", field=name)
+        raise InvalidInputError.too_few("expected at least one stimulus", field=name)
     vectors = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
     if len({items.shape[1] for items in vectors}) > 1:
-        raise InvalidInputError("embeddings of different dimensions; use one encoder for all", field=name)
+        raise InvalidInputError.wrong_shape("embeddings of different dimensions; use one encoder for all", field=name)
     return vectors
 
 
@@ -313,10 +315,9 @@ def _of_scores(
 
 def _scale(s_x: np.ndarray, s_y: np.ndarray, ddof: int, spread: Spread) -> float:
     """Return what the effect size divides by; NaN where too few targets leave no degree of freedom."""
-    if spread not in get_args(Spread):
-        raise InvalidInputError(f"expected one of {', '.join(get_args(Spread))}, found {spread!r}", field="spread")
+    require_choice("spread", spread, Spread)
     if ddof not in (0, 1):
-        raise InvalidInputError(f"expected 0 or 1, found {ddof!r}", field="ddof")
+        raise InvalidInputError.unknown_name(f"expected 0 or 1, found {ddof!r}", field="ddof")
     n = len(s_x) + len(s_y)
     if spread == "union":
         return float(np.concatenate([s_x, s_y]).std(ddof=ddof)) if n > ddof else nan

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import atanh, isfinite, nan, sqrt, tanh
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.arguments import generator
+from clinometer.stats.arguments import generator, require_choice
 from clinometer.stats.bootstrap import Limits, bca_interval, percentile_interval, rao_wu_weights, why_no_interval
 
 Method = Literal["jackknife", "fisher", "bootstrap"]
@@ -69,13 +69,10 @@ def kendall_tau_b(
     InvalidInputError
         x and y of different lengths, or an unknown method.
     """
-    if method not in get_args(Method):
-        raise InvalidInputError(f"method: expected one of {', '.join(get_args(Method))}, found {method!r}")
+    require_choice("method", method, Method)
     first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise InvalidInputError(
-            f"x and y: expected two lists of one length, found shapes {first.shape} and {second.shape}"
-        )
+        raise InvalidInputError.expected_shape("two lists of one length", first, second, field=("x", "y"))
     known = np.isfinite(first) & np.isfinite(second)
     first, second = first[known], second[known]
     n = len(first)
@@ -140,7 +137,7 @@ def krippendorff_alpha(
     """
     table = np.asarray(ratings, np.float64)
     if table.ndim != 2:
-        raise InvalidInputError(f"ratings: expected (raters × units), found shape {table.shape}")
+        raise InvalidInputError.expected_shape("(raters × units)", table, field="ratings")
     # (units with two ratings × K × K) coincidences of each unit
     categories = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, None] == categories).sum(axis=0)

@@ -65,8 +65,9 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
     targets, a, b = _together(targets=targets, a=a, b=b)
     direction = association_direction(a, b)
     if targets.shape[1] != direction.shape[0]:
-        raise InvalidInputError(
-            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; use one encoder for all"
+        raise InvalidInputError.wrong_shape(
+            f"{targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; use one encoder for all",
+            field="targets",
         )
     if isinstance(targets, np.ndarray) and isinstance(direction, np.ndarray):
         return project_rows(targets, direction, name="targets")
@@ -102,7 +103,9 @@ def association_direction(a: Array, b: Array) -> Array:
     a, b = _together(a=a, b=b)
     mean_a, mean_b = _mean_unit_vector(a, "a"), _mean_unit_vector(b, "b")
     if a.shape[1] != b.shape[1]:
-        raise InvalidInputError(f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both")
+        raise InvalidInputError.wrong_shape(
+            f"{b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both", field="b"
+        )
     return mean_a - mean_b
 
 
@@ -201,11 +204,13 @@ def as_vectors(name: str, x: Array) -> Array:
         vectors = as_numpy(x)
     if len(vectors.shape) != 2:
         form = f"{len(vectors.shape)} dimensions" if vectors.shape else type(x).__name__
-        raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {form}")
+        raise InvalidInputError.wrong_shape(f"expected a 2-dimensional array (vectors × dim), found {form}", field=name)
     if 0 in vectors.shape:
-        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(vectors.shape)}")
+        raise InvalidInputError.too_few(
+            f"expected at least one vector, found an array of shape {tuple(vectors.shape)}", field=name
+        )
     if not array_namespace(vectors).isdtype(vectors.dtype, ("real floating", "integral")):
-        raise InvalidInputError(f"{name}: expected real numbers, found dtype {vectors.dtype}")
+        raise InvalidInputError.wrong_type(f"expected real numbers, found dtype {vectors.dtype}", field=name)
     return vectors
 
 
@@ -238,19 +243,19 @@ def numbers_together(**numbers: Array) -> tuple[Any, list[Array]]:
     InvalidInputError
         Arrays of several libraries, or what holds no numbers.
     """
-    others = [x for x in numbers.values() if is_of_another_library(x)]
+    names, others = tuple(numbers), [x for x in numbers.values() if is_of_another_library(x)]
     if not others:
         try:
             return np, [np.asarray(x, np.float64) for x in numbers.values()]
         except (TypeError, ValueError) as error:
             found = ", ".join(f"{name} = {x!r}" for name, x in numbers.items())
-            raise InvalidInputError(f"expected numbers or arrays of numbers, found {found}") from error
+            raise InvalidInputError.wrong_type(f"expected numbers or arrays of numbers, found {found}") from error
     try:
         xp = array_namespace(*others)
     except TypeError:
-        raise InvalidInputError(f"{', '.join(numbers)}: expected arrays of one library, found several") from None
+        raise InvalidInputError.mismatch("expected arrays of one library, found several", field=names) from None
     if any(isinstance(x, np.ndarray) and x.ndim for x in numbers.values()):
-        raise InvalidInputError(f"{', '.join(numbers)}: expected arrays of one library, found numpy's among others")
+        raise InvalidInputError.mismatch("expected arrays of one library, found numpy's among others", field=names)
     kind = xp.result_type(*others)
     as_array = (
         x if is_of_another_library(x) else xp.asarray(float(x), dtype=kind, device=device(others[0]))
@@ -265,7 +270,9 @@ def _together(**sets: Array) -> list[Array]:
     places = {f"{array_namespace(x).__name__.removeprefix('array_api_compat.')} on {device(x)}" for x in arrays}
     if len(places) > 1:
         listing = ", ".join(sorted(places))
-        raise InvalidInputError(f"{', '.join(sets)}: expected arrays of one library on one device, found {listing}")
+        raise InvalidInputError.mismatch(
+            f"expected arrays of one library on one device, found {listing}", field=tuple(sets)
+        )
     return arrays
 
 
@@ -276,7 +283,9 @@ def _check_lengths(name: str, largest: Array, rows: np.ndarray | None = None) ->
         if bool(xp.any(bad)):
             first = int(xp.argmax(xp.astype(bad, xp.int64)))
             row = first if rows is None else int(rows[first])
-            raise InvalidInputError(f"{name}: row {row} holds {what}; a cosine needs finite, non-zero vectors")
+            raise InvalidInputError.not_finite(
+                f"row {row} holds {what}; a cosine needs finite, non-zero vectors", field=name
+            )
 
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:

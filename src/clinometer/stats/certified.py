@@ -25,6 +25,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_choice
 from clinometer.stats.permutation import (
     EXACT_LIMIT,
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -72,7 +73,7 @@ def certified_split_test(
     """
     values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > CERTIFIED_LIMIT:
-        raise InvalidInputError(
+        raise InvalidInputError.too_many(
             f"at most {CERTIFIED_LIMIT} items for a certified p, found {len(labels)}", field="labels"
         )
     statistic = membership_statistic(values, labels)
@@ -206,17 +207,17 @@ def fixed_values_test(
     InvalidInputError
         An unknown method, ``"exact"`` of too many splits, or what :func:`permute_labels` refuses.
     """
-    if method not in ("auto", "exact", "sampled"):
-        raise InvalidInputError(f"method: expected auto, exact or sampled, found {method!r}")
+    require_choice("method", method, ("auto", "exact", "sampled"))
     values = np.zeros_like(values) if np.ptp(values) <= rounding else values
     n, size = len(values), int(np.sum(labels))
     countable = math.comb(n, size) <= EXACT_LIMIT
     if method != "sampled" and n <= MEET_IN_THE_MIDDLE_LIMIT:
         return split_test(values[None], labels, alternative=alternative)
     if method == "exact" and not countable:
-        raise InvalidInputError(
-            f"method: {n} {items} have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} {items}); "
-            "use 'auto' or 'sampled'"
+        raise InvalidInputError.too_many(
+            f"{n} {items} have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} {items}); "
+            "use 'auto' or 'sampled'",
+            field="method",
         )
     if method == "auto" and not countable and is_certifiable(values, size):
         return certified_split_test(values[None], labels, alternative=alternative)

@@ -72,7 +72,7 @@ def cluster_share(
     """
     values, units = _finite(shares, batches)
     if ((values < 0) | (values > 1)).any():
-        raise InvalidInputError("shares: expected numbers in [0, 1]")
+        raise InvalidInputError.out_of_range("expected numbers in [0, 1]", field="shares")
     n = len(units)
     if n == 0:
         return Estimate(nan, nan, nan, 0, "nothing was measured")
@@ -244,7 +244,9 @@ def crossed_variance(
     units = [np.asarray(each, np.float64) for each in readings]
     counts = {len(each) for each in units if each.ndim == 2}
     if not units or any(each.ndim != 2 for each in units) or len(counts) != 1 or min(counts) < 2:
-        raise InvalidInputError("readings: expected (treatments × blocks) of each unit, two treatments or more")
+        raise InvalidInputError.wrong_shape(
+            "expected (treatments × blocks) of each unit, two treatments or more", field="readings"
+        )
     units = [each[:, np.isfinite(each).all(axis=0)] for each in units]
     blocks = np.array([each.shape[1] for each in units])
     usable = [u for u in range(len(units)) if blocks[u] >= 2]

@@ -156,13 +156,11 @@ def confusion_matrix(
     """
     true, answered = np.asarray(truths, int), np.asarray(answers, int)
     if true.shape != answered.shape or true.ndim != 1:
-        raise InvalidInputError(
-            f"truths and answers: expected one of each a picture, found shapes {true.shape} and {answered.shape}"
-        )
+        raise InvalidInputError.expected_shape("one of each a picture", true, answered, field=("truths", "answers"))
     for name, numbers, most in (("truths", true, groups - 1), ("answers", answered, groups)):
         if numbers.size and (numbers.min() < 0 or numbers.max() > most):
-            raise InvalidInputError(
-                f"{name}: expected numbers from 0 to {most}, found {numbers.min()} to {numbers.max()}"
+            raise InvalidInputError.out_of_range(
+                f"expected numbers from 0 to {most}, found {numbers.min()} to {numbers.max()}", field=name
             )
     counts = np.zeros((groups, groups + 1), int)
     np.add.at(counts, (true, answered), 1)
@@ -330,26 +328,25 @@ def _tables(answers: ArrayLike, labelled: ArrayLike, kinds: Kinds | None) -> tup
     tables = _counts("labelled", labelled)
     tables = tables[None] if tables.ndim == 2 else tables
     if tables.ndim != 3 or tables.shape[1] < 2 or tables.shape[2] != tables.shape[1] + 1:
-        raise InvalidInputError(
-            "labelled: expected K rows (true groups) of K + 1 counts (answers, “cannot tell” last), "
-            f"K at least 2, found shape {np.shape(labelled)}"
+        raise InvalidInputError.wrong_shape(
+            "expected K rows (true groups) of K + 1 counts (answers, “cannot tell” last), "
+            f"K at least 2, found shape {np.shape(labelled)}",
+            field="labelled",
         )
     y = _counts("answers", answers)
     if y.shape != (tables.shape[2],):
-        raise InvalidInputError(
-            f"answers: expected {tables.shape[2]} counts, one an answer and “cannot tell” last, as labelled has; "
-            f"found shape {y.shape}"
+        raise InvalidInputError.expected_shape(
+            f"{tables.shape[2]} counts, one an answer and “cannot tell” last, as labelled has", y, field="answers"
         )
     if kinds is not None:
         respects = kinds.known.shape[1:]
         if kinds.known.shape != (len(tables), *respects) or len(respects) != 1:
-            raise InvalidInputError(
-                f"kinds: expected {len(tables)} rows of known kinds, one a context, found shape {kinds.known.shape}"
+            raise InvalidInputError.expected_shape(
+                f"{len(tables)} rows of known kinds, one a context", kinds.known, field="kinds"
             )
         if kinds.asked is not None and kinds.asked.shape[1:] != respects:
-            raise InvalidInputError(
-                f"kinds: expected as many respects of the images in question as of the known, {respects[0]}, found "
-                f"shape {kinds.asked.shape}"
+            raise InvalidInputError.expected_shape(
+                f"as many respects of the images in question as of the known, {respects[0]}", kinds.asked, field="kinds"
             )
     return y, tables
 
@@ -484,10 +481,10 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     try:
         numbers = np.asarray(counts, np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"{name}: expected whole counts, found {counts!r}") from None
+        raise InvalidInputError.wrong_type(f"expected whole counts, found {counts!r}", field=name) from None
     odd = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
     if odd.any():
-        raise InvalidInputError(f"{name}: expected whole counts from 0 up, found {numbers[odd][0]:g}")
+        raise InvalidInputError.out_of_range(f"expected whole counts from 0 up, found {numbers[odd][0]:g}", field=name)
     return numbers
 
 
@@ -614,7 +611,9 @@ class ReadingCounts:
             require_count(f"n_{group}", n, least=0)
             require_count(f"right_{group}", right, least=0)
             if right > n:
-                raise InvalidInputError(f"right_{group}: expected 0 to n_{group} = {n}, found {right}")
+                raise InvalidInputError.out_of_range(
+                    f"expected 0 to n_{group} = {n}, found {right}", field=f"right_{group}"
+                )
 
     def swapped(self) -> ReadingCounts:
         """Return the same with A and B exchanged."""
@@ -709,7 +708,7 @@ def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: floa
     require_count("n", n, least=0)
     require_count("count", count, least=0)
     if count > n:
-        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
+        raise InvalidInputError.out_of_range(f"expected 0 to n = {n}, found {count}", field="count")
     youden_j = informedness(reading, confidence)
     reason = youden_j.reason if n else "no image"
     if not reason and youden_j.low <= 0:

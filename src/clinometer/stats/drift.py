@@ -74,7 +74,7 @@ def answer_drift(differs: np.ndarray) -> AnswerDrift:
     """
     d = np.asarray(differs, np.float64)
     if d.ndim != 2 or not np.isin(d[~np.isnan(d)], (0.0, 1.0)).all():
-        raise InvalidInputError(f"differs: expected 0, 1 or NaN (rounds × units), found shape {d.shape}")
+        raise InvalidInputError.expected_shape("0, 1 or NaN (rounds × units)", d, field="differs")
     rounds = len(d)
     there, log_starts = np.isfinite(d), np.full(rounds, -np.inf)
     counts, times = np.cumsum(np.nan_to_num(d), axis=0), np.cumsum(there, axis=0)

@@ -43,9 +43,9 @@ def equivalence_p_value(value: float, standard_error: float, margin: float, free
     0.0228
     """
     if not margin > 0:
-        raise InvalidInputError(f"expected a positive number, found {margin}", field="margin")
+        raise InvalidInputError.out_of_range(f"expected a positive number, found {margin}", field="margin")
     if standard_error < 0:
-        raise InvalidInputError(f"standard_error: expected 0 or more, found {standard_error}")
+        raise InvalidInputError.out_of_range(f"expected 0 or more, found {standard_error}", field="standard_error")
     if not (isfinite(value) and isfinite(standard_error)):
         return nan
     inside = margin - abs(value)
@@ -153,11 +153,12 @@ def hold_to_limits(
     """
     arrays = [np.asarray(array, np.float64) for array in (values, lows, highs, units, freedom, at_least, at_most)]
     if len({array.shape for array in arrays}) > 1 or arrays[0].ndim != 1:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise InvalidInputError(f"limits: expected arrays of one shape (m,), found {shapes}")
+        raise InvalidInputError.expected_shape("arrays of one shape (m,)", *arrays, field="limits")
     value, low, high, n, freedom, lower, upper = arrays
     if np.isnan(lower).any() or np.isnan(upper).any() or (lower > upper).any():
-        raise InvalidInputError("limits: expected at_least ≤ at_most, found a NaN or a lower limit above the upper one")
+        raise InvalidInputError.out_of_range(
+            "expected at_least ≤ at_most, found a NaN or a lower limit above the upper one", field="limits"
+        )
     with np.errstate(invalid="ignore"):
         within = (lower <= np.minimum(low, value)) & (np.maximum(high, value) <= upper)
     distance, half = _beyond(value, low, high, lower, upper)

@@ -99,10 +99,12 @@ def latest_change(
     """
     values = np.asarray(records, np.float64)
     if values.ndim != 2 or np.isinf(values).any():
-        raise InvalidInputError(f"records: expected finite numbers (n × m), found shape {values.shape}")
+        raise InvalidInputError.expected_shape("finite numbers (n × m)", values, field="records")
     n, least = len(values), fewest_latest(len(values), level)
     if not least or (permutations + 1) * level < 1:
-        raise InvalidInputError(f"level: {level:g} is out of reach for {n} records and {permutations} permutations")
+        raise InvalidInputError.undefined(
+            f"{level:g} is out of reach for {n} records and {permutations} permutations", field="level"
+        )
     scale = np.fmax.reduce(np.abs(values), axis=0, initial=np.finfo(float).tiny)
     values = values / scale  # squares of the largest numbers would overflow
     standardised = _standardise(values)

@@ -72,8 +72,8 @@ def _family(name: str, values: np.ndarray, most: float) -> np.ndarray:
     """Return the numbers of a family of tests (m,), each from 0 to ``most`` or NaN."""
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
-        raise InvalidInputError(f"{name}: expected one dimension (m,), found shape {values.shape}")
+        raise InvalidInputError.expected_shape("one dimension (m,)", values, field=name)
     outside = values[(values < 0) | (values > most * (1 + 1e-9))]  # sums of probabilities round
     if outside.size:
-        raise InvalidInputError(f"{name}: expected numbers from 0 to {most:g}, found {outside[0]:g}")
+        raise InvalidInputError.out_of_range(f"expected numbers from 0 to {most:g}, found {outside[0]:g}", field=name)
     return values

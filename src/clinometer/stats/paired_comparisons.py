@@ -121,12 +121,14 @@ def paired_strengths(
     arrays = [np.asarray(each, int) for each in (left, right, answers, raters, left_pictures, right_pictures)]
     k = len(names)
     if len({each.shape for each in arrays}) > 1 or arrays[0].ndim != 1:
-        raise InvalidInputError("left, right, answers, raters and pictures: expected as many of each")
+        raise InvalidInputError.wrong_shape(
+            "expected as many of each", field=("left", "right", "answers", "raters", "pictures")
+        )
     i, j, answer, rater, *pictures = arrays
     if len(i) and not (
         min(i.min(), j.min()) >= 0 and max(i.max(), j.max()) < k and 0 <= answer.min() <= answer.max() < 3
     ):
-        raise InvalidInputError(f"expected units from 0 to {k - 1} and answers from 0 to 2")
+        raise InvalidInputError.out_of_range(f"expected units from 0 to {k - 1} and answers from 0 to 2")
     compared = np.bincount(i, minlength=k) + np.bincount(j[i != j], minlength=k)
     about = PairedStrengths(
         compared=compared, n=len(i), n_raters=len(np.unique(rater)), n_pictures=len(np.unique(pictures)),

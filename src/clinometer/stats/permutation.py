@@ -22,14 +22,14 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 import scipy
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
-from clinometer.stats.arguments import require_count
+from clinometer.stats.arguments import require_choice, require_count
 from clinometer.stats.proportion import clopper_pearson
 from clinometer.stats.splits import (
     Alternative,
@@ -213,7 +213,7 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
     """
     values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > MEET_IN_THE_MIDDLE_LIMIT:
-        raise InvalidInputError(
+        raise InvalidInputError.too_many(
             f"at most {MEET_IN_THE_MIDDLE_LIMIT} items for an exact count, found {len(labels)}", field="labels"
         )
     statistic = membership_statistic(values, labels)
@@ -263,17 +263,14 @@ def validated_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values as (m, n) floats and labels as (n,) bool; refuses what no test of labels can take."""
     values, labels = np.atleast_2d(np.asarray(values, np.float64)), np.asarray(labels, bool)
-    if alternative not in get_args(Alternative):
-        raise InvalidInputError(
-            f"expected one of {', '.join(get_args(Alternative))}, found {alternative!r}", field="alternative"
-        )
+    require_choice("alternative", alternative, Alternative)
     if values.ndim != 2 or labels.shape != values.shape[1:]:
-        raise InvalidInputError(
-            f"values and labels: expected (rows × n) and (n,), found shapes {values.shape} and {labels.shape}"
-        )
+        raise InvalidInputError.expected_shape("(rows × n) and (n,)", values, labels, field=("values", "labels"))
     for block in [np.ones(len(labels), bool)] if blocks is None else [blocks == b for b in np.unique(blocks)]:
         if not (labels & block).any() or not (~labels & block).any():
-            raise InvalidInputError("expected at least one item of A and one of B in every block", field="labels")
+            raise InvalidInputError.too_few(
+                "expected at least one item of A and one of B in every block", field="labels"
+            )
     return values, labels
 
 

@@ -373,7 +373,7 @@ def images_for_share(
     """
     require_power(power, alpha)
     if not 0 <= share <= 1:
-        raise InvalidInputError(f"share: expected a number in [0, 1], found {share}")
+        raise InvalidInputError.out_of_range(f"expected a number in [0, 1], found {share}", field="share")
     if share == 0.5:
         return nan
     of_kind = spread * np.array([normal_slice(k / 6, (k + 1) / 6) for k in range(6)])
@@ -402,7 +402,7 @@ def require_power(power: float, alpha: float) -> None:
     """Refuse a power or level that is not between 0 and 1."""
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
-            raise InvalidInputError(f"expected a number between 0 and 1, found {value}", field=name)
+            raise InvalidInputError.out_of_range(f"expected a number between 0 and 1, found {value}", field=name)
 
 
 # --- estimates with an interval ---------------------------------------------------------------------------------------

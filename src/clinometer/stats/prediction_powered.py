@@ -190,17 +190,21 @@ def rated_share(
     neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
     labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
     if labels.shape != rated.shape or neither.shape != table.shape:
-        raise InvalidInputError(f"strata, outside: expected one for each of {len(rated)} items")
+        raise InvalidInputError.wrong_shape(f"expected one for each of {len(rated)} items", field=("strata", "outside"))
     if (sizes is None) != (strata is None):
-        raise InvalidInputError("strata, sizes: expected both or neither")
+        raise InvalidInputError.conflict("expected both or neither", field=("strata", "sizes"))
     drawn = np.bincount(labels[rated], minlength=1)
     stratum_sizes = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
     if len(stratum_sizes) < len(drawn):
-        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}")
+        raise InvalidInputError.wrong_shape(
+            f"expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}", field="sizes"
+        )
     stratum_sizes = np.maximum(stratum_sizes, np.bincount(labels[rated], minlength=len(stratum_sizes)))
     f = np.zeros(len(rated)) if readings is None else np.asarray(readings, np.float64).ravel()
     if len(f) != len(rated):
-        raise InvalidInputError(f"readings: expected one for each of {len(rated)} items, found {len(f)}")
+        raise InvalidInputError.wrong_shape(
+            f"expected one for each of {len(rated)} items, found {len(f)}", field="readings"
+        )
     sample = _Sample(table[:, rated], neither[:, rated], f[rated], labels[rated], stratum_sizes)
     reason = _reason(sample)
     if reason:
@@ -222,7 +226,7 @@ def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float =
         A margin that is not between 0 and ½.
     """
     if not 0 < margin < 0.5:
-        raise InvalidInputError(f"expected a number between 0 and 0.5, found {margin}", field="margin")
+        raise InvalidInputError.out_of_range(f"expected a number between 0 and 0.5, found {margin}", field="margin")
     return more_items_until(
         share, lambda low, high: max(share.value - low, high - share.value) <= margin, confidence=confidence
     )
@@ -344,4 +348,4 @@ def _rater_variance(
 
 def _require_unit(name: str, values: np.ndarray) -> None:
     if not ((values >= 0) & (values <= 1)).all():
-        raise InvalidInputError(f"{name}: expected numbers in [0, 1]")
+        raise InvalidInputError.out_of_range("expected numbers in [0, 1]", field=name)

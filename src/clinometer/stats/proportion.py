@@ -42,7 +42,7 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Estimate:
     require_count("count", count, least=0)
     require_confidence(confidence)
     if count > n:
-        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
+        raise InvalidInputError.out_of_range(f"expected 0 to n = {n}, found {count}", field="count")
     if n == 0:
         return Estimate(nan, nan, nan, 0, "no image")
     share = int(count) / int(n)
@@ -137,9 +137,9 @@ def exact_share(
     require_count("count", count, least=0)
     require_confidence(confidence)
     if count > n:
-        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
+        raise InvalidInputError.out_of_range(f"expected 0 to n = {n}, found {count}", field="count")
     if not 0 < null < 1:
-        raise InvalidInputError(f"null: expected a share between 0 and 1, found {null}")
+        raise InvalidInputError.out_of_range(f"expected a share between 0 and 1, found {null}", field="null")
     return exact_shares(np.array([count]), np.array([n]), null, margin=margin, confidence=confidence)[0]
 
 
@@ -267,7 +267,9 @@ def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exch
     """
     one, two = np.asarray(first, bool).ravel(), np.asarray(second, bool).ravel()
     if not len(one) or not len(two) or (paired and len(one) != len(two)):
-        raise InvalidInputError(f"answers: found {len(one)} and {len(two)}, expected some in both, as many in pairs")
+        raise InvalidInputError.wrong_shape(
+            f"found {len(one)} and {len(two)}, expected some in both, as many in pairs", field="answers"
+        )
     if paired:
         more, less = int((one & ~two).sum()), int((two & ~one).sum())
         p = float(scipy.stats.binomtest(more, more + less).pvalue) if more + less else 1.0
@@ -334,7 +336,7 @@ def logistic_slope(x: ArrayLike, count: ArrayLike, n: ArrayLike, confidence: flo
     """
     x, k, n = (np.asarray(each, np.float64) for each in (x, count, n))
     if x.ndim != 1 or not x.shape == k.shape == n.shape:
-        raise InvalidInputError(_TWO_SETTINGS)
+        raise InvalidInputError.too_few(_TWO_SETTINGS)
     return logistic_slopes(x, k[None], n[None], confidence)[0]
 
 
@@ -351,9 +353,9 @@ def logistic_slopes(x: np.ndarray, counts: np.ndarray, n: np.ndarray, confidence
     """
     require_confidence(confidence)
     if not np.isfinite(x).all() or np.ptp(x) == 0:
-        raise InvalidInputError(_TWO_SETTINGS)
+        raise InvalidInputError.too_few(_TWO_SETTINGS)
     if ((counts < 0) | (counts > n)).any():
-        raise InvalidInputError("count: expected 0 to n of each setting")
+        raise InvalidInputError.out_of_range("expected 0 to n of each setting", field="count")
     there, totals = n > 0, counts.sum(axis=1)
     width = np.where(there, x, -inf).max(axis=1) - np.where(there, x, inf).min(axis=1)
     alone = width <= 0
@@ -491,7 +493,7 @@ def fieller_interval(
     require_confidence(confidence)
     for name, variance in (("numerator", variance_numerator), ("denominator", variance_denominator)):
         if variance < 0:
-            raise InvalidInputError(f"variance_{name}: expected 0 or more, found {variance}")
+            raise InvalidInputError.out_of_range(f"expected 0 or more, found {variance}", field=f"variance_{name}")
     x, y, z = numerator, denominator, float(scipy.stats.norm.ppf((1 + confidence) / 2))
     if not all(map(isfinite, (x, y, variance_numerator, variance_denominator, covariance))):
         return RatioInterval(nan, nan, nan, "undefined", "an estimate or a variance is not defined")

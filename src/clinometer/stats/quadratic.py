@@ -22,13 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
-from clinometer.stats.arguments import generator
+from clinometer.stats.arguments import generator, require_choice
 from clinometer.stats.association import matmul
 from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
@@ -120,8 +120,8 @@ def quadratic_permutation_test(
     n_splits = math.comb(x + y, x)
     exact = method == "exact" or (method == "auto" and n_splits <= EXACT_SPLITS)
     if exact and n_splits > 50 * EXACT_SPLITS:
-        raise InvalidInputError(
-            f"method: {n_splits:.3g} splits of {x} + {y} prompts are too many to count; use 'auto' or 'sampled'"
+        raise InvalidInputError.too_many(
+            f"{n_splits:.3g} splits of {x} + {y} prompts are too many to count; use 'auto' or 'sampled'", field="method"
         )
     if not exact:
         require_permutations(permutations)
@@ -217,13 +217,11 @@ def _random_members(n_splits: int, n: int, size: int, rng: np.random.Generator) 
 def _validate(gram: np.ndarray, sizes: tuple[int, int], alternative: str, method: str) -> tuple[int, int]:
     x, y = sizes
     if gram.ndim != 2 or gram.shape != (x + y, x + y):
-        raise InvalidInputError(f"gram: expected shape {(x + y, x + y)} for {x} + {y} prompts, found {gram.shape}")
-    if x < 1 or y < 1:
-        raise InvalidInputError(f"sizes: expected at least one prompt in X and in Y, found {x} and {y}")
-    if alternative not in get_args(Alternative):
-        raise InvalidInputError(
-            f"expected one of {', '.join(get_args(Alternative))}, found {alternative!r}", field="alternative"
+        raise InvalidInputError.wrong_shape(
+            f"expected shape {(x + y, x + y)} for {x} + {y} prompts, found {gram.shape}", field="gram"
         )
-    if method not in ("auto", "exact", "sampled"):
-        raise InvalidInputError(f"method: expected 'auto', 'exact' or 'sampled', found {method!r}")
+    if x < 1 or y < 1:
+        raise InvalidInputError.too_few(f"expected at least one prompt in X and in Y, found {x} and {y}", field="sizes")
+    require_choice("alternative", alternative, Alternative)
+    require_choice("method", method, ("auto", "exact", "sampled"))
     return x, y

@@ -159,7 +159,9 @@ def confidence_sequence(
     scaled = _scale(values, low, high)
     looks = np.array([len(scaled)] if sizes is None else sizes, int)
     if len(looks) == 0 or (np.diff(looks) <= 0).any() or looks[0] < 0 or looks[-1] > len(scaled):
-        raise InvalidInputError(f"sizes: expected rising numbers from 0 to {len(scaled)}, found {looks.tolist()}")
+        raise InvalidInputError.out_of_range(
+            f"expected rising numbers from 0 to {len(scaled)}, found {looks.tolist()}", field="sizes"
+        )
     needed = np.log(2 / (1 - confidence))
     lower = np.array([_refuted_up_to(scaled[:n], needed) for n in looks])
     upper = 1 - np.array([_refuted_up_to(1 - scaled[:n], needed) for n in looks])
@@ -174,11 +176,13 @@ def _scale(values: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return observations brought to [0, 1]."""
     values = np.asarray(values, np.float64)
     if not -inf < low < high < inf:
-        raise InvalidInputError(f"bounds: expected low < high, found {low} and {high}")
+        raise InvalidInputError.out_of_range(f"expected low < high, found {low} and {high}", field="bounds")
     # a NaN is no observation within the bounds either
     outside = ~((values >= low) & (values <= high))
     if outside.any():
-        raise InvalidInputError(f"values: expected numbers from {low} to {high}, found {values[outside][0]}")
+        raise InvalidInputError.out_of_range(
+            f"expected numbers from {low} to {high}, found {values[outside][0]}", field="values"
+        )
     return (values - low) / (high - low)
 
 
@@ -243,7 +247,7 @@ def final_mean(differences: np.ndarray, total: int, confidence: float, moderatio
     values = np.asarray(differences, np.float64)
     n = values.shape[-1]
     if not 0 < n <= total:
-        raise InvalidInputError(f"differences: expected 1 to {total} trials, found {n}")
+        raise InvalidInputError.out_of_range(f"expected 1 to {total} trials, found {n}", field="differences")
     require_confidence(confidence)
     mean = values.mean(axis=-1)
     if n == total:

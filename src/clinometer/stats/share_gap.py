@@ -142,7 +142,9 @@ def share_gap(
     """
     require_confidence(confidence)
     if table is not None and np.shape(table) != (len(sets[0].first),) * 2:
-        raise InvalidInputError(f"table: expected {len(sets[0].first)} groups and answers, found {np.shape(table)}")
+        raise InvalidInputError.wrong_shape(
+            f"expected {len(sets[0].first)} groups and answers, found {np.shape(table)}", field="table"
+        )
     if not all(each.first.sum() and each.second.sum() for each in sets):
         return ShareGap(nan, nan, nan, nan, reason="no image was read")
     if sampled and len(sets) < 2:
@@ -201,7 +203,9 @@ def images_for_gap(
     require_power(power, alpha)
     for name, value, low in (("gap", gap, 0.0), ("success", success, gap), *(("recall", each, 0.5) for each in recall)):
         if not low <= value <= 1 or value == 0:
-            raise InvalidInputError(f"{name}: expected a number above 0, from {low:g} to 1, found {value}")
+            raise InvalidInputError.out_of_range(
+                f"expected a number above 0, from {low:g} to 1, found {value}", field=name
+            )
     rates = np.array([[recall[0], 1 - recall[0]], [1 - recall[1], recall[1]]])
     read = np.array([success, 1 - success]) @ rates, np.array([1 - success + gap, success - gap]) @ rates
     table = rates * np.array(labelled or (1e12, 1e12))[:, None]

@@ -124,9 +124,13 @@ def share_line(
     require_confidence(confidence)
     r, people, k, m = (np.asarray(each, np.float64).ravel() for each in (reference, reference_n, count, n))
     if len({len(each) for each in (r, people, k, m)}) > 1:
-        raise InvalidInputError("reference, reference_n, count and n: expected one of each a concept")
+        raise InvalidInputError.wrong_shape(
+            "expected one of each a concept", field=("reference", "reference_n", "count", "n")
+        )
     if not ((r > 0) & (r < 1) & (people > 0) & (k >= 0) & (k <= m) & (m > 0)).all():
-        raise InvalidInputError("expected references between 0 and 1, and counts from 0 to n of one picture or more")
+        raise InvalidInputError.out_of_range(
+            "expected references between 0 and 1, and counts from 0 to n of one picture or more"
+        )
     if len(r) < FEWEST_ON_A_LINE:
         return _without(len(r), f"{len(r)} concepts with a reference and a share: a line needs {FEWEST_ON_A_LINE}")
     x, variance = scipy.special.logit(r), 1 / (people * r * (1 - r))

@@ -110,8 +110,9 @@ def individual_typology_angle(rgb: np.ndarray, mask: np.ndarray | None = None) -
     values = _validate_rgb(rgb)
     chosen = np.ones(values.shape[:-1], bool) if mask is None else np.asarray(mask)
     if chosen.shape != values.shape[:-1] or chosen.dtype != bool:
-        raise InvalidInputError(
-            f"mask: expected booleans of shape {values.shape[:-1]}, found {chosen.dtype} of shape {chosen.shape}"
+        raise InvalidInputError.wrong_shape(
+            f"expected booleans of shape {values.shape[:-1]}, found {chosen.dtype} of shape {chosen.shape}",
+            field="mask",
         )
     pixels = values[chosen].reshape(-1, 3)
     if not len(pixels):
@@ -213,13 +214,15 @@ def _validate_rgb(rgb: np.ndarray) -> np.ndarray:
     """Check an image once: (…, 3) float64 in [0, 1]."""
     values = np.asarray(rgb)
     if values.ndim < 1 or values.shape[-1] != 3:
-        raise InvalidInputError(f"rgb: expected (…, 3), red, green and blue last, found shape {values.shape}")
+        raise InvalidInputError.expected_shape("(…, 3), red, green and blue last", values, field="rgb")
     if values.dtype == np.uint8:
         return values / 255.0
     if not np.issubdtype(values.dtype, np.floating):
-        raise InvalidInputError(f"rgb: expected uint8, or float in [0, 1], found {values.dtype}")
+        raise InvalidInputError.wrong_type(f"expected uint8, or float in [0, 1], found {values.dtype}", field="rgb")
     if not ((values >= 0) & (values <= 1)).all():
-        raise InvalidInputError("rgb: expected floats in [0, 1]; divide 8-bit values by 255, or give uint8")
+        raise InvalidInputError.out_of_range(
+            "expected floats in [0, 1]; divide 8-bit values by 255, or give uint8", field="rgb"
+        )
     return values.astype(np.float64)
 
 
@@ -250,7 +253,7 @@ def mean_shape(faces: Sequence[np.ndarray]) -> np.ndarray:
         No face; landmarks that are not (68, 2) and finite; eyes in one place.
     """
     if not len(faces):
-        raise InvalidInputError("faces: found none, expected the landmarks of one or more")
+        raise InvalidInputError.too_few("found none, expected the landmarks of one or more", field="faces")
     framed = []
     for face in faces:
         points = _points(face)
@@ -294,7 +297,7 @@ def _points(landmarks: np.ndarray) -> np.ndarray:
     """Return landmarks as complex numbers x + iy."""
     points = np.asarray(landmarks, np.float64)
     if points.shape != (LANDMARKS, 2) or not np.isfinite(points).all():
-        raise InvalidInputError(f"landmarks: expected ({LANDMARKS}, 2) finite numbers, found shape {points.shape}")
+        raise InvalidInputError.expected_shape(f"({LANDMARKS}, 2) finite numbers", points, field="landmarks")
     return np.asarray(points[:, 0] + 1j * points[:, 1])
 
 
@@ -302,7 +305,7 @@ def _to_frame(points: np.ndarray) -> tuple[complex, complex]:
     """Return the similarity ``scale · z + shift`` that takes the eyes' centres to their places."""
     first, second = points[FIRST_EYE].mean(), points[SECOND_EYE].mean()
     if first == second:
-        raise InvalidInputError("landmarks: the eyes lie in one place; expected two")
+        raise InvalidInputError.undefined("the eyes lie in one place; expected two", field="landmarks")
     scale = (EYES_AT[1] - EYES_AT[0]) / (second - first)
     return scale, EYES_AT[0] - scale * first
 

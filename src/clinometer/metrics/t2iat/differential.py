@@ -16,7 +16,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.t2iat.draws import PairDraws, bootstrap_draws, containing, freedom_of, interval_of
 from clinometer.metrics.t2iat.sets import PromptSet, SetPair, pair_sets, pooled_deviation, prompt_set
-from clinometer.stats.arguments import generator, require_count
+from clinometer.stats.arguments import generator, require_choice, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.certified import fixed_values_test
 from clinometer.stats.permutation import PermutationMethod
@@ -151,18 +151,19 @@ def differential_association(
     InvalidInputError
         Lists of different lengths, arrays that are not two-dimensional or whose dimensions differ, an unknown option.
     """
-    if unit not in ("prompt", "image"):
-        raise InvalidInputError(f"expected 'prompt' or 'image', found {unit!r}", field="unit")
+    require_choice("unit", unit, ("prompt", "image"))
     require_count("resamples", resamples, least=0)
     x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in prompts] for prompts in (x, x_a, x_b, y, y_a, y_b))
     widths = set()
     for array in (*x, *x_a, *x_b, *y, *y_a, *y_b):
         if array.ndim != 2:
-            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {array.shape}")
+            raise InvalidInputError.expected_shape("(images × dim) arrays", array, field="embeddings")
         if len(array):
             widths.add(array.shape[1])
     if len(widths) > 1:
-        raise InvalidInputError(f"embeddings: found dimensions {sorted(widths)}; use one encoder for all")
+        raise InvalidInputError.wrong_shape(
+            f"found dimensions {sorted(widths)}; use one encoder for all", field="embeddings"
+        )
     pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
     return pair_association(
         pair, unit=unit, alternative=alternative, method=method, permutations=permutations, resamples=resamples, rng=rng

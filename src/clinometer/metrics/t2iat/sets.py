@@ -179,7 +179,7 @@ def prompt_set(
         The three lists differ in length, or embeddings are no real numbers.
     """
     if not len(neutral) == len(with_a) == len(with_b):
-        raise InvalidInputError(
+        raise InvalidInputError.wrong_shape(
             f"{name}, {name}_a, {name}_b: expected one array a prompt in each, found {len(neutral)}, {len(with_a)} and "
             f"{len(with_b)}"
         )
@@ -229,7 +229,9 @@ def _unusable(prompts: Mapping[int, tuple[np.ndarray, ...]], name: str) -> str:
     for order, prompt in prompts.items():
         for role, images in zip((name, f"{name}_a", f"{name}_b"), prompt, strict=True):
             if images.dtype.kind not in "fiu":
-                raise InvalidInputError(f"{role}, prompt {order}: expected real numbers, found dtype {images.dtype}")
+                raise InvalidInputError.wrong_type(
+                    f"{role}, prompt {order}: expected real numbers, found dtype {images.dtype}"
+                )
             bad = int((~np.isfinite(images).all(axis=1)).sum())
             if bad:
                 return f"{role}, prompt {order}: {bad} of {len(images)} embeddings are not finite"
