@@ -12,17 +12,17 @@ from clinometer.errors import InvalidInputError
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.files import image_files
 from clinometer.models.weights import user_path
-from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import ask, plain_seed
-from clinometer.pipeline.weat import WeatSettings, weat_tests
 from clinometer.readings.folder import FolderReadings, read_folder
 from clinometer.readings.questions import WrittenQuestions, propose_questions, require_writer
 from clinometer.readings.questions import write_questions as write_file
+from clinometer.readings.weat import WeatSettings, weat_tests
 from clinometer.runs import Progress, listening
 from clinometer.stats.sequential import Elimination
 from clinometer.stats.skin import Swatch, monk_self_test
 from clinometer.studies.classification.study import classify_files, denoiser_of
+from clinometer.studies.planning import Plan, plan_audit
 from clinometer.suites import Suite, load_suite
 from clinometer.suites.question import load_question
 
@@ -53,7 +53,7 @@ def plan(
     pilot : a scored run of that suite, as a path or opened. Without one, only what needs no pilot is said: images to
         find a share.
     images, concepts : as of :func:`audit`: the suite whose images and cost are told has so many.
-    effect, margin, power, alpha, price, answer_price : see :func:`clinometer.pipeline.planning.plan_audit`.
+    effect, margin, power, alpha, price, answer_price : see :func:`clinometer.studies.planning.plan_audit`.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def association_test(
 
     Returns
     -------
-    The fields of :class:`clinometer.pipeline.weat.WeatTest`; ``q`` within the tests of this call.
+    The fields of :class:`clinometer.readings.weat.WeatTest`; ``q`` within the tests of this call.
 
     Raises
     ------

@@ -23,7 +23,6 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.pipeline.planning import Plan
 from clinometer.report.comparison import pair_names
 from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
@@ -31,6 +30,7 @@ from clinometer.runs.comparison import Comparison
 from clinometer.runs.record import recorded_departures
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
+from clinometer.studies.planning import Plan
 from clinometer.sweeps.sweep import Sweep
 
 SCHEMA: Final = "clinometer/1"

@@ -20,18 +20,18 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.pipeline.planning import plan_in_words
 from clinometer.report import wording
 from clinometer.report.comparison import all_runs, pair_names
 from clinometer.runs.record import recorded_departures
+from clinometer.studies.planning import plan_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.gates import Gate
-    from clinometer.pipeline.planning import Plan
     from clinometer.runs import Run
     from clinometer.runs.comparison import Comparison
+    from clinometer.studies.planning import Plan
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:

@@ -25,8 +25,8 @@ from clinometer.report.html import notebook_html
 from clinometer.report.model_card.content import escaped
 from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
+from clinometer.studies import study_of
 from clinometer.studies.refusals.scores import METRIC as REFUSAL
-from clinometer.suites import LeaningSuite
 
 MOST_ROWS: Final = 30
 """Numbers of a rule that a summary lists; the JUnit file has all."""
@@ -203,7 +203,7 @@ def way_on(judged: Gate) -> str:
 
 def _beside(judged: Gate, metric: str) -> str:
     """Say after a comma what else has to grow where more images decide a number; empty where nothing does."""
-    has_groups = isinstance(judged.runs[0].suite, LeaningSuite) and metric != REFUSAL
+    has_groups = study_of(judged.runs[0].suite).groups_grow and metric != REFUSAL
     return wording.aside(wording.IN_PROPORTION if has_groups else "")
 
 

@@ -29,7 +29,6 @@ from clinometer.runs.plan import build_plan
 from clinometer.runs.record import suite_under
 from clinometer.studies import study_of
 from clinometer.suites import (
-    ClassificationSuite,
     LeaningSuite,
     Suite,
     T2iatSuite,
@@ -326,8 +325,8 @@ def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier:
         evaluations += of_image * (sample.strength if sample.source else 1.0)
     earlier |= {sample.id for sample in samples}
     rate = rates[run.model]
-    if isinstance(suite, ClassificationSuite) and not _is_scored(run.place):
-        evaluations += len(plan) * len({*suite.a.classes, *suite.b.classes}) * max(suite.noise_samples)
+    if not _is_scored(run.place):
+        evaluations += study.evaluations(suite, len(plan))
     return RunNeeds(
         run, images=len(samples), shared=shared, there=len(samples) - missing - shared, evaluations=evaluations,
         seconds=_times(rate.seconds, evaluations / of_image if steps else missing),

@@ -26,7 +26,7 @@ from clinometer.metrics.records import MEAN
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.models import reference
 from clinometer.stats.proportion import exact_share
-from clinometer.suites import LeaningSuite, Suite
+from clinometer.suites import Suite
 from clinometer.suites.leaning import ABLATED
 
 if TYPE_CHECKING:
@@ -96,15 +96,10 @@ def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) 
     about = (card.get("notes") or {}).get(DOMAIN, {}).get("about", "what its card names")
     if not knows_images(card, model_card):
         return {"": f"encoder {name} does not fit: it knows nothing but {about}, not images of {model_card['name']}"}
-    if not isinstance(suite, LeaningSuite):
-        words = unknown_words(card, suite.texts())
-        return {"": _say_unlearned(name, words)} if words else {}
-    group_texts = [
-        text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))
-    ]
-    if unknown_words(card, group_texts):
-        return {"": _say_unlearned(name, unknown_words(card, [*group_texts, *suite.texts()]))}
-    reasons = {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
+    common, by_target = suite.texts_by_target()
+    if unknown_words(card, common):
+        return {"": _say_unlearned(name, unknown_words(card, [*common, *suite.texts()]))}
+    reasons = {target: unknown_words(card, [text]) for target, text in by_target.items()}
     return {target: _say_unlearned(name, words) for target, words in reasons.items() if words}
 
 

@@ -148,6 +148,7 @@ class Study(ABC, Generic[AnySuite]):
     encoders_needed : whether scoring needs an encoder's embeddings.
     reads_pixels : whether scoring reads the pictures themselves, so that the numbers rest on every pixel.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
+    groups_grow : whether the groups' own images grow in proportion where more images of a concept decide it.
     """
 
     key: ClassVar[str]
@@ -156,6 +157,7 @@ class Study(ABC, Generic[AnySuite]):
     encoders_needed: ClassVar[bool] = True
     reads_pixels: ClassVar[bool] = False
     texts_needed: ClassVar[bool] = False
+    groups_grow: ClassVar[bool] = False
 
     def offers(self, method: str) -> bool:
         """Return whether the study has a method of its own in place of this class's."""
@@ -206,8 +208,12 @@ class Study(ABC, Generic[AnySuite]):
         """Tell what the network learned from what guidance adds, of a run at guidance 1 and of one at another."""
         raise NotImplementedError
 
+    def evaluations(self, suite: AnySuite, images: int) -> int:
+        """Count the evaluations of a network that the stages take after so many images are drawn."""
+        return 0
+
     def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
-        """Count the images that each concept takes, a row a concept.
+        """Count the images that each concept takes, a row a concept, as :class:`clinometer.studies.planning.Plan` says.
 
         To detect, to show balance and to decide either, with the groups' images in proportion, and to decide if these
         stayed as many as they are.
@@ -215,10 +221,9 @@ class Study(ABC, Generic[AnySuite]):
         raise NotImplementedError
 
     def plan_unseen(self, suite: AnySuite, power: float, alpha: float) -> pd.DataFrame:
-        """Count the images of each prompt without a pilot, a row a size of effect and a reader.
+        """Count the images that find an effect without a pilot, a row a size.
 
-        Columns ``effect``, ``reader`` in words, and ``to_detect``: the images that find it in one concept, q over the
-        suite's.
+        Columns ``share`` of images on one side, or ``effect`` and ``reader`` in words; and ``to_detect``.
         """
         raise NotImplementedError
 

@@ -234,6 +234,10 @@ class Suite(Strict, ABC):
     def texts(self) -> list[str]:
         """Return every text that an encoder embeds, once."""
 
+    def texts_by_target(self) -> tuple[list[str], dict[str, str]]:
+        """Return the texts without which nothing can be judged, and by target that without which it alone cannot."""
+        return self.texts(), {}
+
     @abstractmethod
     def label_of(self, group: str) -> str:
         """Return the group's label for people; a name that the suite does not know stays as it is."""

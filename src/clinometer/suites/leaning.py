@@ -428,6 +428,11 @@ class LeaningSuite(Suite):
             texts += group.words
         return list(dict.fromkeys([*texts, BLANK_PROMPT]))
 
+    def texts_by_target(self) -> tuple[list[str], dict[str, str]]:
+        """Return the groups' words and prompts, and each target's own text."""
+        of_groups = [text for own in self.groups.values() for text in (*own.words, *(p.prompt for p in own.prompts))]
+        return of_groups, {target.name: self.text_of(target) for target in self.targets}
+
     def images_in_words(self) -> str:
         """``"20 a target, 16 an attribute prompt"``."""
         words = f", {self.images.target} without each word" if self.ablate else ""

@@ -283,6 +283,10 @@ class Classification(Study[ClassificationSuite]):
     encoders_needed = False
     reads_pixels = True
 
+    def evaluations(self, suite: ClassificationSuite, images: int) -> int:
+        """Count a denoising error for each image, class and noise sample."""
+        return images * len({*suite.a.classes, *suite.b.classes}) * max(suite.noise_samples)
+
     def page(self, suite: ClassificationSuite) -> Page:
         """Show what portraits are classified as, by group."""
         return PAGE

@@ -60,6 +60,7 @@ from clinometer.studies.leaning.embeddings import (
     with_missing,
 )
 from clinometer.studies.leaning.page import LEANING as PAGE
+from clinometer.studies.leaning.planning import plan_concepts, plan_shares
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
@@ -68,7 +69,6 @@ from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
-from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
 from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side, trace_tables
@@ -356,6 +356,7 @@ class Leaning(Study[LeaningSuite]):
         PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),
         PartStage(trace_parts, "tracing", parts_without_trace),
     )
+    groups_grow = True
 
     def page(self, suite: LeaningSuite) -> Page:
         """Show a pair of groups, or all groups where there are axes and so no pair."""
@@ -473,13 +474,11 @@ class Leaning(Study[LeaningSuite]):
 
     def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
         """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""
-        suite = suite_of(pilot, LeaningSuite)
-        design = replace(with_missing(study_design(suite), pilot), margin=margin)
-        embeddings = counted_once(
-            [encoder_embeddings(pilot, suite, encoder) for encoder in pilot.encoder_cards], design
-        )
-        needed = images_needed(embeddings, design, effect=effect, power=power, alpha=alpha)
-        return pd.DataFrame({"concept": [target.name for target in design.targets], **vars(needed)})
+        return plan_concepts(pilot, effect, margin, power, alpha)
+
+    def plan_unseen(self, suite: LeaningSuite, power: float, alpha: float) -> pd.DataFrame:
+        """Count the images that find a share of images on one side, a row a share."""
+        return plan_shares(suite, power, alpha)
 
     def check_rounds(self, suite: LeaningSuite, labelled: bool) -> None:
         """Refuse axes: rounds follow one pair of groups, whether or not anything is labelled."""

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, isfinite, nan
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.metrics.mcas import IMAGE_PART
-from clinometer.metrics.records import DECIDES, READING
 from clinometer.report import wording
 from clinometer.report.html import WrittenTable, notebook_html
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.store import Run
-from clinometer.stats.equivalence import standard_error_of
-from clinometer.stats.power import MANY, SPREAD, images_for_share
+from clinometer.stats.power import MANY, SPREAD
 from clinometer.studies import study_of
-from clinometer.studies.study import suite_of
-from clinometer.suites import LeaningSuite, Suite
-
-SHARES = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
-"""Without a pilot: shares of images on one side that an audit may want to find."""
+from clinometer.suites import Suite
 
 LIMITED = 1.5
 """Times the images that a concept takes where the groups' own stay as many as they are, from which on this is said."""
@@ -165,6 +156,7 @@ def plan_audit(
     for name, value in (("price", price), ("answer_price", answer_price)):
         if not value >= 0:
             raise InvalidInputError(f"expected 0 or more, found {value}", field=name)
+    study = study_of(suite)
     _require_planned(suite, pilot, effect)
     margin = getattr(suite, "margin", None) if margin is None else margin
     plan = Plan(
@@ -172,32 +164,16 @@ def plan_audit(
         power=power, alpha=alpha, images=suite.image_count, images_needed=nan, price=price,
         answers=suite.image_count * len(suite.questions()), answer_price=answer_price,
     )  # fmt: skip
-    if not isinstance(suite, LeaningSuite):
-        return replace(plan, table=study_of(suite).plan_unseen(suite, power, alpha))
     if pilot is None:
-        to_detect = [
-            images_for_share(share, power=power, alpha=alpha, attribute_images=_attribute_images_each(suite))
-            for share in SHARES
-        ]
-        return replace(plan, table=pd.DataFrame({"share": SHARES, "to_detect": to_detect}))
-    if pilot.suite.content != suite.content:
-        raise SuiteError(
-            f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
-            "stands; leave the suite out to plan by the pilot's own"
-        )
-    if pilot.record.get("until") is not None:
-        raise SuiteError(
-            f"{pilot.url}: its images were drawn until decided, so its intervals do not say what one image "
-            "contributes; give a pilot without --until"
-        )
-    table = _concepts(pilot, effect, margin, power, alpha)
+        return replace(plan, table=study.plan_unseen(suite, power, alpha))
+    table = study.plan(pilot, effect, margin, power, alpha)
     counted = table[table.to_decide <= MANY]
     attribute_images = images_needed = nan
     if len(counted):
         neediest = counted.sort_values("to_decide", kind="stable").iloc[-1]
         times = neediest.to_decide / neediest.images
-        attribute_images = ceil(suite_of(pilot, LeaningSuite).images.attribute * times - 1e-6)
-        counts = {"target": int(neediest.to_decide), "attribute": attribute_images}
+        grown = {name: ceil(count * times - 1e-6) for name, count in suite.model_dump()["images"].items()}
+        counts, attribute_images = grown | {"target": int(neediest.to_decide)}, grown["attribute"]
         images_needed = suite.with_options(image_counts=counts).image_count
     drawn = pilot.samples
     stored = sum(pilot.directory.size(samples_name(part)) for part in pilot.parts if pilot.drawn.has(part))
@@ -214,66 +190,29 @@ def plan_audit(
 
 
 def _require_planned(suite: Suite, pilot: Run | None, effect: float | None) -> None:
-    """Refuse a suite that cannot be planned, and a pilot of one that is planned without."""
-    if isinstance(suite, LeaningSuite):
-        suite.pair_for("plan")
-    elif not study_of(suite).offers("plan_unseen"):
+    """Refuse a suite that cannot be planned, and a pilot that tells nothing of it."""
+    study = study_of(suite)
+    if not study.offers("plan_unseen"):
         raise SuiteError(
             f"suite {suite.name}: planning is for suites of study leaning or steerability, found {suite.study}"
         )
-    elif pilot is not None or effect is not None:
+    if not study.offers("plan") and (pilot is not None or effect is not None):
         raise InvalidInputError(
             f"a suite of study {suite.study} is planned without; its report says how many images each verdict takes",
             field="effect" if pilot is None else "pilot",
         )
-
-
-def _attribute_images_each(suite: LeaningSuite) -> tuple[float, float]:
-    """Count the images of both groups that are compared for each image of a concept."""
-    prompts = (len(suite.groups[name].prompts) for name in (suite.compared.a, suite.compared.b))
-    a, b = (suite.images.attribute * n / suite.images.target for n in prompts)
-    return a, b
-
-
-def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
-    scores = pilot.scores
-    rows = scores[(scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == "mean")]
-    read = scores[scores.metric == READING]
-    decides = read[(read.component == "separation") & (read.flag == DECIDES)].head(1)
-    read = read[read.encoder.isin(decides.encoder) & read.setting.isin(decides.setting)]
-    read = read[read.component == "ratings_to_decide"]
-    ratings = dict(zip(read.concept, read.value, strict=True))
-    needed = study_of(pilot.suite).plan(pilot, effect, margin, power, alpha).set_index("concept")
-    concepts = []
-    for row in rows.to_dict("records"):
-        value, images = float(row["value"]), int(row["n_target"])
-        error = standard_error_of(float(row["low"]), float(row["high"]))
-        reason = _why_no_number(row, error)
-        known: dict[Any, Any] = dict.fromkeys(needed.columns, nan)
-        if not reason:
-            known = needed.loc[str(row["concept"])].to_dict()
-        concepts.append(
-            {
-                "concept": str(row["concept"]),
-                "estimate": value,
-                "standard_error": error,
-                "images": images,
-                **known,
-                "ratings": float(ratings.get(row["concept"], nan)),
-                "reason": reason,
-            }
+    if pilot is None:
+        return
+    if pilot.suite.content != suite.content:
+        raise SuiteError(
+            f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
+            "stands; leave the suite out to plan by the pilot's own"
         )
-    return pd.DataFrame(concepts)
-
-
-def _why_no_number(row: Mapping[Any, Any], error: float) -> str:
-    """Say why the pilot does not tell how many images a concept takes; empty where it does."""
-    different, repeated = int(row["n_target"]), int(row.get("n_repeated") or 0)
-    if different == 1 and repeated:
-        return f"its {1 + repeated} pictures are one and the same"
-    if not isfinite(error):
-        return str(row["reason"] or "the pilot has no interval for it")
-    return "its pictures do not differ, so their spread is not known" if error == 0 else ""
+    if pilot.record.get("until") is not None:
+        raise SuiteError(
+            f"{pilot.url}: its images were drawn until decided, so its intervals do not say what one image "
+            "contributes; give a pilot without --until"
+        )
 
 
 def plan_in_words(plan: Plan, images: int | None = None) -> tuple[WrittenTable, list[str]]:

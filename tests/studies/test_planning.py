@@ -13,7 +13,7 @@ from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models import load_generator
 from clinometer.models.protocols import GenerationResult
-from clinometer.pipeline.planning import plan_in_words
+from clinometer.studies.planning import plan_in_words
 from clinometer.suites import load_suite
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn
