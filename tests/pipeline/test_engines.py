@@ -19,7 +19,7 @@ from clinometer.errors import EngineError, ModelError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.engines import Done, local, open_engine
 from clinometer.pipeline.engines.local import LocalEngine
-from clinometer.runs.encoding import NoVectorsError
+from clinometer.runs.embeddings import NoVectorsError
 from tests import quick
 from tests.pipeline.engine_toys import Broken, Deadly, audit, descendants, tables
 from tests.toys import Eye, Notes, Painter, toy_suite

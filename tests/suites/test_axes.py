@@ -10,8 +10,8 @@ import yaml
 from clinometer.errors import SuiteError
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.pipeline.execution import Rounds
-from clinometer.studies.planning import plan_audit
 from clinometer.studies.leaning.embeddings import study_design
+from clinometer.studies.planning import plan_audit
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
 from tests.docs.pages import blocks, page, table_rows
 

@@ -31,7 +31,8 @@ from clinometer.readings.scores import require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Progress, listening, store
 from clinometer.runs.drawing import require_budget
-from clinometer.runs.encoding import answers_again, answers_to_come, require_drawn
+from clinometer.runs.encoding import require_drawn
+from clinometer.runs.reading import answers_again, answers_to_come
 from clinometer.runs.verification import verify
 from clinometer.studies import study_of
 

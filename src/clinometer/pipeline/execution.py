@@ -24,10 +24,11 @@ from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.readings.fit import DOMAIN, knows_images
 from clinometer.readings.scores import require_reader
 from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
-from clinometer.runs.encoding import answers_to_come, encode, read, require_drawn, take_vectors
+from clinometer.runs.encoding import encode, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
+from clinometer.runs.reading import answers_to_come, read
 from clinometer.runs.record import (
     Departure,
     card_record,
@@ -79,7 +80,7 @@ class Executor(Protocol):
         ...
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
-        """Ask a reader what it has not answered; as :func:`clinometer.runs.encoding.read`."""
+        """Ask a reader what it has not answered; as :func:`clinometer.runs.reading.read`."""
         ...
 
     def pool(self, progress: Progress) -> Pool | None:
@@ -89,7 +90,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Serial:
-    """Makes them all in this process, one after the other; ``once_more`` : as of `clinometer.runs.encoding.read`."""
+    """Makes them all in this process, one after the other; ``once_more`` : as of `clinometer.runs.reading.read`."""
 
     once_more: bool = False
 

@@ -33,10 +33,11 @@ from clinometer.pipeline.engines.dispatch import Work as EngineWork
 from clinometer.pipeline.execution import Serial
 from clinometer.pipeline.recipes import Recipe, load_once
 from clinometer.runs.drawing import generate, price_of, tell_conversions
-from clinometer.runs.encoding import encode, finish_reading, forgotten, read, require_drawn, waiting_answers
+from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Failures, NoProgress, Progress
+from clinometer.runs.reading import finish_reading, read, waiting_answers
 from clinometer.runs.store import Run
 from clinometer.runs.worker import Worker
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work

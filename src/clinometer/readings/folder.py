@@ -37,9 +37,11 @@ from clinometer.readings.known import read_pictures
 from clinometer.readings.open_answers import clusters_of, distribute, require_counterfactuals
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
-from clinometer.runs.encoding import AT_ONCE, checked_vectors, require_readings
+from clinometer.runs.embeddings import checked_vectors
+from clinometer.runs.encoding import AT_ONCE
 from clinometer.runs.ledger import part_name
 from clinometer.runs.progress import named
+from clinometer.runs.reading import require_readings
 from clinometer.suites.question import QuestionSpec
 
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {

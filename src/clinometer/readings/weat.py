@@ -26,7 +26,7 @@ from clinometer.models.files import image_files
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder, LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.readings.fit import unfit_stimuli
-from clinometer.runs.encoding import PROBED, require_same, shaped_vectors
+from clinometer.runs.embeddings import PROBED, require_same, shaped_vectors
 from clinometer.runs.progress import named
 from clinometer.runs.record import card_record
 from clinometer.stats.multiplicity import benjamini_hochberg, holm

@@ -11,16 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer.errors import RunCorruptError, RunMismatchError
+from clinometer.errors import RunCorruptError
 from clinometer.models.protocols import Card
 from clinometer.models.readers import Answer, Question
-from clinometer.runs.embeddings import ModelCards
 from clinometer.runs.ledger import Ledger, always, readings_name
 from clinometer.runs.plan import StoredPlan
 from clinometer.runs.samples import Samples
@@ -108,62 +107,6 @@ class Clusters:
 
     of: Mapping[str, str]
     by: str
-
-
-class ReaderCards(ModelCards):
-    """The cards of a run's readers, each with the questions that it was asked: ``run.readers``."""
-
-    kind: ClassVar = "reader"
-    leaves: ClassVar = "answers"
-
-    @staticmethod
-    def place(name: str) -> str:
-        """Say where a reader's answers lie."""
-        return readings_name(name)
-
-    def questions(self, reader: str) -> dict[str, QuestionSpec]:
-        """Return the questions that a reader was asked, by name."""
-        record = (self.cards | self.begun).get(reader, {})
-        return {name: QuestionSpec.model_validate(asked) for name, asked in record.get("questions", {}).items()}
-
-    def begin_reading(self, card: Card, asked: Sequence[QuestionSpec], *, again: int = 0) -> None:
-        """Record which questions a reader is asked, beside those that it answered before.
-
-        ``again`` : of how many pictures it is asked again before each part; 0 leaves that as it was.
-
-        Raises
-        ------
-        RunMismatchError
-            Another reader of that name answered, or a question of that name in other words, by whichever reader.
-        """
-        every = self.cards | self.begun
-        for spec in asked:
-            for name in every:
-                known = self.questions(name).get(spec.name, spec)
-                if known != spec:
-                    raise RunMismatchError(
-                        f"{self._url}: {name} was asked question {spec.name!r} in other words ({known.text!r}, now "
-                        f"{spec.text!r}); give the other one a name of its own, or delete {readings_name(name)}"
-                    )
-        questions = self.questions(card.name) | {spec.name: spec for spec in asked}
-        before = (self.cards | self.begun).get(card.name, {}).get("again", 0)
-        more = {"again": again or before} if again or before else {}
-        self.begin(card, questions={name: spec.model_dump(mode="json") for name, spec in questions.items()}, **more)
-
-    def has_finished(self, card: Card, asked: Sequence[QuestionSpec]) -> bool:
-        """Return whether a reader has answered all of it, and nothing failed."""
-        record = self.cards.get(card.name, {})
-        if record.get("fingerprint") != card.fingerprint or record.get("failed"):
-            return False
-        known = self.questions(card.name)
-        return all(known.get(spec.name) == spec for spec in asked)
-
-    def finish(self, card: Card, *, failed: int = 0) -> None:
-        """Record that a reader has seen the whole run, and how many of its answers failed."""
-        super().finish(card)
-        record = self.cards[card.name]
-        if record.get("failed", 0) != failed:
-            self._update("", self.cards | {card.name: record | {"failed": failed}})
 
 
 class Answers:

@@ -1,209 +1,33 @@
-"""The embeddings of a run: which encoders embedded it, and their vectors part by part."""
+"""The vectors of a run: stored part by part, checked before that, and read by what their images were drawn for."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import (
-    LATENTS,
-    STRIPS,
     Ledger,
-    always,
     embeddings_name,
-    folder_name,
-    part_name,
-    require_shape,
     saved_again_name,
-    trace_name,
     vectors_name,
 )
 from clinometer.runs.plan import StoredPlan
-from clinometer.runs.record import card_record, difference_between
-from clinometer.runs.samples import Samples
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.storage import REDO
 from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
 
-STRIP_IMAGES: Final = 2
-"""Images of each concept whose way is kept as pictures."""
-
-
-TRACE_SCHEMA: Final = pa.schema({"id": pa.string(), "step": pa.int32()})
-"""What a row of a trace is of; its vector follows, of as many numbers as its encoder has."""
-
-STRIP_SHAPE: Final = always(
-    TRACE_SCHEMA.append(pa.field("image", pa.struct({"bytes": pa.binary(), "path": pa.string()})))
-)
+if TYPE_CHECKING:
+    from clinometer.runs.samples import Samples
 
 LEAVES_OUT: Final = "leaves_out"
 """The setting in an encoder's card that says which images it has no vector of, such as those without a face."""
-
-
-class ModelCards:
-    """The cards of a run's encoders, or of its readers, as run.json holds them, each by its name."""
-
-    kind: ClassVar = "encoder"
-    leaves: ClassVar = "embeddings"
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._directory, self._url = ledger, ledger.directory, ledger.directory.url
-
-    @staticmethod
-    def place(name: str) -> str:
-        """Say where what a model leaves lies."""
-        return embeddings_name(name)
-
-    def _read_cards(self, which: str = "") -> dict[str, dict[str, Any]]:
-        return dict(self._ledger.record.get(f"{which}{self.kind}s", {}))
-
-    @property
-    def cards(self) -> dict[str, dict[str, Any]]:
-        """The cards of those that have finished once, by name: those that scores are made of."""
-        return self._read_cards()
-
-    @property
-    def begun(self) -> dict[str, dict[str, Any]]:
-        """The cards of those that may have left something and have never finished, by name."""
-        return self._read_cards("begun_")
-
-    @property
-    def dropped(self) -> dict[str, dict[str, Any]]:
-        """The cards of those that were taken out of the scores and whose files are kept, by name."""
-        return self._read_cards("dropped_")
-
-    def all_cards(self) -> dict[str, dict[str, Any]]:
-        """Return the cards of all that may have left something."""
-        return self.cards | self.begun | self.dropped
-
-    def begin_anew(self) -> None:
-        """Record that none has seen the whole run: more is about to be drawn."""
-        self._update("", {}, begun=self.begun | self.cards)
-
-    def _update(self, which: str, records: Mapping[str, Any], **others: Mapping[str, Any]) -> None:
-        keys = {f"{which}{self.kind}s": records} | {f"{name}_{self.kind}s": other for name, other in others.items()}
-        self._ledger.update(lambda record: keys)
-
-    def begin(self, card: Card, **asked: Any) -> None:
-        """Record who is about to leave something, or check that it is the one recorded under that name.
-
-        It counts as one of the run once it has finished: one that fails, or that nobody waits for, must not keep the
-        others from being scored. ``asked`` : what else its record says; where that changes, it has to finish anew.
-        """
-        if self._ledger.worker is not None:  # the driver has recorded it
-            return
-        self.require(card)
-        record = card_record(card) | asked
-        known = self.cards.get(card.name, {})
-        if known.get("fingerprint") != card.fingerprint or any(known.get(key) != value for key, value in asked.items()):
-            finished = {name: other for name, other in self.cards.items() if name != card.name}
-            dropped = {name: other for name, other in self.dropped.items() if name != card.name}
-            self._update("", finished, begun=self.begun | {card.name: record}, dropped=dropped)
-
-    def finish(self, card: Card) -> None:
-        """Record that one has seen the whole run, and list what it wrote; a worker leaves that to the driver."""
-        if self._ledger.worker is not None:
-            return
-        begun = self.begun
-        record = begun.pop(card.name, None)
-        with self._ledger.together():
-            if record is not None:
-                self._update("", self.cards | {card.name: record | {"notes": card.notes}}, begun=begun)
-            self._ledger.list_files()
-
-    def forget(self, name: str) -> None:
-        """Remove one and what it left."""
-        # Files first: without its card they would be taken for those of the next one of that name.
-        files = self._directory.names(self.place(name), ".parquet")
-        self._ledger.unlist(files)
-        for file in files:
-            self._ledger.remove(file)
-        finished, begun = self.cards, self.begun
-        finished.pop(name, None)
-        begun.pop(name, None)
-        self._update("", finished, begun=begun)
-
-    def require(self, card: Card) -> None:
-        """Refuse one whose files would mix with those of another: of its name, or in its folder.
-
-        Raises
-        ------
-        RunMismatchError
-            The message says what differs.
-        """
-        record = (self.cards | self.begun | self.dropped).get(card.name)
-        is_used = bool(self._directory.names(self.place(card.name), ".parquet"))
-        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
-            own = card_record(card)
-            difference = difference_between({key: record.get(key) for key in own}, own)
-            raise RunMismatchError(
-                f"{self._url}: holds {self.leaves} of another {self.kind} named {card.name!r} ({difference}); give "
-                f"another --out, or delete {self.place(card.name)}"
-            )
-        cards = self.all_cards()
-        for name in cards if card.name not in cards else ():
-            if folder_name(name).lower() == folder_name(card.name).lower():  # one folder on many systems
-                raise RunMismatchError(
-                    f"{self._url}: {self.kind} {card.name!r} would share {self.place(name)} with {self.kind} {name!r}; "
-                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
-                )
-
-
-class EncoderCards(ModelCards):
-    """The cards of a run's encoders: ``run.encoders``."""
-
-    @property
-    def own(self) -> dict[str, dict[str, Any]]:
-        """The cards of the model's own text encoders and of its prior, by name."""
-        return self._read_cards("own_")
-
-    def all_cards(self) -> dict[str, dict[str, Any]]:
-        """Return the cards of all that may have left embeddings."""
-        return super().all_cards() | self.own
-
-    def drop(self, names: Sequence[str]) -> None:
-        """Drop encoders from the scores; what they embedded stays, and naming one again brings it back.
-
-        Raises
-        ------
-        RunNotFoundError
-            The run holds no finished encoder of that name, or no other than those that go.
-        """
-        cards = self.cards
-        for name in names:
-            if name not in cards:
-                raise RunNotFoundError(
-                    f"{self._url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}",
-                    field="drop_encoder",
-                )
-        if not names:
-            return
-        rest = {name: card for name, card in cards.items() if name not in names}
-        if not rest:
-            raise RunNotFoundError(
-                f"{', '.join(cards)} is all that {self._url} is scored with; add another first: "
-                f"clinometer score {self._url} --encoder NAME",
-                field="drop_encoder",
-            )
-        self._update("", rest, dropped=self.dropped | {name: cards[name] for name in names})
-
-    def add_own(self, card: Card) -> None:
-        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart.
-
-        A worker reports it to the driver.
-        """
-        if self._ledger.worker is not None:
-            self._ledger.worker.own_encoders.append(card)
-        elif card.name not in self.own:
-            self._update("own_", {**self.own, card.name: card_record(card)})
 
 
 class Vectors:
@@ -367,132 +191,6 @@ class Vectors:
         raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}")
 
 
-class StoredTraces:
-    """What was seen on the way to a run's images: ``run.traces``."""
-
-    def __init__(self, ledger: Ledger, planned: StoredPlan) -> None:
-        self._ledger, self._planned = ledger, planned
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        """Which ``steps`` were looked at, of how many in ``total``, and by which ``decoder``; empty where none were."""
-        record: Mapping[str, Any] = self._ledger.record.get("trace") or {}
-        return record
-
-    def begin(self, asked: Mapping[str, Any]) -> None:
-        """Record what is looked at.
-
-        Raises
-        ------
-        RunMismatchError
-            Other steps were looked at before, or by another decoder.
-        """
-        before = self.record
-        for name in ("steps", "total", "decoder"):
-            if before and before[name] != asked[name]:
-                raise RunMismatchError(
-                    f"{self._ledger.directory.url}: it was traced with {name} {before[name]}, not {asked[name]}; give "
-                    "that, or delete its folders trace and strips and the key trace of run.json",
-                    field="trace_steps" if name != "decoder" else "trace_decoder",
-                )
-        if before != asked:
-            self._ledger.update(lambda record: {"trace": dict(asked)})
-
-    def missing(self, encoders: Collection[str]) -> list[int]:
-        """List the parts that lack the trace of one of these encoders, or the latents where they were asked for."""
-        directory = self._ledger.directory
-        with directory.listed_once():
-            return [
-                part
-                for part in self._planned.parts
-                if not all(directory.exists(trace_name(name, part)) for name in encoders)
-                or (self.record.get("latents") and not directory.exists(part_name(LATENTS, part)))
-            ]
-
-    def at(self, encoder: str, step: int) -> dict[str, np.ndarray]:
-        """Read the vectors of one step by sample id, of all parts.
-
-        Raises
-        ------
-        RunCorruptError
-            A file is damaged, or its rows are not each of its images at each of the steps of run.json, once.
-        """
-        vectors: dict[str, np.ndarray] = {}
-        for part in self._planned.parts:
-            name, planned = trace_name(encoder, part), self._planned.parts[part].column("id").to_pylist()
-            table = self._ledger.read_table(name, ["id", "step", "vector"], shape=partial(self._require_rows, planned))
-            column, rows = table["vector"].combine_chunks(), np.flatnonzero(table["step"].to_numpy() == step)
-            values = np.asarray(column.flatten(), np.float32).reshape(len(table), column.type.list_size)[rows]
-            if not np.isfinite(values).all():
-                place = self._ledger.directory.path(name)
-                raise RunCorruptError(f"{place}: its vectors hold NaN or infinity, expected finite numbers. {REDO}")
-            vectors |= zip(table["id"].take(rows).to_pylist(), values, strict=True)
-        return vectors
-
-    def _require_rows(self, planned: Collection[str], table: pa.Table) -> None:
-        """Refuse a trace that is not one vector of each image at each step, of images of its part."""
-        kind = table.schema.field("vector").type
-        floats = pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size > 0
-        vector = pa.field("vector", kind if floats else pa.list_(pa.float32(), 1), nullable=False)
-        require_shape(table, always(TRACE_SCHEMA).append(vector))
-        own, steps = table["id"].to_pylist(), sorted(self.record["steps"])
-        strangers = set(own) - set(planned)
-        if strangers:
-            raise pa.ArrowInvalid(f"it has vectors of {min(strangers)!r}, which is no image of this part")
-        at_steps = zip(own, table["step"].to_pylist(), strict=True)
-        keys = sorted(key for key in at_steps if key[1] in steps)  # runs put together share some steps
-        if keys != [(key, step) for key in sorted(set(own)) for step in steps]:
-            raise pa.ArrowInvalid(f"its rows are not each of its images at each of the steps {steps}, once")
-
-    def strips(self) -> dict[str, dict[int, bytes]]:
-        """Read the pictures of the way, by sample id and step; of a run without any, none."""
-        strips: dict[str, dict[int, bytes]] = {}
-        for part in self._planned.parts if self.record else ():
-            name = part_name(STRIPS, part)
-            if self._ledger.directory.exists(name):
-                for row in self._ledger.read_table(name, STRIP_SHAPE.names, like=STRIP_SHAPE).to_pylist():
-                    strips.setdefault(row["id"], {})[row["step"]] = row["image"]["bytes"]
-        return strips
-
-    def write(
-        self,
-        part: int,
-        keys: Sequence[tuple[str, int]],
-        vectors: Mapping[str, np.ndarray],
-        pictures: Sequence[bytes | None],
-        latents: Sequence[np.ndarray] | None,
-    ) -> None:
-        """Write what was seen of a part, a row an id and step: vectors by encoder, some pictures, and latents."""
-        about = {
-            "id": pa.array([key for key, _ in keys], pa.string()),
-            "step": pa.array([step for _, step in keys], pa.int32()),
-        }
-        if latents is not None:
-            values = pa.array([own.ravel() for own in latents], pa.list_(pa.float32()))
-            shapes = pa.array([list(own.shape) for own in latents], pa.list_(pa.int32()))
-            table = pa.table(about | {"latents": values, "shape": shapes})
-            self._ledger.write_table(part_name(LATENTS, part), table)
-        shown = [(*key, content) for key, content in zip(keys, pictures, strict=True) if content is not None]
-        if shown:
-            images = [{"bytes": content, "path": f"{key}-{step}.png"} for key, step, content in shown]
-            steps = pa.array([step for _, step, _ in shown], pa.int32())
-            table = pa.table({"id": [key for key, *_ in shown], "step": steps, "image": images})
-            self._ledger.write_table(part_name(STRIPS, part), table)
-        for name, rows in vectors.items():  # last: a part whose vectors are there is done
-            flat = pa.array(np.ascontiguousarray(rows, np.float32).ravel())
-            column = pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
-            self._ledger.write_table(trace_name(name, part), pa.table(about | {"vector": column}))
-
-    def shown(self, part: int) -> set[str]:
-        """Find the images of a part whose way is kept as pictures: the first of each concept."""
-        first: dict[str, list[str]] = {}
-        for key, concept, role in self._planned.plan.rows("id", "concept", "role"):
-            if role == "target" and len(own := first.setdefault(concept, [])) < STRIP_IMAGES:
-                own.append(key)
-        here = {sample.id for sample in self._planned.parts[part]}
-        return here & {key for own in first.values() for key in own}
-
-
 def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
     width = vectors.shape[1]
     values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
@@ -500,6 +198,86 @@ def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Tabl
     mask = pa.array(empty) if empty.any() else None
     lists = pa.FixedSizeListArray.from_arrays(values, width, mask=mask)
     return pa.table({key: pa.array(keys, pa.string()), "vector": lists})
+
+
+# --- What an encoder gives, checked before it is stored --------------------------------------------------------------
+
+
+NO_VECTORS: Final = np.zeros((0, 1), np.float32)
+"""Parquet has no vectors of no length."""
+
+
+PROBED: Final = 4
+"""Images, and texts, that are embedded a second time."""
+
+EPSILON: Final = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next number."""
+
+
+class NoVectorsError(ModelError):
+    """What an encoder gave is not what it was asked for."""
+
+
+def checked_vectors(output: Any, card: Card, ids: Sequence[str], width: int | None = None) -> np.ndarray:
+    """Check image vectors; those that the encoder's card leaves out are NaN throughout."""
+    vectors = shaped_vectors(output, card.name, ids, width)
+    left_out = np.isnan(vectors).all(axis=1) & bool(card.settings.get(LEAVES_OUT))
+    kept = [key for key, is_out in zip(ids, left_out, strict=True) if not is_out]
+    require_vectors(vectors[~left_out], card.name, kept, width)
+    return vectors
+
+
+def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """Return what an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
+
+    A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
+    before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
+    """
+    vectors = shaped_vectors(output, encoder, names, width)
+    not_finite = ~np.isfinite(vectors).all(axis=1)
+    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
+    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
+        if bad.any():
+            raise NoVectorsError(
+                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
+                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
+            )
+    return vectors
+
+
+def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) -> None:
+    """Refuse an encoder that gives other vectors the second time, but for rounding: scores of it would mean nothing.
+
+    ::
+
+        |first − again| / |first| ≤ √ε        of the card's dtype, float32 where it names none
+    """
+    epsilon = EPSILON.get(str(card.settings.get("dtype")), EPSILON["float32"])
+    first, again = np.nan_to_num(first), np.nan_to_num(again)
+    lengths = np.maximum(np.linalg.norm(first, axis=1), np.finfo(np.float32).tiny)
+    apart = float((np.linalg.norm(first.astype(float) - again, axis=1) / lengths).max(initial=0.0))
+    if not apart <= epsilon**0.5:
+        raise NoVectorsError(
+            f"encoder {card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
+            "apart: they are random in part"
+        )
+
+
+def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """Check an encoder's output, (n, d) float32: with one vector too few each image would get its neighbour's."""
+    try:
+        vectors = np.asarray(output)
+        with np.errstate(over="ignore"):  # named below
+            vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
+    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
+        vectors = np.zeros(())
+    if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
+        shape = f" of {output.dtype}, {tuple(output.shape)}" if hasattr(output, "shape") else ""
+        raise NoVectorsError(
+            f"encoder {encoder}: found {type(output).__name__}{shape}, expected an array of numbers, "
+            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
+        )
+    return vectors
 
 
 # --- The vectors of a run's images by what these were drawn for, outside memory --------------------------------------

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -18,6 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import InvalidInputError, RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.stores import (
+    HELD,
     INVENTORIES,
     READ_ONLY,
     STORES,
@@ -43,9 +44,6 @@ local_path = LocalFileSystem._strip_protocol
 
 _BLOCK: Final = 2**26
 """Bytes that are hashed at a time."""
-
-HELD: Final[dict[str, Callable[[], None]]] = {}
-"""By the places of directories that this process holds, what refuses to write once another has taken over."""
 
 MOST_JSON: Final = 2**26
 """Of run.json and the like: it lists a file for each part."""

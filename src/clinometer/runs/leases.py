@@ -30,14 +30,16 @@ from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from threading import Event, Thread
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import getnode, uuid4
 
 from filelock import FileLock, Timeout
 
 from clinometer.errors import PLACE, RunCorruptError, RunError, RunLockedError, RunNotFoundError, in_hand
-from clinometer.runs.files import HELD, Files
-from clinometer.runs.stores import INVENTORIES, Inventory, not_writable
+from clinometer.runs.stores import HELD, INVENTORIES, Inventory, not_writable
+
+if TYPE_CHECKING:
+    from clinometer.runs.files import Files
 
 FOLDER: Final = ".leases"
 LIFETIME: Final = 60.0

@@ -38,8 +38,9 @@ import pyarrow as pa
 from clinometer._csv import csv_text
 from clinometer._messages import nearest
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.runs.answers import Answers, ReaderCards
-from clinometer.runs.embeddings import LEAVES_OUT, EncoderCards, StoredTraces, Vectors
+from clinometer.runs.answers import Answers
+from clinometer.runs.cards import EncoderCards, ReaderCards
+from clinometer.runs.embeddings import LEAVES_OUT, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan
 from clinometer.runs.record import (
@@ -56,6 +57,7 @@ from clinometer.runs.record import (
 from clinometer.runs.samples import Samples
 from clinometer.runs.scores import read_scores
 from clinometer.runs.storage import Directory
+from clinometer.runs.tracing import StoredTraces
 from clinometer.runs.worker import Worker
 from clinometer.suites import Suite, suite_from_mapping
 

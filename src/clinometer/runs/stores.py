@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import RLock
@@ -320,6 +320,9 @@ def _may_pass(error: BaseException) -> bool:
 
 INVENTORIES: Final[dict[str, Inventory]] = {}
 """Of the directories that this process holds, by place."""
+
+HELD: Final[dict[str, Callable[[], None]]] = {}
+"""By the places of directories that this process holds, what refuses to write once another has taken over."""
 
 
 # --- Files of this machine's own filesystems, written so that a power cut finds them whole ---------------------------

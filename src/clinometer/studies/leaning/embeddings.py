@@ -19,7 +19,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
 from clinometer.readings.fit import unfit
 from clinometer.runs.drawing import requests_of
-from clinometer.runs.encoding import require_vectors
+from clinometer.runs.embeddings import require_vectors
 from clinometer.runs.plan import Plan
 from clinometer.runs.progress import Progress, named
 from clinometer.runs.scratch import VectorFile
