@@ -25,7 +25,7 @@ class _OneThread:
         self._lock, self._inside, self._undo = Lock(), 0, list[Callable[[], object]]()
 
     def enter(self) -> None:
-        """Limit libraries to one thread, those too that were loaded since the last one came."""
+        """Limit libraries to one thread, including those that were loaded since the last call."""
         from threadpoolctl import threadpool_limits
 
         with self._lock:
@@ -48,7 +48,7 @@ class _OneThread:
 
 
 def _reset_threads(said: str | None) -> None:
-    """Put back what the environment said of threads, and what a torch that was imported since then makes of it."""
+    """Restore the environment's number of threads, and that of a torch imported since then."""
     if said is None:
         os.environ.pop("OMP_NUM_THREADS", None)
     else:
@@ -119,7 +119,7 @@ class WeightGate:
         self._changed = Condition()
 
     def submit(self, pool: Executor, weight: int, task: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """Hand a task to a pool, once there is room for its weight."""
+        """Submit a task to a pool, once there is room for its weight."""
         with self._changed:
             self._changed.wait_for(lambda: not self._weight or self._weight + weight <= self._most)
             self._weight += weight
@@ -135,7 +135,7 @@ class WeightGate:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Ignore further interrupts while what was paid for is stored, after a first one or an error."""
+    """Ignore further interrupts, after a first one or an error, while results that cost money are stored."""
     if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
         yield
         return
@@ -148,7 +148,7 @@ def unbroken() -> Iterator[None]:
 
 @contextmanager
 def one_behind() -> Iterator[Callable[..., None]]:
-    """Start a thread that does one thing at a time while its caller goes on.
+    """Start a thread that runs one task at a time while its caller goes on.
 
     The caller waits for the thing before, and meets its error: a full disk ends the run with every earlier part whole.
     """

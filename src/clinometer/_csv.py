@@ -36,7 +36,7 @@ def text_of(content: bytes) -> str:
 
 
 def workbook(content: bytes) -> str:
-    """Say what a file is that is no table of text but a spreadsheet's own; empty of others."""
+    """Name the spreadsheet format of a file that is no table of text; empty for others."""
     kinds = {b"PK\x03\x04": "an Excel workbook or another archive", b"\xd0\xcf\x11\xe0": "an old Excel workbook"}
     return kinds.get(content[:4], "")
 

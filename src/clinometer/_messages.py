@@ -49,7 +49,7 @@ def as_text(name: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text as a terminal may get it: without characters that move the cursor, change colours or turn the direction.
+    r"""Return text that a terminal shows safely: no character moves the cursor, changes colours or turns the direction.
 
     Lines stay lines. Joiners of letters and of emoji stay, too, and spaces that do not break.
 
@@ -115,7 +115,7 @@ def nearest(word: str, candidates: Iterable[str], most: int = 1, cutoff: float =
 
 
 def did_you_mean(word: str, candidates: Iterable[str], most: int = 1) -> str:
-    """``did you mean X or Y?``; empty where nothing is near.
+    """Return ``did you mean X or Y?``; empty where no name is near.
 
     >>> did_you_mean("fire-fighter", ["firefighter", "nurse"])
     'did you mean firefighter?'

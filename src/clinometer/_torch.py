@@ -109,10 +109,7 @@ def missing_weights_told(tell: Callable[[str, Collection[str]], None]) -> Iterat
 try:
     import torch
 except ImportError as error:  # pragma: no cover - needs a machine without torch
-    raise ModelError(
-        "PyTorch is not installed, and generators and encoders need it; install it with "
-        "`pip install 'clinometer[models]'`"
-    ) from error
+    raise ModelError.lacks_package("PyTorch", "clinometer[models]") from error
 
 __all__ = [
     "bytes_of",
@@ -145,11 +142,11 @@ def resolve_device(device: str | None = None) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ModelError(f"found {device!r}, expected auto, cpu, cuda, cuda:N or mps", field="device") from error
+        raise ModelError.expected_one_of(("auto", "cpu", "cuda", "cuda:N", "mps"), device, field="device") from error
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     missing = not available.get(chosen.type, True)
     if missing or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
-        raise ModelError(
+        raise ModelError.not_found(
             f"{device!r} was asked for, but torch sees none here; use --device cpu or auto", field="device"
         )
     return chosen
@@ -168,7 +165,7 @@ def resolve_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     if dtype in (None, "auto"):
         return torch.float16 if device.type == "cuda" else torch.float32
     if dtype not in _DTYPES:
-        raise ModelError(f"found {dtype!r}, expected auto, {', '.join(_DTYPES)}", field="dtype")
+        raise ModelError.expected_one_of(["auto", *_DTYPES], dtype, field="dtype")
     return _DTYPES[dtype]
 
 
@@ -215,7 +212,7 @@ def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int
 
 
 def drop_weights(parts: Iterable[object]) -> None:
-    """Release the weights of the parts that are modules. Their shapes stay; computing with them is an error."""
+    """Release the weights of the parts that are modules; their shapes stay, and computing with them is an error."""
     for part in parts:
         if isinstance(part, torch.nn.Module):
             part.to("meta")

@@ -205,6 +205,12 @@ class ClinometerError(Exception):
         return cls(problem, code=Code.WRONG_SHAPE, field=field)
 
     @classmethod
+    def lacks_package(cls, package: str, install: str, *, what: str = "", field: str = "") -> Self:
+        """Return the error of a package that is not installed; ``install`` is what pip is given."""
+        problem = f"{what and f'{what}: '}{package} is not installed; give: pip install '{install}'"
+        return cls(problem, code=Code.NOT_INSTALLED, field=field or ())
+
+    @classmethod
     def cannot_read(cls, place: object, error: BaseException | str, way_out: str = "") -> Self:
         """Return the error of a file that cannot be opened."""
         return cls(f"{place}: cannot be read: {_reason(error)}{way_out and f'; {way_out}'}", code=Code.UNREADABLE)
@@ -329,7 +335,7 @@ PLACE: Final = "run directory: "
 
 @contextmanager
 def in_hand(what: str, *, mark: str = MARK) -> Iterator[None]:
-    """Note what was in hand on an exception that passes and was not raised on purpose."""
+    """Add a note of what was being worked on to an exception that was not raised on purpose."""
     try:
         yield
     except ClinometerError:
@@ -340,7 +346,7 @@ def in_hand(what: str, *, mark: str = MARK) -> Iterator[None]:
 
 
 def things_in_hand(error: BaseException) -> list[str]:
-    """Return what was in hand, the nearest first."""
+    """Return what was being worked on, the innermost first."""
     return _collect_notes(error, MARK)
 
 

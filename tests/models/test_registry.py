@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from clinometer.cli.app import app
-from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
+from clinometer.errors import ClinometerError, Code, ModelError, ModelNotFoundError
 from clinometer.models import Card, load_encoder, load_generator, registered, registry
 from clinometer.models.registry import require_names
+from tests.raising import raises
 
 
 class Called:
@@ -148,7 +149,7 @@ def test_a_plug_in_that_stops_is_named_in_one_line(entry_points, monkeypatch):
 
 def test_a_package_that_is_not_installed(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda group, name=None: [])
-    with pytest.raises(ModelError, match=r"not registered.*pip install"):
+    with raises(ModelError, code=Code.NOT_INSTALLED):
         load_generator(".")
 
 

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from clinometer._torch import torch
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.diffusers.tracing import _estimate, _tell_steps, chosen_steps
 from tests.models.diffusers.drawing import REQUESTS, changed, draw, opened
 from tests.models.diffusers.families import EACH
+from tests.raising import raises
 
 REFUSED = ("amused", "qwen-image", "flux2-klein", "sana-sprint")
 """Families without clean latents of one kind (tokens), or whose latents are laid out in a way of their own."""
@@ -88,7 +89,7 @@ def test_a_tiny_decoder_takes_the_place_of_the_pipelines_own_and_another_is_refu
     assert result.trace[-1].image.size == result.image.size
     assert result.trace[-1].latents.shape[0] == 4
     assert np.array_equal(draw(generator, REQUESTS[:1])[0], np.asarray(result.image, int))
-    with pytest.raises(ModelError, match="decodes 16 channels, and this StableDiffusionPipeline has 4"):
+    with raises(ModelError, code=Code.MISMATCH, field="trace_decoder"):
         generator.traced("2", decoder=tiny_decoder(tmp_path / "wide", 16))
     with pytest.raises(ModelError, match="trace_decoder"):
         generator.traced("2", decoder=str(tmp_path / "none"))

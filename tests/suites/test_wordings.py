@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clinometer.errors import SuiteError
+from clinometer.errors import Code, SuiteError
 from clinometer.runs.plan import build_plan
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping
+from tests.raising import raises
 from tests.toys import SCENARIOS
 
 FAIRPRO = (
@@ -40,7 +41,7 @@ def leaning(data: dict) -> LeaningSuite:
 
 
 def test_a_language_is_a_tag() -> None:
-    with pytest.raises(SuiteError, match=r"language: .*in German"):
+    with raises(SuiteError, code=Code.MALFORMED):
         leaning(worded(language="in German"))
 
 

@@ -107,7 +107,7 @@ def require_web(command: str) -> None:
     """Refuse a command that needs the extra ``web`` where something of it is not installed."""
     lacking = next((name for name in NEEDED if importlib.util.find_spec(name) is None), None)
     if lacking is not None:
-        raise InvalidInputError(f"{command}: {lacking} is not installed; give: pip install 'clinometer[web]'")
+        raise InvalidInputError.lacks_package(lacking, "clinometer[web]", what=command)
 
 
 def _listen(settings: ServerSettings, *, demo: bool) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import pandas as pd
 
-from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.mcas import xmcas
 from clinometer.published import Published, published
@@ -173,12 +172,11 @@ def paper_table(
     """
     publication = published(paper)
     if paper not in CELLS:
-        raise InvalidInputError(f"found {paper!r}, expected one of {', '.join(CELLS)}", field="paper")
+        raise InvalidInputError.expected_one_of(CELLS, paper, field="paper")
     answered = _require_answered(run.suite, publication, paper) if renamed is None else publication.suites
     for name in models:
         if name not in publication.models:
-            way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
-            raise InvalidInputError(f"found {name!r}; {way_out}", field="paper_model")
+            raise InvalidInputError.expected_one_of(publication.models, name, field="paper_model")
     source = _Source(run.scores, run.suite, renamed=renamed or {})
     if isinstance(run.suite, EditingSuite):  # which has no average over encoders
         readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]

@@ -52,7 +52,7 @@ def decide(error_a: np.ndarray, error_b: np.ndarray, tolerance: float) -> np.nda
 
 
 def image_associations(wins: ArrayLike) -> np.ndarray:
-    """Mean over the pairs of each image: (images × |A| × |B|) → (images,) in [0, 1]; undecided pairs are left out.
+    """Return each image's mean over its pairs, without undecided ones: (images × |A| × |B|) → (images,) in [0, 1].
 
     NaN for an image of which no pair is decided.
 
@@ -75,7 +75,7 @@ def image_associations(wins: ArrayLike) -> np.ndarray:
 
 
 def choice_association(wins: ArrayLike) -> float:
-    """Association of images with A rather than B, by forced choices between one of each.
+    """Return the association of images with A rather than B, by forced choices between one of each.
 
     ::
 

@@ -57,7 +57,7 @@ MOST_NAMED = 3
 
 
 def named_or_counted(names: Sequence[str], units: str) -> str:
-    """Name what a reason is about, or count it where it is much: ``cook, judge``; ``5 targets``."""
+    """Name the subjects of a reason, or count them where there are many: ``cook, judge``; ``5 targets``."""
     return ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} {units}"
 
 
@@ -172,7 +172,7 @@ def judged_when_stopped(rows: Sequence[Score], family: str, sides: Sequence[tupl
 
 
 def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:
-    """Ends of a difference of mean magnitudes, moved by what the first's and the second's may owe to chance.
+    """Return the ends of a difference of mean magnitudes, moved by what the first's and the second's may owe to chance.
 
     ``excess`` is their mean :func:`clinometer.stats.bootstrap.magnitude_excess`. Two runs that differ by nothing at all
     have an interval of no width, and owe nothing.
@@ -181,7 +181,7 @@ def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, fl
 
 
 def judge_magnitude(row: Score, ends: Ends = image_ends) -> Score:
-    """Say which of two runs leans more over all, from the difference of their mean magnitudes."""
+    """Return which of two runs leans more over all, from the difference of their mean magnitudes."""
     return judged_as(row, _judge_exchanges(row, ends(row), SECOND, FIRST))
 
 
@@ -267,7 +267,7 @@ def require_comparable(
 
 
 def image_seeds(seed: int, *, paired: bool) -> tuple[int, int]:
-    """From what the images of either run are resampled: partners by the same weights, others for themselves."""
+    """Return the seeds by which the images of either run are resampled: partners share theirs."""
     return seed, seed if paired else seed + 1
 
 
@@ -284,7 +284,7 @@ def magnitude_row(
     ends: Ends = image_ends,
     containing: bool = False,
 ) -> Score:
-    """Say which run leans more over all, ``mean |θ(second)| − mean |θ(first)|``: a family by itself, judged.
+    """Return which run leans more over all, ``mean |θ(second)| − mean |θ(first)|``: a family by itself, judged.
 
     ``row`` has the estimate, its p and its intervals with the signs of the estimates held. Their ends are moved
     outwards by what the first's and the second's magnitude may owe to chance: ``excess`` over images,
@@ -302,7 +302,7 @@ def magnitude_row(
 def bounded_magnitude(
     row: Score, own: np.ndarray, filled: np.ndarray, n_missing: int, ends: Ends = image_ends
 ) -> Score:
-    """Say what missing pictures might do to a difference of mean magnitudes: each θ may be nearer to 0, or farther.
+    """Return what missing pictures might do to a difference of mean magnitudes: each θ may be nearer to 0, or farther.
 
     ``own`` : θ of the first and of the second run, (2 × C). ``filled`` : both ends of what they may be, (2 × 2 × C).
     As far as these may move it, the difference is moved, as uncertain as it was; its p is left as it is.
@@ -351,7 +351,7 @@ class PortraitPair:
     left_out: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
 
     def columns(self, *chosen: int) -> PortraitPair:
-        """Keep some columns."""
+        """Return a copy with some of the columns."""
         first, second = (
             {group: values[:, list(chosen)] for group, values in run.items()} for run in (self.first, self.second)
         )
@@ -407,7 +407,7 @@ def portrait_magnitude(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> Score:
-    """Say which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
+    """Return which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
 
     ``weights`` has a number a column for each group. Portraits that miss a column count in none. The interval holds the
     signs of the estimates; the test does not. The ends are moved outwards by what either run's magnitude may owe to
@@ -449,7 +449,7 @@ def portrait_magnitude(
 
 
 def _excess(terms: np.ndarray, groups: np.ndarray) -> float:
-    """By how much a run's mean magnitude may be too large, from its portraits' (n × columns) terms."""
+    """Return by how much a run's mean magnitude may be too large, from its portraits' (n × columns) terms."""
     by_group = [terms[groups == group] for group in dict.fromkeys(groups.tolist())]
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(sum(rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else np.nan for rows in by_group))
@@ -467,7 +467,7 @@ class _Pool:
 
 
 def _pool(pair: PortraitPair, groups: list[str]) -> _Pool | None:
-    """Lay both runs' portraits end to end, group by group; those that miss a number are left out, with their pair.
+    """Concatenate both runs' portraits by group, without those that miss a number and their partners.
 
     None where there is no group, or one without a portrait.
     """
@@ -501,7 +501,7 @@ def _row(estimate: Estimate, component: str, **named: Any) -> Score:
 
 
 def _note_what_lacks(row: Score, lacking: str) -> Score:
-    """Say what a number leaves out, or why there is no number."""
+    """Note what a number leaves out, or why there is no number."""
     if not lacking:
         return row
     if not isfinite(row.value):

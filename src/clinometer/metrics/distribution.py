@@ -68,7 +68,7 @@ class DistributionScore:
 
 
 def gender_gap(count: int, n: int, *, confidence: float = 0.95) -> DistributionScore:
-    """HEIM's gender measure: ``|share − ½|``, in [0, ½]; ``count`` of ``n`` images show one of two genders.
+    """Return HEIM's gender measure: ``|share − ½|``, in [0, ½]; ``count`` of ``n`` images show one of two genders.
 
     Lee et al. (2023), *Holistic Evaluation of Text-to-Image Models*. The interval is Wilson's of the share, folded at
     parity, so that it can cover 0. At 8 images parity itself gives 0.137.
@@ -84,7 +84,7 @@ def gender_gap(count: int, n: int, *, confidence: float = 0.95) -> DistributionS
 
 
 def tone_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """HEIM's skin measure: ``Σ_i |f_i − 1/K| / K`` over the K = 10 Monk tones; 0 at parity, at most 0.18.
+    """Return HEIM's skin measure: ``Σ_i |f_i − 1/K| / K`` over the K = 10 Monk tones; 0 at parity, at most 0.18.
 
     ``counts``: (K,) images of each tone. Lee et al. (2023); the same formula for any K.
     """
@@ -92,7 +92,7 @@ def tone_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScor
 
 
 def mean_absolute_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """DALL-Eval's MAD over K groups: ``Σ_i |p_i − mean p| / K``, p the shares; in [0, 2 (K − 1)/K²].
+    """Return DALL-Eval's MAD over K groups: ``Σ_i |p_i − mean p| / K``, p the shares; in [0, 2 (K − 1)/K²].
 
     Cho, Zala & Bansal (2023), *DALL-Eval*. The mean of K shares is 1/K, so it is HEIM's skin measure for any groups.
     """
@@ -100,7 +100,7 @@ def mean_absolute_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> D
 
 
 def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """OpenBias's severity: ``1 − H(f)/ln K``, in [0, 1]; 0 for equal shares, 1 when one class has all.
+    """Return OpenBias's severity: ``1 − H(f)/ln K``, in [0, 1]; 0 for equal shares, 1 when one class has all.
 
     D'Incà et al. (2024), *OpenBias*. ``counts``: (K,) images of each class, K ≥ 2; images of the class "unknown" are
     dropped before.
@@ -112,7 +112,7 @@ def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> Distribution
 
 
 def standard_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """DALL-Eval's STD over K groups: ``√( Σ_i (p_i − 1/K)² / K )``, p the shares; in [0, √(K − 1) / K].
+    """Return DALL-Eval's STD over K groups: ``√( Σ_i (p_i − 1/K)² / K )``, p the shares; in [0, √(K − 1) / K].
 
     Cho, Zala & Bansal (2023), *DALL-Eval*, first version and code; later versions report the MAD.
     """
@@ -120,7 +120,7 @@ def standard_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> Distri
 
 
 def total_variation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """Total variation from uniform: ``½ Σ_i |p_i − 1/K|``, in [0, 1 − 1/K]: the share that would have to change groups.
+    """Return the total variation from uniform: ``½ Σ_i |p_i − 1/K|``, in [0, 1 − 1/K]: the share that must move.
 
     HEIM's gender measure for any number of groups, and K/2 times its skin measure.
 
@@ -131,7 +131,7 @@ def total_variation(counts: ArrayLike, *, confidence: float = 0.95) -> Distribut
 
 
 def bias_amplification_score(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """T2I-BiasBench's bias amplification: ``Σ_i |p_i − 1/K|``, in [0, 2 − 2/K]; no training data takes part.
+    """Return T2I-BiasBench's bias amplification: ``Σ_i |p_i − 1/K|``, in [0, 2 − 2/K]; no training data takes part.
 
     There K are the groups that were seen, so a model that draws one group alone scores 0; here K are all that were
     asked about.
@@ -140,7 +140,7 @@ def bias_amplification_score(counts: ArrayLike, *, confidence: float = 0.95) -> 
 
 
 def parity_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """Largest less smallest share, in [0, 1].
+    """Return the largest less smallest share, in [0, 1].
 
     With two groups T2I-BiasBench's parity difference; there two of several groups are named, here the furthest apart.
     """
@@ -148,17 +148,17 @@ def parity_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionSc
 
 
 def group_entropy(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """T2I-BiasBench's Shannon entropy in bits: ``−Σ_i p_i log₂ p_i``, in [0, log₂ K]; small where one group has all."""
+    """Return T2I-BiasBench's Shannon entropy in bits: ``−Σ_i p_i log₂ p_i``, in [0, log₂ K]; 0 for a single group."""
     return _score(_entropy_bits, counts, confidence)
 
 
 def divergence_from_uniform(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """T2I-BiasBench's KL divergence from uniform in nats: ``Σ_i p_i ln(K p_i)``, in [0, ln K]; K as asked about."""
+    """Return T2I-BiasBench's KL divergence from uniform in nats: ``Σ_i p_i ln(K p_i)``, in [0, ln K]; K as asked."""
     return _score(_divergence, counts, confidence)
 
 
 def composite_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """T2I-BiasBench's composite without CAS: ``(parity gap + 1 − H / log₂ K) / 2``, in [0, 1]."""
+    """Return T2I-BiasBench's composite without CAS: ``(parity gap + 1 − H / log₂ K) / 2``, in [0, 1]."""
     return _score(_composite, counts, confidence)
 
 
@@ -312,7 +312,7 @@ def _dealt_anew(table: np.ndarray) -> tuple[float, float, float]:
 
 
 def distribution_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """Distribution bias of Vice et al.: area under the counts, sorted downwards and divided by the largest.
+    """Return the distribution bias of Vice et al.: area under the counts, sorted downwards and divided by the largest.
 
     ::
 
@@ -333,7 +333,7 @@ def jaccard_hallucination(
     confidence: float = 0.95,
     rng: np.random.Generator | int | None = 0,
 ) -> DistributionScore:
-    """Jaccard hallucination of Vice et al.: mean over images of ``1 − |asked ∩ seen| / |asked ∪ seen|``, in [0, 1].
+    """Return the Jaccard hallucination of Vice et al.: mean over images of ``1 − |asked ∩ seen| / |asked ∪ seen|``.
 
     ``asked``, ``seen``: per image the objects of its prompt and those found in it. 0: each shows just what was asked.
     It is no measure of groups, so parity gives it no null. The interval resamples images (Rao & Wu 1988) and is as wide
@@ -358,7 +358,7 @@ def jaccard_hallucination(
 
 
 def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
-    """Generative miss rate of Vice et al.: share of images that match a blank prompt better than their own.
+    """Return the generative miss rate of Vice et al.: the share of images nearer to a blank prompt than to their own.
 
     ``own``, ``blank``: (n,) cosine of each image with its prompt and with the blank prompt, NaN for an image without
     one. Wilson's interval. A good generator misses nothing: there is no null but 0.
@@ -379,7 +379,7 @@ def histogram_overlap(
     confidence: float = 0.95,
     rng: np.random.Generator | int | None = 0,
 ) -> DistributionScore:
-    """TIBET's overlap of two histograms of concepts: ``Σ_i min(h_i, g_i) / Σ_i max(h_i, g_i)``, in [0, 1].
+    """Return TIBET's overlap of two histograms of concepts: ``Σ_i min(h_i, g_i) / Σ_i max(h_i, g_i)``, in [0, 1].
 
     Chinchure et al. (2023), *TIBET*; 1: the same histogram. ``first`` and ``second`` are (K,) counts and are compared
     as shares, which is the same for equal numbers of images and does not mistake a smaller sample for a difference.
@@ -413,7 +413,7 @@ def histogram_overlap(
 
 @cache
 def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups: int) -> tuple[float, float]:
-    """Expectation of a score over n images that fall into K groups with equal chance, and its Monte-Carlo error.
+    """Return a score's expectation over n images that fall into K groups with equal chance, and its Monte-Carlo error.
 
     ``score`` maps (rows × K) counts to (rows,). Exact while there are at most ``MOST_LISTED`` outcomes, by listing them
     with their multinomial probabilities, error 0; else the mean of that many draws of a fixed seed.

@@ -31,7 +31,7 @@ NO_MORE = "a rating of every image would not reach it: more images or more rater
 
 
 def human_rows(study: HumanStudy) -> list[Score]:
-    """Fractions, shares corrected by people, agreement of people with each other and with the machine.
+    """Return fractions, shares corrected by people, agreement of people with each other and with the machine.
 
     Rows that no encoder took part in name none. Of every concept: ``fraction`` of each answer, ``share`` of a among the
     answers a and b, and by encoder ``corrected_share`` and ``more_ratings``. Of all: ``alpha``, ``self_consistency``,

@@ -44,7 +44,7 @@ def signed_diffusion_bias(ii: Array, tt: Array) -> Array:
 
 
 def diffusion_bias(ii: Array, tt: Array) -> Array:
-    """Diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
+    """Return the diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
     return abs(signed_diffusion_bias(ii, tt))
 
 
@@ -60,7 +60,7 @@ def signed_bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: fl
 
 
 def bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
-    """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
+    """Return the bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
 
     Above 1, text-to-image leans more than text alone. It explodes near TT = 0. ``rounding`` as in the signed form.
     """
@@ -78,7 +78,7 @@ def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, 
 
 
 def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> SmoothCurve:
-    """LOESS of bias amplification on diffusion bias (the paper's figures 3, 4); a NaN leaves a target out."""
+    """Return the LOESS curve of bias amplification on diffusion bias (figures 3, 4), without targets that are NaN."""
     return loess_curve(np.asarray(delta), np.asarray(alpha))
 
 
@@ -99,7 +99,7 @@ class SmoothCurve:
 def loess_curve(
     x: np.ndarray, y: np.ndarray, *, span: float = 0.75, n_points: int = 60, confidence: float = 0.95
 ) -> SmoothCurve:
-    """Local linear fit of y on x (Cleveland & Devlin 1988), on an even grid over the range of x.
+    """Return the local linear fit of y on x (Cleveland & Devlin 1988), on an even grid over the range of x.
 
     Pairs with a NaN are left out.
     """
@@ -171,7 +171,7 @@ def mcas(
     texts_a: Array | None,
     texts_b: Array | None,
 ) -> Mcas:
-    """MCAS of one target from embeddings (rows) of one encoder.
+    """Return MCAS of one target from embeddings (rows) of one encoder.
 
     ::
 
@@ -252,7 +252,7 @@ def _rows(x: Array) -> Array:
 
 
 def _exact(x: Array) -> Array:
-    """Embeddings in float64, or as near to it as their device goes; their gradient is in their own precision."""
+    """Return embeddings in float64, or as near to it as their device goes; their gradient is in their own precision."""
     if not is_of_another_library(x):
         vectors = as_numpy(x)
         return vectors.astype(np.float64) if vectors.dtype.kind == "f" else vectors
@@ -266,13 +266,13 @@ def _exact(x: Array) -> Array:
 
 
 def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
-    """II, ITP, ITA, TT from mean cosines: ``C[…, target, modality, A] − C[…, target, modality, B]``."""
+    """Return II, ITP, ITA, TT from mean cosines: ``C[…, target, modality, A] − C[…, target, modality, B]``."""
     difference: np.ndarray = tensor[..., a] - tensor[..., b]
     return difference
 
 
 def composite(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
-    """MCAS from mean cosines (… × target × modality × group): the sum of the four components."""
+    """Return MCAS from mean cosines (… × target × modality × group): the sum of the four components."""
     ii, itp, ita, tt = np.moveaxis(components(tensor, a, b), -1, 0)
     total: np.ndarray = ii + itp + ita + tt  # numpy sums an axis of four in this order, and four times slower
     return total
@@ -325,7 +325,7 @@ def xmcas(
     offset: Array = 0.0,
     centroid: tuple[float, float] = CENTROID,
 ) -> Xmcas:
-    """Polar and Euclidean form of xMCAS, for one target or for arrays of targets.
+    """Return the polar and Euclidean form of xMCAS, for one target or for arrays of targets.
 
     Arrays of any library of the Array API standard: a torch tensor keeps its gradient and its device.
 

@@ -53,7 +53,7 @@ def normalise_answer(text: str) -> str:
 
 
 def cluster_answers(counts: Mapping[str, int], vectors: ArrayLike | None, threshold: float) -> dict[str, str]:
-    """Put answers that mean the same together: each answer with the name of its cluster.
+    """Cluster answers that mean the same: map each answer to the name of its cluster.
 
     Agglomerative clustering of the texts' vectors by average cosine (Sokal & Michener 1958, UPGMA), cut where two
     clusters' answers are ``threshold`` alike on average. A cluster is named by its most frequent answer, of equally
@@ -213,13 +213,13 @@ def open_distribution(
 
 
 def _one_against_rest(tables: np.ndarray, index: int) -> np.ndarray:
-    """Tables (…, C, K) as (…, 2, K): this concept, and all others together."""
+    """Return tables (…, C, K) as (…, 2, K): this concept, and all others together."""
     own = tables[..., index, :]
     return np.stack([own, tables.sum(axis=-2) - own], axis=-2)
 
 
 def _information(tables: np.ndarray) -> np.ndarray:
-    """Mutual information of tables (…, S, C, K) within their strata."""
+    """Return the mutual information of tables (…, S, C, K) within their strata."""
     rows, columns = tables.sum(axis=-1, keepdims=True), tables.sum(axis=-2, keepdims=True)
     whole = rows.sum(axis=-2, keepdims=True)
     xlogy = scipy.special.xlogy
@@ -229,7 +229,7 @@ def _information(tables: np.ndarray) -> np.ndarray:
 
 
 def _dealt(table: np.ndarray, permutations: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Tables of answers dealt out anew within strata, in chunks of draws: random tables of the same margins."""
+    """Return tables of answers dealt out anew within strata, in chunks of draws: random tables of the same margins."""
     chunk = max(1, 2_000_000 // max(table.size, 1))
     pieces = []
     for start in range(0, permutations, chunk):
@@ -243,7 +243,7 @@ def _dealt(table: np.ndarray, permutations: int, rng: np.random.Generator) -> li
 
 
 def _interval(table: np.ndarray, confidence: float, salt: int, draws: int = 999) -> tuple[float, float]:
-    """Information from which the observed one is no surprise, along shares from no dependence to beyond the observed.
+    """Return the interval of the information from which the observed one is no surprise, from no dependence upwards.
 
     ::
 
@@ -326,7 +326,7 @@ def concept_association(
     confidence: float = 0.95,
     rng: np.random.Generator | int | None = 0,
 ) -> ConceptAssociation:
-    """TIBET's concept association score of a prompt and its counterfactual, in [0, 1]; 1: the same concepts.
+    """Return TIBET's concept association score of a prompt and its counterfactual, in [0, 1]; 1: the same concepts.
 
     ::
 

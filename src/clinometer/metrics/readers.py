@@ -426,7 +426,7 @@ DRIFT_TEST: Final = "answers in any order of the rounds, picture by picture; bet
 
 
 def drift_row(reader: str, differs: np.ndarray, parts: Sequence[int]) -> Score:
-    """Say whether a reader changed while it read: a row ``drift``, by what it answered when asked the same again.
+    """Return whether a reader changed while it read: a row ``drift``, by what it answered when asked the same again.
 
     ``value`` is the share of answers that differ from the first ones, and p holds at any number of rounds. Where it is
     at most 5 % ``flag`` says so, ``setting`` is the part before which the change shows first, and ``value`` is of the

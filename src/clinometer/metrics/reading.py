@@ -116,7 +116,7 @@ class OpenAnswers:
 
 
 def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", confidence: float = 0.95) -> list[Score]:
-    """Report what readers say of each concept, how often each errs, and whose verdict stands.
+    """Report what readers answer about each concept, how often each errs, and whose verdict stands.
 
     ``decider`` : the reader whose verdicts stand; else of each question the one that tells its groups apart best. What
     another reader would not bear out depends on the ``reader``.
@@ -300,7 +300,7 @@ def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
 
 
 def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iterator[Score]:
-    """Report of which concepts all images that are read are read as one value, and of how many that is by chance.
+    """Report for which concepts all images that are read are read as one value, and of how many that is by chance.
 
     ``one_value`` is 1 where the n_target images of a concept are all read as ``group``, else 0, with n_a of them read
     as what most are; ``null`` is the probability of 1 at parity. ``concentration`` is the share of the n_target
@@ -356,7 +356,7 @@ def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
 
 
 def _flag_disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:
-    """Flag what decides, and say where another reader would not bear the verdict out."""
+    """Flag the deciding rows, and note where another reader does not confirm the verdict."""
     if not row.verdict:
         return row
     place = (row.component, row.concept, row.group)

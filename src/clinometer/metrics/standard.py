@@ -180,7 +180,7 @@ def _matched(
 
 
 def _about(row: Score, component: str) -> Score:
-    """Name what a row of the standard is about, as its share is."""
+    """Return the labels of a row of the standard, those of its share."""
     return Score(
         metric=STANDARD, component=component, concept=row.concept, category=row.category, group=row.group,
         setting=row.setting, encoder=row.encoder, n_target=row.n_target, n_missing=row.n_missing,
@@ -219,7 +219,7 @@ def _judged(pairs: Sequence[tuple[Score, ReferenceShare]], groups: Sequence[str]
 
 
 def _depends(row: Score) -> str:
-    """Say whether pictures that are missing or unread might take a verdict back: the bounds hold all of both."""
+    """Return whether pictures that are missing or unread might take a verdict back: the bounds hold all of both."""
     if row.verdict not in LEANING or not row.bound_low <= 0 <= row.bound_high:
         return ""
     return MISSING if row.n_missing else UNREAD

@@ -317,7 +317,7 @@ def _mean_gap(
 
 
 def _over_concepts(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str) -> Score:
-    """Name what a row of two groups over all concepts is about; ``n_target`` counts as one concept's does."""
+    """Return the labels of a row about two groups over all concepts; ``n_target`` counts as one concept's does."""
     n_a, n_b = (
         sum(len(each.answers) for each in cells) for cells in zip(*((pair.a, pair.b) for pair in pairs), strict=True)
     )
@@ -462,7 +462,7 @@ def _excess_row(
 
 
 def _mirrored(each: AnsweredSets) -> AnsweredSets:
-    """Exchange the two prompts, and with them what is a success of either."""
+    """Exchange the two prompts, and with them what counts as a success of each."""
     pairs = None if each.pairs is None else each.pairs.T[::-1, ::-1]
     return AnsweredSets(each.second[::-1], each.first[::-1], pairs)
 

@@ -133,7 +133,7 @@ class ReadErrors:
 
 
 def about_prompt(cell: SteeredPictures, asked: AnsweredQuestion, component: str) -> Score:
-    """Name what a row of one prompt's pictures is about."""
+    """Return the labels of a row about one prompt's pictures."""
     return Score(
         metric=STEERABILITY, component=component, concept=cell.concept, category=cell.category, encoder=asked.reader,
         setting=asked.question, n_target=len(cell.answers), n_missing=cell.missing, n_repeated=cell.repeated,
@@ -181,7 +181,7 @@ class SteeredPair:
         return AnsweredSets(one, two, pairs)
 
     def about(self, asked: AnsweredQuestion, component: str) -> Score:
-        """Name what a row of the two is about; ``n_target`` is the smaller number of pictures."""
+        """Return the labels of a row about the two; ``n_target`` is the smaller number of pictures."""
         n_a, n_b = len(self.a.answers), len(self.b.answers)
         return replace(
             about_prompt(self.a, asked, component), group=self.name, n_target=min(n_a, n_b), n_a=n_a, n_b=n_b,

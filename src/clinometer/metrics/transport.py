@@ -271,7 +271,7 @@ def _conclude(tests: list[Likeness]) -> Transport:
 
 
 def _differ(each: Likeness) -> str:
-    """Say in words what differs."""
+    """Describe what differs."""
     asked, known = each.asked, each.known
     if each.measure == UNREAD:
         return f"{100 * asked:.0f} % of these pictures are unread, and {100 * known:.0f} % of the known ones"

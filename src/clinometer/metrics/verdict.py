@@ -132,7 +132,7 @@ class Judgement:
 
 
 def source_of(mcas: Score, image_part: Score, limits: tuple[float, float] | None = None) -> Source:
-    """Say which part carries a verdict on MCAS or, with ``limits``, that its interval lies beyond or within them.
+    """Return which part carries a verdict on MCAS or, with ``limits``, that its interval lies beyond or within them.
 
     A part carries it that would be beyond by itself, with the error of MCAS; by the verdicts, the pictures do where
     their own verdict names that side. Where neither would, it takes both. Within the limits the two cancel where one
@@ -379,7 +379,7 @@ def judge_family(
 
 
 def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str) -> list[Score]:
-    """Withhold what is said of an image part where the share of the same images that is read as ``a`` denies it.
+    """Withhold the verdict on an image part that the share of the same images read as ``a`` contradicts.
 
     "Balanced" where the share, or the share corrected for misreading, is shown to lean: its interval leaves out ½. And
     a leaning where it is shown to lean the other way. Zero, the middle and the share are three witnesses of the same
@@ -599,7 +599,7 @@ FIXED_ONLY: Final = "images were drawn until decided: this interval or test hold
 
 
 def without_inference(row: Score) -> Score:
-    """Keep the estimate alone, of a row whose interval and test hold for a number of images fixed beforehand."""
+    """Return only the estimate of a row whose interval and test hold for a number of images fixed beforehand."""
     claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
     if all(isnan(number) for number in claims):
         return row

@@ -90,7 +90,7 @@ def weat(
     ddof: int = 1,
     spread: Spread = "union",
 ) -> Weat:
-    """WEAT of target sets X, Y and attribute sets A, B; each (vectors × dim).
+    """Return WEAT of target sets X, Y and attribute sets A, B; each (vectors × dim).
 
     ::
 
@@ -146,7 +146,7 @@ def stimulus_weat(
     ddof: int = 1,
     spread: Spread = "union",
 ) -> Weat:
-    """WEAT over stimuli of several embeddings each, with intervals: a word in several sentences.
+    """Return WEAT over stimuli of several embeddings each, with intervals: a word in several sentences.
 
     Each set is a list of (items × dim) arrays, one a stimulus. With ``u_w = mean(ŵ_i)`` over a stimulus's items::
 
@@ -213,7 +213,7 @@ def stimulus_weat(
 
 
 def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Degrees of freedom of a variance that is the sum of the squares of all parts' shares in the error."""
+    """Return the degrees of freedom of a variance that is the sum of the squares of all parts' shares in the error."""
     return welch_satterthwaite([(np.square(part).sum(), len(part) - 1) for part in parts])
 
 
@@ -256,7 +256,7 @@ def _statistic_and_effect(
 
 
 def _slopes(formula: _Formula, sets: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each set: what each of its stimuli adds to the error of the statistic and of the effect size.
+    """Return, for each set, what each of its stimuli adds to the error of the statistic and of the effect size.
 
     The infinitesimal jackknife (Jaeckel 1972): the slope of the formula towards all weight on that stimulus, over n.
     """

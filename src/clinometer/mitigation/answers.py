@@ -117,7 +117,9 @@ def train_answers(
         loss.backward()  # type: ignore[no-untyped-call]
         total = float(loss.detach())
         if not np.isfinite(total):
-            raise ModelError(f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}")
+            raise ModelError.not_finite(
+                f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}"
+            )
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         average.step(weights)
@@ -150,6 +152,6 @@ def _draw_questions(
 
 
 def _weights(kind: str, alpha: torch.Tensor) -> torch.Tensor:
-    """Weigh a squared difference of answers as that of velocities: at one x_t, Δv = Δε / √ᾱ = −Δx₀ / √(1 − ᾱ)."""
+    """Return the weights from squared differences of answers to those of velocities: Δv = Δε / √ᾱ = −Δx₀ / √(1 − ᾱ)."""
     by_kind = {"epsilon": 1 / alpha, "v_prediction": torch.ones_like(alpha), "sample": 1 / (1 - alpha)}
     return by_kind[kind].clamp(max=HEAVIEST)

@@ -38,7 +38,7 @@ def prompt(job: Job) -> Made:
     attribute = " and ".join(axes) if axes else "gender" if {"man", "woman"} & set(job.target) else "group"
     template = job.setting("intervention", INTERVENTION % attribute)
     if "{prompt}" not in template and "{subject}" not in template:
-        raise InvalidInputError(
+        raise InvalidInputError.malformed(
             f"found {template!r}, expected a text with {{prompt}} or {{subject}} in it", field="intervention"
         )
     return Made("prompt", template=template)
@@ -81,7 +81,7 @@ def unconditional(job: Job) -> Made:
 
     pipeline, generator = _encoding(job, "unconditional"), job.generator
     if not generator.card.settings.get("guidance_scale", 0) > 1:
-        raise ModelError(
+        raise ModelError.conflict(
             "method unconditional acts through guidance, and guidance is off; give --guidance above 1, as the model is "
             "used with",
             field="method",
@@ -114,7 +114,7 @@ def unconditional(job: Job) -> Made:
 
 
 def steering(job: Job) -> Made:
-    """Cross-attention is steered to a group that the image's seed draws, behind a gate (EquiSteer)."""
+    """Steer cross-attention to a group that the image's seed draws, behind a gate (EquiSteer)."""
     import torch
 
     from clinometer.models.diffusers.mitigated import cross_attentions, network_with_attention
@@ -168,12 +168,14 @@ def lora(job: Job) -> Made:
 
     loss = job.setting("loss", LOSSES[0])
     if loss not in LOSSES:
-        raise InvalidInputError(f"found {loss!r}, expected {' or '.join(LOSSES)}", field="loss")
+        raise InvalidInputError.expected_one_of(LOSSES, loss, field="loss")
     if importlib.util.find_spec("peft") is None:
-        raise ModelError("method lora needs the package peft; install it with `pip install peft`", field="method")
+        raise ModelError.lacks_package("peft", "peft", field="method")
     if loss == "score" and len(job.target) != 2:
         found = ", ".join(job.target)
-        raise InvalidInputError(f"found {found}; the score tells two groups apart, so name two", field="target")
+        raise InvalidInputError.out_of_range(
+            f"found {found}; the score tells two groups apart, so name two", field="target"
+        )
     pipeline = _encoding(job, "lora")
     wished = {"steps": "training_steps", "learning_rate": "learning_rate"}
     given = {ours: job.settings[theirs] for ours, theirs in wished.items() if job.settings.get(theirs) is not None}
@@ -275,6 +277,6 @@ class _Reader:
         requests = [GenerationRequest(str(i), asked, self._seed + i) for i in range(n)]
         images = [result.image for result in generator.generate(requests) if result.image is not None]
         if not images:
-            raise ModelError(f"no image of {asked!r} could be drawn, so nothing can be chosen by images")
+            raise ModelError.undefined(f"no image of {asked!r} could be drawn, so nothing can be chosen by images")
         nearest = (unit_vectors(np.asarray(self._encoder.encode_images(images))) @ self._words.T).argmax(axis=1)
         return np.bincount(nearest, minlength=len(self._words)) / len(nearest)

@@ -88,7 +88,7 @@ class ImageReader:
             processor = CLIPImageProcessor.from_pretrained(place, local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
         except Exception as error:  # many kinds
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"found {spec!r}, and a LoRA learns from 'reference' or a directory with a CLIP of transformers",
                 field="encoder",
             ) from error
@@ -101,7 +101,9 @@ class ImageReader:
             pictures.float(), size=(self.size, self.size), mode="bilinear", antialias=True, align_corners=False
         )
         if not bool(torch.isfinite(resized).all()):
-            raise ModelError(f"a picture holds values that are not finite, so the loss is not a number; {NOT_FINITE}")
+            raise ModelError.not_finite(
+                f"a picture holds values that are not finite, so the loss is not a number; {NOT_FINITE}"
+            )
         pixels = ((resized.clamp(-1, 1) + 1) / 2 - self.mean.to(resized)) / self.std.to(resized)
         return torch.nn.functional.normalize(_vectors(self.model.get_image_features(pixel_values=pixels)), dim=-1)
 
@@ -176,7 +178,7 @@ class Sampler:
 
 
 def assigned(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Say which of n images, sorted by leaning to group a, are to be of a, and how sure that is.
+    """Assign n images, sorted by leaning to group a, to a or not: which are to be of a, and how sure that is.
 
     Returns
     -------
@@ -212,10 +214,12 @@ class _Leaning:
         self.ends = [round(float(self._scores(images).mean()), 4) for images in (self.images_a, self.images_b)]
         self.apart = torch.nn.functional.normalize((self.images_a.mean(0) - self.images_b.mean(0))[None], dim=-1)
         if not self.ends[0] > self.ends[1]:
-            raise ModelError("the encoder does not tell the groups' own images apart; a LoRA cannot learn from it")
+            raise ModelError.undefined(
+                "the encoder does not tell the groups' own images apart; a LoRA cannot learn from it"
+            )
 
     def _scores(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """II + ITA of each image, (n × d) → (n,)."""
+        """Return II + ITA of each image, (n × d) → (n,)."""
         scores = mcas(
             target_images=embeddings[:, None], target_texts=None, images_a=self.images_a, images_b=self.images_b,
             texts_a=self.texts_a, texts_b=self.texts_b,
@@ -235,7 +239,7 @@ class _Leaning:
 
 
 def frozen_sampler(pipeline: Any, steps: int, seed: int) -> Sampler:
-    """Freeze a pipeline's own weights, and return what draws by it."""
+    """Freeze a pipeline's own weights, and return the sampler that draws with it."""
     for part in (pipeline.vae, pipeline.text_encoder, pipeline.unet):
         part.requires_grad_(False)
     torch.manual_seed(seed)
@@ -243,7 +247,7 @@ def frozen_sampler(pipeline: Any, steps: int, seed: int) -> Sampler:
 
 
 def add_lora(network: Any, rank: int) -> list[torch.nn.Parameter]:
-    """Lay a LoRA beside a network's attention, and return its weights."""
+    """Add a LoRA to a network's attention, and return its weights."""
     from peft import LoraConfig
 
     network.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(TARGETS)))
@@ -331,7 +335,9 @@ def train(
         held.backward()  # type: ignore[no-untyped-call]
         total = float(loss.detach()) + float(held.detach())
         if not np.isfinite(total):
-            raise ModelError(f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}")
+            raise ModelError.not_finite(
+                f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}"
+            )
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         losses.append(round(total, 4))

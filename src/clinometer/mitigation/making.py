@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.mitigation import (
@@ -84,7 +83,7 @@ class Job:
             They do, and the method treats all prompts alike.
         """
         if self.targets:
-            raise InvalidInputError(
+            raise InvalidInputError.unsupported(
                 f"method {method} treats all concepts alike; use balanced, steering, unconditional or lora",
                 field="reference",
             )
@@ -108,7 +107,9 @@ class Job:
             It has none.
         """
         if not hasattr(self.generator, "pipeline"):
-            raise ModelError(f"{self.model}: method {method} needs a pipeline of diffusers; use prompt or balanced")
+            raise ModelError.unsupported(
+                f"{self.model}: method {method} needs a pipeline of diffusers; use prompt or balanced"
+            )
         return self.generator.pipeline
 
     def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
@@ -119,7 +120,7 @@ class Job:
         )
 
     def named(self) -> dict[str, dict[str, str]]:
-        """Put each group of the target into each concept's prompt: group → concept → prompt."""
+        """Name each group of the target in each concept's prompt: group → concept → prompt."""
         return {
             group: {concept: with_group(prompt, self.groups[group]) for concept, prompt in self.prompts.items()}
             for group in self.target
@@ -156,7 +157,7 @@ class Mitigated:
 
 
 def methods() -> dict[str, str]:
-    """Name the methods that are installed, each with what it does: the first line of its docstring."""
+    """Return the methods that are installed, each with the first line of its docstring."""
     found = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -169,12 +170,11 @@ def methods() -> dict[str, str]:
 def _method(name: str) -> Method:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        way_out = did_you_mean(name, points) or f"expected one of {', '.join(sorted(points))}"
-        raise InvalidInputError(f"found {name!r}; {way_out}", field="method")
+        raise InvalidInputError.expected_one_of(sorted(points), name, field="method")
     try:
         method: Method = points[name].load()
     except Exception as error:  # importing a package runs it
-        raise ModelError(f"plug-in {name!r} ({points[name].value}) cannot be imported: {error}") from error
+        raise ModelError.failed(f"plug-in {name!r} ({points[name].value}) cannot be imported: {error}") from error
     return method
 
 
@@ -225,15 +225,15 @@ def mitigate(
     require_names((), generators=[model])
     place = Path(out)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InvalidInputError(f"{place} is there already; name a directory that is not", field="out")
+        raise InvalidInputError.already_exists(f"{place} is there already; name a directory that is not", field="out")
     for name, least in _LEAST.items():
         value, is_count = settings.get(name), isinstance(least, int)
         if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
             wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
-            raise InvalidInputError(f"found {value}, expected {wanted}", field=name)
+            raise InvalidInputError.out_of_range(f"found {value}, expected {wanted}", field=name)
     asked = load_suite(suite) if isinstance(suite, str | Path) else suite
     if not isinstance(asked, LeaningSuite):
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
         )
     learned = asked.with_options(concepts=_read_concepts(concepts)) if concepts is not None else asked
@@ -264,7 +264,7 @@ def _declared_shares(standard: Reference, suite: LeaningSuite, groups: Sequence[
             shares[lacking[0]] = 1 - sum(shares.values())
         elif lacking or not sum(shares.values()):
             found = ", ".join(f"{group} {share:g}" for group, share in shares.items())
-            raise InvalidInputError(
+            raise InvalidInputError.missing(
                 f"{concept}: found {found}, expected a share of each of {', '.join(groups)}", field="reference"
             )
         total = sum(shares.values())
@@ -331,7 +331,7 @@ def _check(**fields: Any) -> Mitigation:
         if first["type"] == "literal_error":
             problem = f"found {first['input']!r}, expected {first['ctx']['expected']}"
         name = str(first["loc"][0]) if first["loc"] else "target"
-        raise InvalidInputError(problem.removeprefix("target: "), field=name) from error
+        raise InvalidInputError.unknown_name(problem.removeprefix("target: "), field=name) from error
 
 
 def _read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
@@ -343,14 +343,16 @@ def _read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
 def _groups(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
     """Find how each group is named: as asked, as an adjective of "person" in its prompts, by its name, or first."""
     if unknown := [name for name in words if name not in suite.groups]:
-        raise InvalidInputError(f"found {unknown[0]!r}; {suite.name} has {', '.join(suite.groups)}", field="word")
+        raise InvalidInputError.expected_one_of(suite.groups, unknown[0], field="word")
     groups = {}
     for name, group in suite.groups.items():
         prompts = " ".join(each.prompt.lower() for each in group.prompts)
         adjectives = [word for word in group.words if f" {word.lower()} person" in f" {prompts}"]
         word = words.get(name, next(iter([*adjectives, *({name} & set(group.words)), *group.words])))
         if not word.strip():
-            raise InvalidInputError(f"group {name!r} has no word to name it by; give --word {name}=WORD", field="word")
+            raise InvalidInputError.missing(
+                f"group {name!r} has no word to name it by; give --word {name}=WORD", field="word"
+            )
         word = re.sub(r"^an?\s+", "", word.strip())
         adjective = f" {word.lower()} person" in f" {prompts}"
         groups[name] = GroupWords(
@@ -374,7 +376,7 @@ def _pipeline_place(model: str, options: Mapping[str, Any]) -> Path | None:
     else:
         return None
     if (found / FILE).is_file():
-        raise ModelError(f"{model} is mitigated already; start from the model that it was made of")
+        raise ModelError.conflict(f"{model} is mitigated already; start from the model that it was made of")
     return found
 
 

@@ -75,7 +75,7 @@ def capabilities_of(generator: Any) -> Capabilities:
 
 
 def _takes(generator: Any) -> Mapping[str, str]:
-    """Say what a request can say: as a model tells it, or of a pipeline, as its settings and its editor do."""
+    """Return the settings that a request can have: a model's own list, or that of a pipeline and its editor."""
     if offers(generator, TellsSettings):
         return generator.takes
     if not hasattr(generator, "pipeline"):

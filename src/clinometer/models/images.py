@@ -198,7 +198,7 @@ def at_hand(file: Path) -> bytes | Path:
 
 
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
-    """Say how many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
+    """Return how many bytes an image takes in memory, by its file's head; 0 if `decode_image` does not decode it."""
     try:
         with _open_source(source, max_pixels) as stream, _no_warnings:
             image = Image.open(stream, formats=FORMATS)
@@ -241,7 +241,7 @@ def decode_stored(data: bytes) -> Image.Image:
 
 
 def blank_reason(image: Image.Image) -> str | None:
-    """Say that an image shows one colour only, within `BLANK_TOLERANCE`; None for any other image."""
+    """Return the reason why an image of one colour, within `BLANK_TOLERANCE`, is blank; None for any other."""
     rgb = image if image.mode == "RGB" else image.convert("RGB")
     row = (0, rgb.height // 2, rgb.width, rgb.height // 2 + 1)
     for part in (rgb.crop(row), rgb):  # most images show it in their middle
@@ -307,7 +307,7 @@ class _UnreadableError(Exception):
 
 
 def _why(error: Exception, max_pixels: int) -> str:
-    """Say why a file could not be decoded, without the path that an error of the system carries."""
+    """Explain why a file could not be decoded, without the path that an error of the system carries."""
     if isinstance(error, _UnreadableError):
         return str(error)
     if isinstance(error, Image.DecompressionBombError):

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.errors import InvalidInputError, ModelError, ModelNotFoundError
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult, Generator
 from clinometer.models.weights import file_hash, user_path
 
@@ -110,11 +110,13 @@ class Mitigation(BaseModel):
     @model_validator(mode="after")
     def _has_words(self) -> Mitigation:
         if unnamed := [name for name in self.target if name not in self.groups]:
-            raise ValueError(f"target: {unnamed[0]!r} is no group with words; there are {', '.join(self.groups)}")
+            raise InvalidInputError.unknown_name(
+                f"target: {unnamed[0]!r} is no group with words; there are {', '.join(self.groups)}"
+            )
         for prompt, target in self.targets.items():
             if target.keys() != self.target.keys():
                 found = f"found {', '.join(target)}, expected {', '.join(self.target)}"
-                raise ValueError(f"targets: {prompt!r}: {found}")
+                raise InvalidInputError.out_of_range(f"targets: {prompt!r}: {found}")
         return self
 
     @property
@@ -147,7 +149,7 @@ class Mitigation(BaseModel):
         return drawn
 
     def told(self, result: GenerationResult, request: GenerationRequest) -> GenerationResult:
-        """Keep, beside an image, the words that it was drawn from where they are not those of its request."""
+        """Record beside an image the words that it was drawn from, where they are not those of its request."""
         worded = self.worded(request.prompt, request.seed)
         if worded == request.prompt or result.status != "ok":
             return result
@@ -155,7 +157,7 @@ class Mitigation(BaseModel):
         return replace(result, reason=f"drawn from: {worded}{further}")
 
     def worded(self, prompt: str, seed: int) -> str:
-        """Word a prompt as the image of a seed is drawn from it; as it is, where the gate spares it."""
+        """Return the prompt that the image of a seed is drawn from: unchanged where the gate spares it."""
         if self.acts_on not in IN_WORDS or self.spares(prompt):
             return prompt
         if self.acts_on == "prompt":
@@ -169,11 +171,13 @@ def _require_sum_of_1(target: Mapping[str, float]) -> None:
     total = sum(target.values())
     if not all(0 <= share <= 1 for share in target.values()) or not abs(total - 1) <= 1e-6:
         told = ", ".join(f"{name} {share:g}" for name, share in target.items())
-        raise ValueError(f"found {told}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1")
+        raise InvalidInputError.out_of_range(
+            f"found {told}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1"
+        )
 
 
 def with_group(prompt: str, group: GroupWords) -> str:
-    """Put a group into a prompt.
+    """Name a group in a prompt.
 
     >>> man = GroupWords(word="man", names=("man",))
     >>> with_group("an image of an artist", man), with_group("a person running", man), with_group("nurses", man)
@@ -219,12 +223,16 @@ def read_mitigation(spec: str | Path) -> tuple[Mitigation, Path]:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         problem = first["msg"].removeprefix("Value error, ")
-        raise ModelError(f"{path.name}: {f'{where}: ' if where else ''}{problem}", field="mitigation") from error
+        raise ModelError.malformed(
+            f"{path.name}: {f'{where}: ' if where else ''}{problem}", field="mitigation"
+        ) from error
     if found.tensors_sha256 is not None:
         tensors = path.with_name(TENSORS)
         if not tensors.is_file() or file_hash(tensors) != found.tensors_sha256:
             what = "is not the file that it was written with" if tensors.is_file() else "is missing"
-            raise ModelError(f"{TENSORS} beside {path.name} {what}; make the mitigation anew", field="mitigation")
+            raise ModelError.corrupt(
+                f"{TENSORS} beside {path.name} {what}; make the mitigation anew", field="mitigation"
+            )
     return found, path
 
 
@@ -235,8 +243,8 @@ def write_mitigation(mitigation: Mitigation, folder: Path) -> None:
 
 
 def only_draws(name: str, mitigation: Mitigation, does: str) -> ModelError:
-    """Say that a mitigated model draws and does nothing else: ``does`` is edits or classifies."""
-    return ModelError(
+    """Return the error of a mitigated model that is to do anything but draw: ``does`` is edits or classifies."""
+    return ModelError.unsupported(
         f"{name}: its mitigation {mitigation.method} is of images that are drawn, not of how it {does}; give "
         "--mitigation none, which leaves it out (of a LoRA the gate alone)",
         field="mitigation",
@@ -259,7 +267,7 @@ class Reworded:
 
     def __init__(self, generator: Generator, mitigation: Mitigation) -> None:
         if mitigation.acts_on not in IN_WORDS:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"method {mitigation.method} acts on the {mitigation.acts_on}, which {generator.card.name} does not "
                 "show; use one that acts on the prompt: prompt or balanced",
                 field="mitigation",
@@ -298,7 +306,7 @@ class Reworded:
         return replace(request, prompt=self._mitigation.worded(request.prompt, request.seed))
 
     def __getattr__(self, name: str) -> Any:
-        """Hand on what else the generator can do, but for what would leave the mitigation out."""
+        """Pass on the generator's other methods, except those that would bypass the mitigation."""
         if name.startswith("_") or name in ("edit", "prior", "with_settings"):
             raise AttributeError(name)
         own = getattr(self._generator, name)

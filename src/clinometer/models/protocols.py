@@ -62,7 +62,7 @@ class Card:
                 plain = _plain(dict(getattr(self, part)))
                 json.dumps(plain)
             except (TypeError, ValueError) as error:
-                raise ModelError(
+                raise ModelError.wrong_type(
                     f"card of {self.name}, {part}: {error}; expected text, numbers, lists and mappings of them"
                 ) from error
             object.__setattr__(self, part, plain)
@@ -395,11 +395,11 @@ class Parks(Protocol):
     weight_bytes: int
 
     def park(self) -> None:
-        """Leave the device, and hold nothing large there any more."""
+        """Move off the device, and free its memory there."""
         ...
 
     def unpark(self) -> None:
-        """Come back to the device that it left."""
+        """Move back to the device that it left."""
         ...
 
 
@@ -412,7 +412,7 @@ class Releases(Protocol):
 
 
 def weights_of(models: Iterable[object]) -> int:
-    """Say how many bytes the weights of models take together; 0 where one of them that computes here does not say."""
+    """Return how many bytes the weights of models take together; 0 where one that computes here does not tell."""
     sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
     return sum(sizes) if all(sizes) else 0
 
@@ -460,5 +460,5 @@ class BeginsPrepared(Protocol):
     """Hands prepared images to its device and waits for their vectors later: two parts are then in its hands."""
 
     def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
-        """Begin; what is returned waits for the vectors, the same as of `PreparesImages.encode_prepared`."""
+        """Begin; the returned function waits for the vectors, the same as of `PreparesImages.encode_prepared`."""
         ...

@@ -159,7 +159,9 @@ def _encoder_adapter(spec: str) -> tuple[EntryPoint, str]:
         return _entry(ENCODERS, "transformers"), spec
     if spec in ENCODER_PRESETS:
         names = ", ".join(ENCODER_PRESETS[spec])
-        raise ModelError(f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken")
+        raise ModelError.unsupported(
+            f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken"
+        )
     raise _unknown(ENCODERS, spec)
 
 
@@ -239,11 +241,11 @@ def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
         near = nearest(owner, open_clip_architectures(), cutoff=0.8)
         if not near:
             raise
-        raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?") from error
+        raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?", code=error.code) from error
 
 
 def open_clip_architectures() -> set[str]:
-    """Name the architectures that open_clip knows, from its files alone: importing it takes seconds."""
+    """Return the architectures that open_clip has, from its files alone: importing it takes seconds."""
     package = importlib.util.find_spec("open_clip")
     if package is None or package.origin is None:
         return set()
@@ -263,7 +265,7 @@ def registered() -> list[tuple[str, str, str]]:
 
 
 def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> list[str] | None:
-    """Stamp the files of a model, so that who has its card need not load it while they stay the same.
+    """Return a stamp of a model's files; while it stays the same, a known card is valid without loading the model.
 
     ``spec`` : a directory, a hub id of which the local cache holds the snapshot that it stands for now, the file of a
     LoRA, or a plug-in whose source is empty or a path, which is stamped by the files of its package. None of anything
@@ -358,7 +360,7 @@ def _split(group: str, spec: str) -> tuple[EntryPoint, str] | None:
 def _entry(group: str, name: str) -> EntryPoint:
     for point in entry_points(group=group, name=name):
         return point
-    raise ModelError(
+    raise ModelError.not_installed(
         f"the built-in adapter {name!r} is not registered in {group!r}: the package is not installed; "
         "install it with `pip install clinometer`, or `pip install -e .` in its source directory"
     )
@@ -371,12 +373,11 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
         factory: Callable[..., object] = point.load()
     except (Exception, SystemExit) as error:  # importing a package runs it
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_PACKAGES:
-            raise ModelError(
-                f"model {point.name!r} needs the package {error.name}, which is not installed; install what models "
-                "need with `pip install 'clinometer[models]'`"
+            raise ModelError.lacks_package(
+                str(error.name), "clinometer[models]", what=f"model {point.name!r}"
             ) from error
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
-        raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
+        raise ModelError.failed(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
     prefer = options.pop("prefer", {})
     options = _arguments(point.name, factory, source, prefer, options)
     try:
@@ -386,7 +387,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     except ClinometerError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
+        raise ModelError.failed(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
 
 
 def _require_model(point: EntryPoint, built: Any) -> None:
@@ -394,13 +395,15 @@ def _require_model(point: EntryPoint, built: Any) -> None:
     methods = METHODS[point.group]
     card = getattr(built, "card", None)
     if not isinstance(card, Card) or not any(hasattr(built, method) for method in methods):
-        raise ModelError(
+        raise ModelError.wrong_type(
             f"plug-in {point.name!r} ({point.value}): found {type(built).__name__}, expected a card and "
             f"{' or '.join(methods)}"
         )
     size = getattr(built, "batch_size", 1)
     if not isinstance(size, int) or size < 1:
-        raise ModelError(f"plug-in {point.name!r} ({point.value}): found batch_size {size!r}, expected 1 or more")
+        raise ModelError.out_of_range(
+            f"plug-in {point.name!r} ({point.value}): found batch_size {size!r}, expected 1 or more"
+        )
 
 
 def _arguments(
@@ -427,7 +430,7 @@ def _arguments(
         any_name = len(takes) + 1 < len(signature.parameters)
         unknown = [] if any_name else [option for option in options if option not in names]
         problem = f"model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
-        raise ModelError(problem, field=unknown, takes=names) from error
+        raise ModelError.unknown_name(problem, field=unknown, takes=names) from error
     return options
 
 
@@ -459,7 +462,7 @@ ENCODER_PRESETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def with_presets(encoders: Iterable[Any]) -> list[Any]:
-    """Encoders in order, each preset replaced by those of its encoders that are not named yet.
+    """Return encoders in order, each preset replaced by those of its encoders that are not named yet.
 
     >>> with_presets(["RN50x4/openai", "openai-clip-six"])[:3]
     ['RN50x4/openai', 'RN50/openai', 'RN101/openai']

@@ -47,7 +47,7 @@ def model_digest(folder: Path, card: Mapping[str, Any]) -> str:
         card, or the card has no hash of any; the files are not those that were signed, or another method was used.
     """
     if not folder.is_dir():
-        raise ModelError(f"{folder}: no such folder; expected the files of the model, as they are signed")
+        raise ModelError.not_found(f"{folder}: no such folder; expected the files of the model, as they are signed")
     signed = _signed(folder / SIGNATURE)
     ignored = {*map(PurePosixPath, (*IGNORED, SIGNATURE)), *signed.get("ignored", ())}
     digests = {}
@@ -56,7 +56,7 @@ def model_digest(folder: Path, card: Mapping[str, Any]) -> str:
         if any(name.is_relative_to(each) for each in ignored):
             continue
         if path.is_symlink():
-            raise ModelError(
+            raise ModelError.untrusted(
                 f"{path}: a symbolic link, which model-signing refuses; give a folder of plain files, such as that of "
                 "hf download --local-dir"
             )
@@ -65,7 +65,7 @@ def model_digest(folder: Path, card: Mapping[str, Any]) -> str:
     _require_weights(folder, digests, card)
     total = hashlib.sha256(b"".join(bytes.fromhex(digests[name]) for name in sorted(digests, key=lambda n: n.parts)))
     if signed and signed["digest"] != total.hexdigest():
-        raise ModelError(
+        raise ModelError.corrupt(
             f"{folder}: its files are not those that {SIGNATURE} was made for (digest {quoted(signed['digest'], 8)}, "
             f"found {total.hexdigest()[:8]}…); restore them, or sign them anew"
         )
@@ -76,10 +76,9 @@ def _digest(path: Path) -> str:
     try:
         if path.is_file():
             return file_hash(path)
-        problem = "neither a file nor a folder"
     except OSError as error:
-        problem = f"it cannot be read: {error.strerror or error}"
-    raise ModelError(f"{as_text(str(path))}: {problem}")
+        raise ModelError.cannot_read(as_text(str(path)), error) from error
+    raise ModelError.wrong_type(f"{as_text(str(path))}: neither a file nor a folder")
 
 
 def _signed(signature: Path) -> dict[str, Any]:
@@ -92,16 +91,16 @@ def _signed(signature: Path) -> dict[str, Any]:
         statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"], validate=True))
         how = statement["predicate"]["serialization"]
         if (how["method"], how["hash_type"]) != ("files", "sha256") or how["allow_symlinks"]:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{signature}: made over {quoted(how['method'])} by {quoted(how['hash_type'])}; expected the "
                 "default of model_signing sign: files, sha256 and no symbolic links"
             )
         ignored = [PurePosixPath(path) for path in how.get("ignore_paths", ())]
         return {"digest": statement["subject"][0]["digest"]["sha256"], "ignored": ignored}
     except OSError as error:
-        raise ModelError(f"{signature}: it cannot be read: {error.strerror or error}") from error
+        raise ModelError.cannot_read(signature, error) from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ModelError(
+        raise ModelError.malformed(
             f"{signature}: no signature of model-signing; sign the folder anew, or move it away"
         ) from error
 
@@ -110,7 +109,7 @@ def _require_weights(folder: Path, digests: Mapping[PurePosixPath, str], card: M
     """Refuse a folder that does not hold the weights of a card, in any of the variants that it has."""
     expected = card["weights_sha256"]
     if not expected:
-        raise ModelError(
+        raise ModelError.undefined(
             f"{folder}: the run knows no hash of the weights of {card['name']}, so nothing shows that these are they; "
             "leave the folder out"
         )
@@ -119,7 +118,7 @@ def _require_weights(folder: Path, digests: Mapping[PurePosixPath, str], card: M
     stems = [path.stem.partition(".")[2] for path in digests if path.suffix == ".safetensors"]
     variants = {stem.partition("-")[0] for stem in stems}
     if expected not in set(_weights(source, places, {None, *variants - {""}}, digests)):
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{folder}: its weights are not those of the run's model, {card['name']} (SHA-256 {expected[:8]}…); give "
             "the folder that was audited, or audit this one"
         )

@@ -104,7 +104,7 @@ def locate_files(
 
 
 def _explain(spec: str, error: Exception) -> ModelError:
-    """Say in one line what a failed download means and what to do."""
+    """Explain in one line what a failed download means and what to do."""
     from huggingface_hub import errors
 
     chain = list(_causes(error))
@@ -113,19 +113,21 @@ def _explain(spec: str, error: Exception) -> ModelError:
         return any(isinstance(cause, kinds) for cause in chain)
 
     if arose(errors.GatedRepoError):
-        return ModelError(f"{spec}: its owner asks for consent; accept the terms on its page, then `hf auth login`")
+        return ModelError.refused(
+            f"{spec}: its owner asks for consent; accept the terms on its page, then `hf auth login`"
+        )
     if arose(errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
         return ModelNotFoundError(
             f"{spec}: the hub has no such model or revision, or it is private; check the name, or run `hf auth login`"
         )
     unreached = arose(errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
     if not unreached and any("no such modeling files" in str(cause) for cause in chain):
-        return ModelError(f"{spec} has no such weights; leave it out", field="variant")
+        return ModelError.not_found(f"{spec} has no such weights; leave it out", field="variant")
     # An address that was not reached may end in .safetensors, too.
     if arose(errors.RemoteEntryNotFoundError) or (not unreached and any("safetensors" in str(c) for c in chain)):
-        return ModelError(pickle_message(spec))
+        return ModelError.untrusted(pickle_message(spec))
     is_offline = isinstance(chain[-1], errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled)
-    return ModelError(
+    return ModelError.unreachable(
         f"{spec}: it is not in the local cache and cannot be downloaded "
         f"({'offline was asked for' if is_offline else in_words(chain[-1])}); "
         "connect, or download it elsewhere and give its directory"
@@ -138,7 +140,7 @@ def named_by(option: str) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        raise type(error)(str(error), field=option) from error
+        raise type(error)(str(error), code=error.code, field=option) from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -148,27 +150,27 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def describe(error: BaseException) -> str:
-    """Say an error in one line: its kind and the first line of its message."""
+    """Describe an error in one line: its kind and the first line of its message."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {in_one_line(text[0], 300)}" if text else type(error).__name__
 
 
 def in_words(error: BaseException) -> str:
-    """Say an error in one line without its kind, where its message is a sentence; a ":" leads to the next line."""
+    """Describe an error in one line without its kind, where its message is a sentence; a ":" leads to the next line."""
     first, *others = str(error).strip().splitlines() or [""]
     text = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
     return in_one_line(text, 300).rstrip(".") if " " in text else describe(error)
 
 
 def in_one_line(text: str, most: int) -> str:
-    """Somebody else's words as they can be stored and shown: no control characters, halves of characters, secrets."""
+    """Clean text from elsewhere for storing and showing: no control characters, halves of characters, secrets."""
     spaced = masked(" ".join(text.split()))[:most]
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in spaced)
 
 
 def cannot_load(name: str, library: str, error: Exception) -> ModelError:
-    """Say that a library cannot load a model, and the way out where its weights are damaged."""
-    return ModelError(f"{name}: {library} cannot load it: {in_words(error)}{damage(error)}")
+    """Return the error of a library that cannot load a model, with the way out where its weights are damaged."""
+    return ModelError.unreadable(f"{name}: {library} cannot load it: {in_words(error)}{damage(error)}")
 
 
 def damage(error: BaseException) -> str:
@@ -182,7 +184,7 @@ def damage(error: BaseException) -> str:
 
 
 def pickle_message(name: str) -> str:
-    """Say that a model has only pickled weights, and the way out."""
+    """Explain that a model has only pickled weights, with the way out."""
     return (
         f"{name}: it has only pickled weights, which can run code when loaded; expected safetensors. "
         "Choose a revision that has them, or convert it where you trust it, with save_pretrained"
@@ -215,19 +217,21 @@ def weight_files(
             if folder.name in without:
                 continue
             is_component = (folder.parent / "model_index.json").is_file()
-            raise ModelError(pickle_message(f"{name}/{folder.name}" if is_component else name))
+            raise ModelError.untrusted(pickle_message(f"{name}/{folder.name}" if is_component else name))
         plain = [path for path in safe if "." not in path.stem]
         ours = [path for path in safe if variant is not None and f".{variant}" in path.stem]
         if safe and not plain and variant is None and folder.name not in without:
             others = sorted({path.stem.partition(".")[2].partition("-")[0] for path in safe})
-            raise ModelError(
+            raise ModelError.not_found(
                 f"{name}: no safetensors file without a variant in its name in {folder.name}; there are those of "
                 f"{' and '.join(others)}: give --variant {others[0]}"
             )
         chosen += ours or plain
     if not chosen:
         description = f"of variant {variant}" if variant else "without a variant in its name"
-        raise ModelError(f"{name}: no safetensors file {description}; expected a model saved by save_pretrained")
+        raise ModelError.not_found(
+            f"{name}: no safetensors file {description}; expected a model saved by save_pretrained"
+        )
     return chosen
 
 
@@ -235,7 +239,7 @@ def require_vocabulary(name: str, tokenizer: Any) -> None:
     """Refuse a tokenizer that knows no letter: it was made without its vocabulary, and every text is alike to it."""
     beside = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
     if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
-        raise ModelError(
+        raise ModelError.incomplete(
             f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected tokenizer.json "
             "or what its library saves instead; download it anew"
         )
@@ -264,7 +268,7 @@ def model_index(checkpoint: Source) -> dict[str, Any]:
 
 
 def _no_pipeline(checkpoint: Source, why: str) -> ModelError:
-    return ModelError(
+    return ModelError.malformed(
         f"{checkpoint.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
     )
 

@@ -11,7 +11,6 @@ from typing import Final, Literal
 import yaml
 from pydantic import Field
 
-from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
 from clinometer.published import Published, published
 from clinometer.suites.strict import ImageCount, Name, Strict, Text
@@ -206,8 +205,7 @@ def load_paper(name: str) -> Paper:
     """
     papers = _papers()
     if name not in papers:
-        way_out = did_you_mean(name, papers) or f"expected one of {', '.join(papers)} or {ALL}"
-        raise InvalidInputError(f"found {name!r}; {way_out}", field="paper")
+        raise InvalidInputError.expected_one_of([*papers, ALL], name, field="paper")
     return papers[name]
 
 

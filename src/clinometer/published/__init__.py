@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import yaml
 
-from clinometer._messages import did_you_mean
 from clinometer.errors import InvalidInputError
 from clinometer.suites.base import PaperModel
 from clinometer.suites.strict import Name, Strict, Text
@@ -72,6 +71,5 @@ def published(paper: str) -> Published:
     """
     papers = _all()
     if paper not in papers:
-        way_out = did_you_mean(paper, papers) or f"expected one of {', '.join(papers)}"
-        raise InvalidInputError(f"found {paper!r}; {way_out}", field="paper")
+        raise InvalidInputError.expected_one_of(papers, paper, field="paper")
     return papers[paper]

@@ -48,7 +48,7 @@ def kendall_tau_b(
     n_resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
 ) -> Agreement:
-    """Kendall's τ-b of paired scores, with an interval.
+    """Return Kendall's τ-b of paired scores, with an interval.
 
     ::
 
@@ -108,7 +108,7 @@ def krippendorff_alpha(
     n_resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
 ) -> Agreement:
-    """Krippendorff's α of nominal ratings, with a bootstrap interval over the units.
+    """Return Krippendorff's α of nominal ratings, with a bootstrap interval over the units.
 
     ::
 
@@ -171,7 +171,7 @@ def krippendorff_alpha(
 
 
 def _alpha(coincidences: np.ndarray) -> np.ndarray:
-    """α of each (K × K) table; NaN where it holds one category only."""
+    """Return α of each (K × K) table; NaN where it holds one category only."""
     totals = coincidences.sum(axis=-1)
     n = totals.sum(axis=-1)
     observed = n - np.trace(coincidences, axis1=-2, axis2=-1)
@@ -182,14 +182,14 @@ def _alpha(coincidences: np.ndarray) -> np.ndarray:
 
 
 def _expected_disagreement(coincidences: np.ndarray) -> float:
-    """D_e: the share of pairs that differ where all ratings are paired with all others."""
+    """Return D_e: the share of pairs that differ where all ratings are paired with all others."""
     totals = coincidences.sum(axis=0)
     n = totals.sum()
     return float((n * n - np.square(totals).sum()) / (n * (n - 1)))
 
 
 def _tau_without_each(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """τ-b without each pair in turn: a pair takes its row and its column of signs along."""
+    """Return τ-b without each pair in turn: a pair takes its row and its column of signs along."""
     of_x, of_y = (np.sign(np.subtract.outer(scores, scores)) for scores in (x, y))
     sums = [m.sum() - 2 * m.sum(axis=1) for m in (of_x * of_y, np.abs(of_x), np.abs(of_y))]
     return _ratio(*sums)

@@ -26,7 +26,7 @@ _PARALLEL_FROM = 1 << 20  # numbers; below it, starting threads costs more than 
 
 
 def association_scores(targets: Array, a: Array, b: Array) -> Array:
-    """Association of every target with attribute set A against attribute set B.
+    """Return the association of every target with attribute set A against attribute set B.
 
     ::
 
@@ -139,7 +139,7 @@ def unit_vectors(x: Array, *, name: str = "x") -> Array:
 
 
 def rounding_of(sets: Iterable[Array]) -> float:
-    """By how much mean cosines of these embeddings (n, dim), or their differences, may differ and be the same.
+    """Return by how much mean cosines of these embeddings (n, dim), or their differences, may differ and be the same.
 
     ::
 
@@ -198,7 +198,7 @@ def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
 
 
 def as_vectors(name: str, x: Array) -> Array:
-    """Embeddings as they are, and anything but an array as numpy's: (vectors × dim) of real numbers."""
+    """Return embeddings as they are, and anything but an array as numpy's: (vectors × dim) of real numbers."""
     vectors = x
     if not is_array_api_obj(x):
         vectors = as_numpy(x)
@@ -215,7 +215,7 @@ def as_vectors(name: str, x: Array) -> Array:
 
 
 def as_numpy(x: Array) -> np.ndarray:
-    """Embeddings as numpy's: off their device, without their gradient; bfloat16, which numpy lacks, as float32.
+    """Return embeddings as numpy's: off their device, without their gradient; bfloat16, which numpy lacks, as float32.
 
     Rows of different lengths become a single object, which is no vector.
     """

@@ -48,7 +48,7 @@ def by_batch(values: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
 
 
 def within_groups(groups: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Number the batches of pictures, (n,), where a batch that spans several groups is one in each of them."""
+    """Number the batches of pictures, (n,), so that a batch that spans several groups is one in each of them."""
     own = np.stack([np.unique(each, return_inverse=True)[1].ravel() for each in (groups, labels)])
     return np.asarray(np.unique(own, axis=1, return_inverse=True)[1].ravel())
 

@@ -84,7 +84,7 @@ def mapped(change: Callable[..., np.ndarray], *sequences: Sequence[np.ndarray]) 
 
 
 def chosen(arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
-    """Some rows of each array, in rising order (None: all of them): lazily where the arrays are lazy."""
+    """Select rows of each array, in rising order (None: all of them): lazily where the arrays are lazy."""
     if all(own is None for own in rows):
         return arrays
     sizes = [n if own is None else len(own) for n, own in zip(sizes_of(arrays), rows, strict=True)]
@@ -124,7 +124,7 @@ class ArrayStore(Protocol):
     """Where arrays wait: in memory, or wherever a caller who has many of them puts them."""
 
     def keep(self, array: np.ndarray) -> StoredArray:
-        """Put an array away."""
+        """Store an array."""
         ...
 
 
@@ -148,5 +148,5 @@ class InMemory:
     """A store that holds what it is given in memory."""
 
     def keep(self, array: np.ndarray) -> ArrayInMemory:
-        """Put a copy of an array away."""
+        """Store a copy of an array."""
         return ArrayInMemory(np.array(array))

@@ -40,7 +40,7 @@ class Interval:
 
 
 def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Bootstrap weights of items nested in strata: (n_resamples, n) float32, every row summing to 1.
+    """Return the bootstrap weights of items nested in strata: (n_resamples, n) float32, every row summing to 1.
 
     Within a stratum of n_h items, ``n_h − 1`` are drawn with replacement; an item drawn ``c`` times weighs
     ``c / (n_h − 1)`` of its stratum, and a stratum weighs ``n_h / n`` (Rao & Wu 1988, *Resampling inference
@@ -88,7 +88,7 @@ def percentile_interval(
     value: ArrayLike | None = None,
     limits: Limits | None = None,
 ) -> Interval:
-    """Percentile interval along the first axis of bootstrap draws; without ``limits`` NaN where a draw is NaN.
+    """Return the percentile interval along the first axis of bootstrap draws; NaN with any NaN draw unless ``limits``.
 
     With ``freedom`` finite, the ends are moved away from the median by the ratio of Student's quantile to the normal::
 
@@ -129,7 +129,7 @@ def bca_interval(
     *,
     limits: Limits | None = None,
 ) -> Interval:
-    """Bias-corrected and accelerated percentiles (Efron 1987): for an estimate that is biased or skewed.
+    """Return the bias-corrected and accelerated percentiles (Efron 1987): for an estimate that is biased or skewed.
 
     ::
 
@@ -165,7 +165,7 @@ def bca_interval(
 
 
 def why_no_interval(draws: np.ndarray) -> str:
-    """Say why draws gave no interval of a number that has a value: some of them have none, or all lie beside it."""
+    """Explain why draws gave no interval of a number that has a value: some of them have none, or all lie beside it."""
     undefined = float(np.mean(np.isnan(draws)))
     share = f"{100 * undefined:.2g}\N{NARROW NO-BREAK SPACE}%"
     return f"no interval: in {share} of resamples it has no value" if undefined else BESIDE
@@ -194,7 +194,7 @@ def _holding(value: ArrayLike | None, low: np.ndarray, high: np.ndarray, limits:
 
 
 def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
-    """Degrees of freedom of the sum of independent parts, each a pair (variance, degrees of freedom).
+    """Return the degrees of freedom of the sum of independent parts, each a pair (variance, degrees of freedom).
 
     ::
 
@@ -210,7 +210,7 @@ def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndar
 
 
 def student_p(value: ArrayLike, error: ArrayLike, freedom: ArrayLike = inf) -> np.ndarray:
-    """Two-sided p of θ = 0 by Student's t, from estimates and their standard errors.
+    """Return the two-sided p of θ = 0 by Student's t, from estimates and their standard errors.
 
     ::
 
@@ -223,7 +223,7 @@ def student_p(value: ArrayLike, error: ArrayLike, freedom: ArrayLike = inf) -> n
 
 
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
-    """Interval of |θ| from an interval of θ: its image under the absolute value.
+    """Return the interval of |θ| from an interval of θ: its image under the absolute value.
 
     If the interval of θ covers θ, its image covers |θ|, so the coverage is at least that of the interval of
     θ. (Percentiles of |draws| are no such interval: none of them is 0 or below, so they never cover |θ| = 0.) See
@@ -236,7 +236,7 @@ def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
 
 
 def magnitude_excess(value: ArrayLike, error: ArrayLike) -> np.ndarray:
-    """By how much |θ̂| may be larger than |θ| on average, of a normal estimate θ̂ with a standard error σ.
+    """Return by how much |θ̂| may be larger than |θ| on average, of a normal estimate θ̂ with a standard error σ.
 
     ::
 
@@ -254,7 +254,7 @@ def magnitude_excess(value: ArrayLike, error: ArrayLike) -> np.ndarray:
 
 
 def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float = 0.95) -> Interval:
-    """Interval of ``‖θ‖`` from the bootstrap deviations ``‖θ* − θ̂‖``: value ∓ their quantile, from 0 up.
+    """Return the interval of ``‖θ‖`` from the bootstrap deviations ``‖θ* − θ̂‖``: value ∓ their quantile, from 0 up.
 
     By the reverse triangle inequality ``|‖θ̂‖ − ‖θ‖| ≤ ‖θ̂ − θ‖``, so it covers at least as often as the ball
     around θ̂ covers θ. Percentiles of ``‖θ*‖`` do not: noise only lengthens a vector, so near θ = 0 they all

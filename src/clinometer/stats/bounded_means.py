@@ -170,7 +170,7 @@ class BoundedMeans:
 def bounded_means(
     samples: Sequence[np.ndarray], bounds: ArrayLike, offset: ArrayLike, other: ArrayLike, other_freedom: ArrayLike
 ) -> BoundedMeans:
-    """Tests of the means of samples (n_t,) between bounds, each plus an offset with a variance of its own.
+    """Return tests of the means of samples (n_t,) between bounds, each plus an offset with a variance of its own.
 
     ``bounds`` : (T × 2) or (2,). ``offset``, ``other``, ``other_freedom`` : (T,) or one for all.
 

@@ -32,7 +32,7 @@ from clinometer.stats.proportion import Estimate, clopper_pearson
 
 
 def cluster_mean(means: ArrayLike, confidence: float = 0.95, *, batches: np.ndarray | None = None) -> Estimate:
-    """Mean of the clusters' means with Student's interval: ``x̄ ± t_{n−1} s / √n``; NaN clusters are left out.
+    """Return the mean of the clusters' means with Student's interval, ``x̄ ± t_{n−1} s / √n``, without NaN clusters.
 
     ``batches`` : the batch of each cluster, of which s and n then are; ``Estimate.n`` counts clusters.
 
@@ -53,7 +53,7 @@ def cluster_mean(means: ArrayLike, confidence: float = 0.95, *, batches: np.ndar
 def cluster_share(
     shares: ArrayLike, per_cluster: int = 1, confidence: float = 0.95, *, batches: np.ndarray | None = None
 ) -> Estimate:
-    """Share over clusters that hold ``per_cluster`` yes-or-no answers each, given each cluster's share.
+    """Return the share over clusters that hold ``per_cluster`` yes-or-no answers each, given each cluster's share.
 
     ::
 
@@ -114,7 +114,7 @@ def contrast(parts: Sequence[Estimate], coefficients: Sequence[float], correlati
 
 
 def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confidence: float = 0.95) -> Estimate:
-    """Mean of the second clusters − mean of the first ones.
+    """Return the mean of the second clusters − mean of the first ones.
 
     ``paired``: the i-th of both belong together; Student's interval of their differences, without those that miss one.
     Otherwise MOVER of the two means.
@@ -127,7 +127,7 @@ def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confid
 def share_difference(
     first: ArrayLike, second: ArrayLike, per_cluster: int = 1, *, paired: bool, confidence: float = 0.95
 ) -> Estimate:
-    """Share over the second clusters − that over the first ones, each as in :func:`cluster_share`.
+    """Return the share over the second clusters − that over the first ones, each as in :func:`cluster_share`.
 
     ::
 

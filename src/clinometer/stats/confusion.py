@@ -352,7 +352,7 @@ def _tables(answers: ArrayLike, labelled: ArrayLike, kinds: Kinds | None) -> tup
 
 
 def _raised(table: np.ndarray, n: float, confidence: float) -> float:
-    """By how much a quantile is raised: f of :func:`corrected_shares`."""
+    """Return by how much a quantile is raised: f of :func:`corrected_shares`."""
     m, degrees = float(table.sum(axis=1).min()), table.shape[1] - len(table) + 1
     shown = float(scipy.stats.chi2.isf(_separation(table + _ADDED)[1], degrees))
     luck = min(float(scipy.stats.chi2.isf(1 - confidence, degrees)) / max(shown, _LEAST), 1.0)
@@ -517,7 +517,7 @@ def _fit(
     n = y.sum()
 
     def on_simplex(state: np.ndarray) -> np.ndarray:
-        """State (B × K × K + 2): π in the first column, M in the rest; sums are restored, and what is held."""
+        """Return the state (B × K × K + 2): π in the first column, M in the rest; restores sums, and what is held."""
         state[:, :, 1:] /= state[:, :, 1:].sum(axis=2, keepdims=True)
         shares = state[:, :, 0]
         if group is not None and held is not None:
@@ -677,7 +677,7 @@ def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedne
 
 
 def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: float = 0.95) -> CorrectedShare:
-    """Share of A among items of which ``count`` of ``n`` were read as A, corrected for misreading.
+    """Return the share of A among items of which ``count`` of ``n`` were read as A, corrected for misreading.
 
     ::
 

@@ -19,12 +19,12 @@ from clinometer.stats.power import BEYOND, POWER, PowerCurve
 
 
 def standard_error_of(low: float, high: float, confidence: float = 0.95) -> float:
-    """Standard error that a normal interval of this width has: ``(high − low) / (2 z)``; NaN from NaN."""
+    """Return the standard error that a normal interval of this width has: ``(high − low) / (2 z)``; NaN from NaN."""
     return (high - low) / (2 * float(scipy.special.ndtri((1 + confidence) / 2)))
 
 
 def equivalence_p_value(value: float, standard_error: float, margin: float, freedom: float = inf) -> float:
-    """Two one-sided tests of ``|θ| ≥ margin`` (Schuirmann 1987): the larger of their p-values.
+    """Return the p of two one-sided tests of ``|θ| ≥ margin`` (Schuirmann 1987): the larger of theirs.
 
     ::
 
@@ -181,7 +181,7 @@ def hold_to_limits(
 def _beyond(
     value: np.ndarray, low: np.ndarray, high: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Say how far each estimate is beyond the limit next to it, negative where it keeps it; and the half that faces it.
+    """Return how far each estimate is beyond the nearer limit, negative where it keeps it, and the half that faces it.
 
     An estimate that lies outside of its own interval, on the side of the limit, is stood for by the interval's middle.
     """

@@ -256,7 +256,7 @@ class DifferenceTests:
         return np.asarray(2 * scipy.special.stdtr(self.freedom, -size))
 
     def p_outside(self, margin: float) -> np.ndarray:
-        """P of |Δ| ≥ margin, by two one-sided tests."""
+        """Return P of |Δ| ≥ margin, by two one-sided tests."""
         inside = np.divide(
             margin - np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies
         )
@@ -281,7 +281,7 @@ class DifferenceTests:
 def difference_tests(
     first: MeanTests, second: MeanTests, shared: ArrayLike = 0.0, freedom: ArrayLike = np.inf
 ) -> DifferenceTests:
-    """Differences of two families of equally many estimates; ``shared`` is v above, with its degrees of freedom."""
+    """Return the differences of two families of equal size; ``shared`` is v above, with its degrees of freedom."""
     middle = (first.value + second.value) / 2
     parts = [part for family in (first, second) for part in family.variance_parts(middle)]
     shared = np.broadcast_to(np.asarray(shared, np.float64), middle.shape)
@@ -298,7 +298,7 @@ def mean_tests(
     *,
     moderated: bool = True,
 ) -> MeanTests:
-    """Tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
+    """Return tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
 
     ``offset``, ``other``, ``other_freedom`` : (T,) or one for all. A sample of one item has no spread, and NaN comes of
     it. Not ``moderated``, each sample has its own variance alone, however many there are.
@@ -399,7 +399,7 @@ def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
 
 
 def moderate(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """s̃² and its degrees of freedom, at most those of all samples together; NaN where a sample has no variance."""
+    """Return s̃² and its degrees of freedom, at most those of all samples; NaN where a sample has no variance."""
     s2, d = np.asarray(variances, np.float64), np.asarray(freedom, np.float64)
     has_variance = np.isfinite(s2) & (d > 0)
     total = float(d[has_variance].sum())

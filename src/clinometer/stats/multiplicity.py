@@ -12,7 +12,7 @@ from clinometer.errors import InvalidInputError
 
 
 def benjamini_hochberg(p_values: np.ndarray) -> np.ndarray:
-    """q-values of a family of tests (Benjamini & Hochberg 1995).
+    """Return q-values of a family of tests (Benjamini & Hochberg 1995).
 
     Calling what has q ≤ α keeps the expected share of false calls among all calls at α or below.
     """
@@ -25,7 +25,7 @@ def benjamini_hochberg(p_values: np.ndarray) -> np.ndarray:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Adjusted p-values of a family of tests, step-down (Holm 1979).
+    """Return the adjusted p-values of a family of tests, step-down (Holm 1979).
 
     ::
 
@@ -44,7 +44,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 
 def e_benjamini_hochberg(e_values: np.ndarray) -> np.ndarray:
-    """q-values of a family of e-values, however they depend on each other (Wang & Ramdas 2022).
+    """Return q-values of a family of e-values, however they depend on each other (Wang & Ramdas 2022).
 
     ::
 

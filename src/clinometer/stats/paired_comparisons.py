@@ -163,7 +163,7 @@ def paired_strengths(
 
 
 def _why_none(i: np.ndarray, j: np.ndarray, names: Sequence[str]) -> str:
-    """Say why there are no strengths: too few comparisons, or units that no chain of comparisons links."""
+    """Explain why there are no strengths: too few comparisons, or units that no chain of comparisons links."""
     between = int((i != j).sum())
     if between < FEWEST:
         return f"{between} comparisons are between two of them, and it takes {FEWEST}"

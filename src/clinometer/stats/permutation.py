@@ -90,7 +90,7 @@ class PermutationTest:
 def membership_statistic(
     values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None = None
 ) -> MembershipStatistic:
-    """Bring ``Σ_blocks (mean_A − mean_B)`` into its linear form; see the module's derivation."""
+    """Rewrite ``Σ_blocks (mean_A − mean_B)`` in its linear form; see the module's derivation."""
     values = np.asarray(values, np.float64)
     blocks = np.zeros(len(labels), int) if blocks is None else blocks
     y = np.empty_like(values)
@@ -191,7 +191,7 @@ def _count_relabellings(
     n_permutations: int,
     rng: np.random.Generator | int | None,
 ) -> tuple[np.ndarray, int]:
-    """Relabellings at least as extreme as observed, row by row, and how many there were: all of them, or drawn."""
+    """Count relabellings at least as extreme as observed, row by row, and all relabellings, whether listed or drawn."""
     if exact:
         memberships = enumerate_memberships(labels, strata)
     else:
@@ -204,7 +204,7 @@ def _count_relabellings(
 
 
 def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided") -> PermutationTest:
-    """Exact p of ``mean_A − mean_B`` over all C(n, n_A) splits of one pool, by meeting in the middle; n ≤ 40.
+    """Return the exact p of ``mean_A − mean_B`` over all C(n, n_A) splits of a pool, by meeting in the middle; n ≤ 40.
 
     The pool is cut in two halves. A split of size ``k`` takes j items of the first half and k − j of the
     second, so with the subset sums of each half listed by size and sorted, the splits with ``sum ≥ s`` are
@@ -244,7 +244,7 @@ def counted_test(
 
 
 def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """p, its Monte-Carlo standard error and the 95 % interval of the exact p, from counts among random splits.
+    """Return p, its Monte-Carlo standard error and the 95 % interval of the exact p, from counts among random splits.
 
     ``p = (1 + #extreme) / (1 + n)`` counts the observed split too (Phipson & Smyth 2010).
     """
@@ -284,7 +284,7 @@ def sign_flip_test(
     exact_limit: int = EXACT_LIMIT,
     rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
-    """Two-sided p of ``Σ_i x_i`` for m rows of values (m, n), had each ``x_i`` the sign + or − by chance.
+    """Return the two-sided p of ``Σ_i x_i`` for m rows of values (m, n), had each ``x_i`` the sign + or − by chance.
 
     ::
 
@@ -321,7 +321,7 @@ _WHOLE: Final = 2.0**53
 
 
 def rank_sum_p(sample: np.ndarray, others: np.ndarray) -> float:
-    """One-sided p of a sample being larger than others, with ranks R among all n + m numbers::
+    """Return the one-sided p of a sample being larger than others, with ranks R among all n + m numbers::
 
         U = Σ R(sample) − n (n + 1) / 2        p = Φ(−(U − n m / 2 − ½) / s)
         s² = n m / 12 · (n + m + 1 − Σ (t³ − t) / ((n + m) (n + m − 1)))        t numbers that are equal

@@ -134,14 +134,14 @@ def called(p_values: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _placed(values: np.ndarray, tested: np.ndarray, size: int) -> np.ndarray:
-    """Put rows in the places of the tests that they are of, among ``size``; NaN in those of the others."""
+    """Place rows at the positions of their tests, among ``size``; NaN in those of the others."""
     placed = np.full((size, values.shape[1]), np.nan)
     placed[tested] = values
     return placed
 
 
 def runs_of(tests: int) -> int:
-    """Say how many runs are drawn of a family of so many tests."""
+    """Return how many runs are drawn of a family of so many tests."""
     return int(np.clip(_RUNS // max(tests, 1), 24, 400))
 
 
@@ -478,7 +478,7 @@ def factors_to_decide(
     alpha: float = 0.05,
     power: float = POWER,
 ) -> np.ndarray:
-    """Say how many times the data decide each estimate of a family, as leaning or as balanced, with this chance.
+    """Return how many times the data decide each estimate of a family, as leaning or as balanced, with this chance.
 
     By :class:`EstimatedPilot`, q over the family, all data growing alike.
 

@@ -142,7 +142,7 @@ def rated_share(
     n_all: int | None = None,
     confidence: float = 0.95,
 ) -> RatedShare:
-    """Share of yes among all items, from the ratings of some and the readings of all; the module's formulas.
+    """Return the share of yes among all items, from the ratings of some and the readings of all; the module's formulas.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def rated_share(
 
 
 def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float = 0.95) -> float:
-    """Rated items beyond those of ``share`` at which its interval reaches no further than ``margin`` to either side.
+    """Return how many more rated items than ``share`` has bring its interval within ``margin`` to either side.
 
     If the share and the reader's error stay what they are and every stratum grows alike. 0 where it is reached; NaN
     where a rating of every item does not do: then more items are needed, or more raters.
@@ -233,7 +233,7 @@ def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float =
 
 
 def more_items_until(share: RatedShare, enough: Callable[[float, float], bool], *, confidence: float = 0.95) -> float:
-    """Rated items beyond those of ``share`` from which on its interval, low and high, is ``enough``.
+    """Return how many more rated items than ``share`` has make its interval, low and high, ``enough``.
 
     If the share and the reader's error stay what they are; NaN where a rating of every item does not do.
     """
@@ -250,7 +250,7 @@ def more_items_until(share: RatedShare, enough: Callable[[float, float], bool], 
 
 
 def _reason(sample: _Sample) -> str:
-    """Say why there is no share."""
+    """Explain why there is no share."""
     if not len(sample.readings):
         return "nothing was rated"
     if not sample.counts.all():
@@ -283,7 +283,7 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
 
 
 def _slope(sample: _Sample, values: np.ndarray) -> float:
-    """λ = Σ_h c_h cov_h(y, f) / Σ_h c_h var_h(f), c_h what stratum h adds to the variance; 0 where f does not vary."""
+    """Return λ = Σ_h c_h cov_h(y, f) / Σ_h c_h var_h(f), c_h stratum h's part of the variance; 0 for constant f."""
     within, counts, sizes = sample.within(sample.readings), sample.counts, sample.sizes
     factor = 1 / counts - 1 / sizes if (sizes > counts).any() else 1 / counts
     per_item = (sample.shares**2 * factor / np.maximum(counts - 1, 1))[sample.strata]
@@ -292,7 +292,7 @@ def _slope(sample: _Sample, values: np.ndarray) -> float:
 
 
 def _smoothed_scale(sample: _Sample) -> float:
-    """θ (1 − θ) with the corners added."""
+    """Return θ (1 − θ) with the corners added."""
     counts = sample.counts
     added = sample.corner * np.array([len(_ends(sample, h)) for h in range(len(counts))])
     yes, inside = (np.bincount(sample.strata, values, len(counts)) for values in (sample.yes, sample.inside))
@@ -308,7 +308,7 @@ def _ends(sample: _Sample, stratum: int) -> np.ndarray:
 
 
 def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) -> tuple[float, float, float]:
-    """Mean, mean square, and the variance that a line in f leaves, of one stratum with its corners."""
+    """Return the mean, mean square, and the variance that a line in f leaves, of one stratum with its corners."""
     in_stratum, ends = sample.strata == stratum, _ends(sample, stratum)
     n = int(in_stratum.sum())
     y = np.concatenate([linear[in_stratum], np.repeat([-share, 1 - share], len(ends))])

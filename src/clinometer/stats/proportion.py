@@ -31,7 +31,7 @@ class Estimate:
 
 
 def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Estimate:
-    """Share with its score interval (Wilson 1927), which keeps its coverage at 0 and 1.
+    """Return a share with its score interval (Wilson 1927), which keeps its coverage at 0 and 1.
 
     Raises
     ------
@@ -50,18 +50,18 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Estimate:
 
 
 def wilson_at(share: float, effective: float, confidence: float) -> tuple[float, float]:
-    """Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
+    """Return Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
     low, high = wilson_ends(share, effective, confidence)
     return float(low), float(high)
 
 
 def wilson_ends(share: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of Wilson's interval of many shares at once, each in [0, 1]."""
+    """Return the ends of Wilson's interval of many shares at once, each in [0, 1]."""
     return score_ends(share, effective, float(scipy.special.ndtri((1 + confidence) / 2)))
 
 
 def score_ends(share: ArrayLike, effective: ArrayLike, z: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of Wilson's interval at z standard errors; of infinitely many answers the share itself."""
+    """Return the ends of Wilson's interval at z standard errors; of infinitely many answers the share itself."""
     share = np.asarray(share, np.float64)
     z2 = np.asarray(z, np.float64) ** 2 / np.asarray(effective, np.float64)
     middle = (share + z2 / 2) / (1 + z2)
@@ -90,7 +90,7 @@ def wilson_worth(share: ArrayLike, width: ArrayLike, confidence: float = 0.95) -
 
 
 def clopper_pearson(hits: ArrayLike, n: ArrayLike, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Exact interval of Clopper and Pearson (1934), with ``tail`` beyond either end: shares of ``hits`` in n answers.
+    """Return Clopper and Pearson's exact interval (1934) of ``hits`` in n answers, with ``tail`` beyond either end.
 
     Neither need be whole. Quantiles of the beta distribution are asked of scipy.special: the same numbers as
     scipy.stats gives, fifty times as fast.
@@ -115,7 +115,7 @@ class ExactShare:
 def exact_share(
     count: int, n: int, null: float = 0.5, *, margin: float | None = None, confidence: float = 0.95
 ) -> ExactShare:
-    """Share ``k / n`` with the interval of Clopper and Pearson (1934), and the test that belongs to it.
+    """Return the share ``k / n`` with the interval of Clopper and Pearson (1934), and the test that belongs to it.
 
     ::
 
@@ -175,7 +175,7 @@ class ShareDifferences:
 def share_differences(
     first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], confidence: float = 0.95
 ) -> ShareDifferences:
-    """Differences of many shares at once: Newcombe's interval (1998, method 10), and p of Fisher's exact test.
+    """Return differences of many shares at once: Newcombe's interval (1998, method 10), and p of Fisher's exact test.
 
     ::
 
@@ -201,7 +201,7 @@ TIED: Final = 1 + 1e-7
 
 
 def fisher_p_values(k: np.ndarray, m: np.ndarray, j: np.ndarray, o: np.ndarray) -> np.ndarray:
-    """Two-sided p of Fisher's exact test for many two-by-two tables: ``k`` hits of ``m`` against ``j`` of ``o``.
+    """Return the two-sided p of Fisher's exact test for many tables: ``k`` hits of ``m`` against ``j`` of ``o``.
 
     ::
 
@@ -249,7 +249,7 @@ class Exchange:
 
 
 def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exchange:
-    """Two-sided exact p of "no difference" between two samples of yes-or-no answers: they may have changed places.
+    """Return the exact two-sided p of "no difference" between two samples of yes-or-no answers, by exchanging them.
 
     ``paired``: the i-th of both belong together and change places with each other, which is McNemar's exact test: of
     the pairs that differ, a binomial number has the yes on either side. Otherwise all answers are dealt out anew:
@@ -314,7 +314,7 @@ class LogisticSlope:
 
 
 def logistic_slope(x: ArrayLike, count: ArrayLike, n: ArrayLike, confidence: float = 0.95) -> LogisticSlope:
-    """Weighted logistic regression of shares on a setting: ``log(π/(1 − π)) = a + b x``, each setting with its n.
+    """Fit a weighted logistic regression of shares on a setting: ``log(π/(1 − π)) = a + b x``, each setting with its n.
 
     ::
 
@@ -403,7 +403,7 @@ def _fit_slopes(
 
 
 def _shares(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Shares of every setting at the best a for b: as many images are expected of the group as are there."""
+    """Return the shares of every setting at the best a for b: as many images are expected of the group as are there."""
 
     def missing(a: np.ndarray, row: np.ndarray) -> np.ndarray:
         return np.asarray((n[row] * scipy.special.expit(a[:, None] + slant[row])).sum(axis=1) - total[row])
@@ -416,7 +416,7 @@ def _shares(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> np.nd
 
 
 def _score(b: np.ndarray, x: np.ndarray, k: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """U and I of :func:`logistic_slope`, of each share at its own b."""
+    """Return U and I of :func:`logistic_slope`, of each share at its own b."""
     share = _shares(b, x, k, n)
     weight = n * share * (1 - share)
     middle = (weight * x).sum(axis=1) / weight.sum(axis=1)
@@ -475,7 +475,7 @@ def fieller_interval(
     covariance: float = 0.0,
     confidence: float = 0.95,
 ) -> RatioInterval:
-    """Confidence set of ``ρ = E[X] / E[Y]`` from estimates x, y that are near normal.
+    """Return the confidence set of ``ρ = E[X] / E[Y]`` from estimates x, y that are near normal.
 
     ::
 
@@ -522,7 +522,7 @@ _STEPS = np.linspace(0, 1, 9)[1:, None]  # along a ray: a score need not be extr
 def range_over_shares(
     score: Callable[[np.ndarray], np.ndarray], counts: np.ndarray, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Least and largest value of a score over the shares that Pearson's test of the counts cannot refuse.
+    """Return the least and largest value of a score over the shares that Pearson's test of the counts cannot refuse.
 
     ::
 
@@ -574,7 +574,7 @@ def range_over_two_shares(
     second: np.ndarray,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Least and largest value of a score of two samples' shares, as :func:`range_over_shares` of one.
+    """Return the least and largest value of a score of two samples' shares, as :func:`range_over_shares` of one.
 
     ::
 
@@ -629,7 +629,7 @@ def _inward(directions: np.ndarray, f: np.ndarray) -> np.ndarray:
 
 
 def _along_rays(centre: np.ndarray, directions: np.ndarray, inside: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Points of the region along rays from its centre, the last at its border, which is found by halving."""
+    """Return the points of the region along rays from its centre, the last at its border, which is found by halving."""
     lengths = np.abs(directions).sum(axis=1, keepdims=True)
     moves = lengths[:, 0] > 1e-12
     directions = directions[moves] / lengths[moves]

@@ -191,14 +191,14 @@ def _all_splits(n: int, size: int) -> Iterator[_Block]:
 
 
 def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[_Block]:
-    """Random splits in blocks, each drawn from a child generator of its own."""
+    """Return random splits in blocks, each drawn from a child generator of its own."""
     starts = range(0, n_splits, _BLOCK)
     for start, child in zip(starts, rng.spawn(len(starts)), strict=True):
         yield partial(_random_members, min(_BLOCK, n_splits - start), n, size, child)
 
 
 def _random_members(n_splits: int, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Uniform subsets of ``size`` of n (Floyd's algorithm, Bentley & Floyd 1987), all splits at once.
+    """Return uniform subsets of ``size`` of n (Floyd's algorithm, Bentley & Floyd 1987), all splits at once.
 
     For j from n − size to n − 1 a number of 0 … j is drawn and taken, or j itself where it was taken before.
     """

@@ -187,7 +187,7 @@ def _scale(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _log_capital(scaled: np.ndarray, mean: float) -> float:
-    """Logarithm of the fortune made by betting that observations in [0, 1] exceed ``mean``."""
+    """Return the logarithm of the fortune made by betting that observations in [0, 1] exceed ``mean``."""
     if mean <= 0:
         return inf if mean < 0 or (scaled > 0).any() else 0.0
     growth = np.log1p(np.outer(BETS, scaled / mean - 1)).sum(axis=1)
@@ -196,7 +196,7 @@ def _log_capital(scaled: np.ndarray, mean: float) -> float:
 
 
 def _refuted_up_to(scaled: np.ndarray, needed: float) -> float:
-    """Largest mean that the fortune has refuted. The fortune falls as the mean rises, to less than 1 at the end."""
+    """Return the largest mean that the fortune has refuted. It falls as the mean rises, to less than 1 at the end."""
     if len(scaled) == 0 or _log_capital(scaled, _TINY) < needed:
         return 0.0
     return float(scipy.optimize.brentq(lambda mean: _log_capital(scaled, mean) - needed, _TINY, 1.0, xtol=_TINY / 4))
@@ -305,7 +305,7 @@ class Race:
             start = stop
 
     def judge(self, errors: np.ndarray, order: np.ndarray) -> None:
-        """Let classes leave: errors (images × classes × n) so far, order (images × n) of a trial's timestep."""
+        """Drop decided classes: errors (images × classes × n) so far, order (images × n) of a trial's timestep."""
         for image in np.flatnonzero(self.active.any(axis=1)).tolist():
             measured = errors[image][:, np.argsort(order[image], kind="stable")]
             if not np.isfinite(measured[self.active[image]]).all():

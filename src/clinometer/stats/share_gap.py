@@ -288,7 +288,7 @@ class _Contrast:
         return np.maximum(variance, 0.0), _STEP * float(step.mean()) / len(n)
 
     def _reach(self, z: float) -> tuple[float, float]:
-        """How far the answers alone let θ lie below and above its estimate, at z standard errors."""
+        """Return how far the answers alone let θ lie below and above its estimate, at z standard errors."""
         (down_1, up_1), (down_2, up_2) = (each.reach(z) for each in self._answered)
         below = down_1**2 + up_2**2 - 2 * self._correlation * down_1 * up_2
         above = up_1**2 + down_2**2 - 2 * self._correlation * up_1 * down_2
@@ -300,7 +300,7 @@ class _Contrast:
         return max(sqrt(below.sum()) / n, least), max(sqrt(above.sum()) / n, least)
 
     def _labels(self, delta: float) -> _Worth | None:
-        """What the labelled answers add to θ where the gap is ``delta``.
+        """Return what the labelled answers add to θ where the gap is ``delta``.
 
         θ moves by ``Σ_r v_kr dM[k, r]``, ``v_k = π²_k M⁻¹ 1_b − π¹_k M⁻¹ 1_a``, with shares π¹ and π² that are moved
         towards each other, or apart, until they differ by ``delta``; of two groups v depends on nothing else.
@@ -314,7 +314,7 @@ class _Contrast:
         return _Worth.of(np.outer(second, self._worth[1]) - np.outer(first, self._worth[0]), self.table)
 
     def error(self) -> float:
-        """What the answers alone let the gap vary by: half of what their interval reaches at one standard error."""
+        """Return by how much the answers alone let the gap vary: half their interval at one standard error."""
         return sum(self._reach(1.0)) / 2 - self._step
 
     def interval(self, z: float) -> tuple[float, float]:
@@ -371,7 +371,7 @@ class _Worth:
         return cls(share, n * np.maximum(mean * (1 - mean), 1e-12) / variance, np.broadcast_to(span[..., 0], n.shape))
 
     def reach(self, z: float) -> tuple[np.ndarray, np.ndarray]:
-        """How far Wilson's interval reaches below and above each: (C,)."""
+        """Return how far Wilson's interval reaches below and above each: (C,)."""
         low, high = score_ends(self.share, self.effective, z)
         return (self.share - low) * self.span, (high - self.share) * self.span
 

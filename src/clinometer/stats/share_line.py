@@ -180,7 +180,7 @@ class _Likelihood:
         return found.x, -float(found.fun)
 
     def _loss(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log likelihood and its gradient, by quadrature around the mode of each concept's log odds."""
+        """Return minus the log likelihood, with gradient, by quadrature around the mode of each concept's log odds."""
         tilt, slope, log_scatter, *logits = parameters
         scatter, labelled = np.exp(2 * log_scatter), self.labelled
         mean, variance = tilt + slope * self.mean, slope**2 * self.variance + scatter
@@ -231,7 +231,7 @@ class _Likelihood:
         fits = {best: (self.best, self.top)}
 
         def root(held: float) -> float:
-            """Signed root of the fall in twice the log likelihood, near linear in what is held."""
+            """Return the signed root of the fall in twice the log likelihood, near linear in what is held."""
             if held not in fits:
                 inside = [each for each in fits if 0 <= (each - best) * np.sign(held - best) < abs(held - best)]
                 near = min(inside, key=lambda each: abs(each - held))

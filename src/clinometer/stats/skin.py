@@ -83,7 +83,7 @@ def skin_mask(rgb: np.ndarray) -> np.ndarray:
 
 
 def individual_typology_angle(rgb: np.ndarray, mask: np.ndarray | None = None) -> float:
-    """Individual typology angle of the masked pixels, in degrees; larger is lighter.
+    """Return the individual typology angle of the masked pixels, in degrees; larger is lighter.
 
     ::
 
@@ -264,7 +264,7 @@ def mean_shape(faces: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def warp_face(rgb: np.ndarray, landmarks: np.ndarray, shape: np.ndarray, size: int) -> np.ndarray:
-    """Bring a face into a shape: (size, size, 3) float32 in [0, 1].
+    """Warp a face into a shape: (size, size, 3) float32 in [0, 1].
 
     Piecewise affine over the Delaunay triangles of the shape's landmarks and the frame's border; where the frame
     reaches beyond the image, the image's edge goes on.

@@ -64,7 +64,7 @@ def enumerate_memberships(labels: np.ndarray, strata: np.ndarray) -> Iterator[np
 def sample_memberships(
     labels: np.ndarray, strata: np.ndarray, n_permutations: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Random relabellings within strata, as (chunk × n) arrays of permuted labels.
+    """Return random relabellings within strata, as (chunk × n) arrays of permuted labels.
 
     Each stratum draws from its own child generator, so the sequence does not depend on the chunk size.
     """
@@ -80,7 +80,7 @@ def sample_memberships(
 
 
 def halves_of_strata(labels: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Share the strata out over two halves of at most ``HALF_LIMIT`` splits each; None where that cannot be.
+    """Divide the strata into two halves of at most ``HALF_LIMIT`` splits each; None where that cannot be.
 
     The stratum with most splits goes first, each to the half that has fewer so far.
     """
@@ -168,7 +168,7 @@ def _count_extreme_sums(
 
 
 def _sums_by_size(y: np.ndarray) -> list[np.ndarray]:
-    """Sorted sums of all subsets of y, listed by subset size 0 … len(y)."""
+    """Return sorted sums of all subsets of y, listed by subset size 0 … len(y)."""
     sums = [np.zeros(1)]
     for value in y:
         pairs = [np.concatenate([without, rest + value]) for without, rest in zip(sums[1:], sums[:-1], strict=True)]

@@ -15,11 +15,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
-from clinometer.errors import SuiteError
+from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.reference import Reference
 from clinometer.suites.safe_yaml import line_of
-from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, explain_all
+from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, code_of, explain_all
 
 MOST_IMAGES: Final = 1_000_000
 MOST_TEXTS: Final = 50_000
@@ -186,14 +186,18 @@ class Suite(Strict, ABC):
             for name in self.protocol.images:
                 refuse_unknown("protocol.images", "number", name, () if images is None else type(images).model_fields)
             if self.protocol.text_targets is not None and "text_targets" not in type(self).model_fields:
-                raise ValueError(f"protocol.text_targets: a study {self.study!r} has no such key; leave it out")
+                raise InvalidInputError.unsupported(
+                    f"protocol.text_targets: a study {self.study!r} has no such key; leave it out"
+                )
         return self
 
     @model_validator(mode="after")
     def _check_readings(self) -> Self:
         """Refuse an answer that names an unknown group, and two questions of one name."""
         if self.readings and not self.draws:
-            raise ValueError("readings: the suite asks for no images, so there is nothing to read; leave readings out")
+            raise InvalidInputError.conflict(
+                "readings: the suite asks for no images, so there is nothing to read; leave readings out"
+            )
         refuse_duplicates((question.name for question in self.readings), "readings: question used twice")
         names = {name for of_group in self.group_names().values() for name in of_group} if self.readings else set()
         for number, question in enumerate(self.readings):
@@ -215,9 +219,9 @@ class Suite(Strict, ABC):
         try:
             suite = cls.model_validate(data)
         except ValidationError as error:
-            raise SuiteError(explain_all(error, source, partial(line_of, text))) from error
+            raise SuiteError(explain_all(error, source, partial(line_of, text)), code=code_of(error)) from error
         if suite.image_count > MOST_IMAGES:
-            raise SuiteError(
+            raise SuiteError.too_many(
                 f"{source}: {suite.image_count:,} images, more than {MOST_IMAGES:,}; ask for fewer, or divide the suite"
             )
         return suite
@@ -276,11 +280,11 @@ class Suite(Strict, ABC):
 
     @abstractmethod
     def images_in_words(self) -> str:
-        """Say how many images a prompt gets, for people."""
+        """Describe how many images a prompt gets."""
 
     @abstractmethod
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Everything the suite asks, as tables for people."""
+        """Return everything that the suite asks, as tables to read."""
 
     @abstractmethod
     def _changed(self, **options: Any) -> dict[str, Any]:
@@ -318,7 +322,7 @@ class Suite(Strict, ABC):
             It has no protocol.
         """
         if self.protocol is None:
-            raise SuiteError(f"suite {self.name}: it has no protocol")
+            raise SuiteError.unsupported(f"suite {self.name}: it has no protocol")
         changed = self.model_dump()
         if self.protocol.images:
             changed["images"] = changed["images"] | self.protocol.images
@@ -340,7 +344,7 @@ class Suite(Strict, ABC):
         counts: Mapping[str, int] = changes.pop("image_counts", {})
         unknown = sorted(set(changes) - self.options)
         if unknown:
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"it does not apply to suite {self.name}, whose study is {self.study!r}",
                 field=unknown[0],
                 takes=sorted(self.options),
@@ -350,7 +354,9 @@ class Suite(Strict, ABC):
             known = changed.get("images") or {}
             if name not in known:
                 way_out = did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
-                raise SuiteError(f"suite {self.name} has no images called {name!r}; {way_out}", field="image_counts")
+                raise SuiteError.unknown_name(
+                    f"suite {self.name} has no images called {name!r}; {way_out}", field="image_counts"
+                )
             changed["images"] = known | {name: count}
         return self.checked(changed, source=f"suite {self.name}")
 
@@ -369,19 +375,23 @@ def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
     """Raise ValueError where a name occurs twice."""
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise ValueError(f"{complaint}: {first_and_more(doubled, 10)}")
+        raise InvalidInputError.duplicate(f"{complaint}: {first_and_more(doubled, 10)}")
 
 
 def refuse_many(number: int, field: str) -> None:
     """Raise ValueError where there are more texts than a suite may have."""
     if number > MOST_TEXTS:
-        raise ValueError(f"{field}: {number:,} texts follow from it, more than {MOST_TEXTS:,}; divide the suite")
+        raise InvalidInputError.too_many(
+            f"{field}: {number:,} texts follow from it, more than {MOST_TEXTS:,}; divide the suite"
+        )
 
 
 def refuse_all(names: Iterable[str], field: str) -> None:
     """Raise ValueError where a name is what the rows of scores call the whole suite."""
     if "all" in names:
-        raise ValueError(f"{field}.all: 'all' stands for the whole suite in the scores; give another name")
+        raise InvalidInputError.conflict(
+            f"{field}.all: 'all' stands for the whole suite in the scores; give another name"
+        )
 
 
 def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> None:
@@ -390,7 +400,7 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
     if name not in names:
         there_are = f"{kind}s are {first_and_more(names, 10)}" if names else f"the suite has no {kind}s"
         way_out = did_you_mean(name, names) or there_are
-        raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
+        raise InvalidInputError.unknown_name(f"{field}: no {kind} named {name!r}; {way_out}")
 
 
 def kept_concepts(
@@ -408,7 +418,7 @@ def kept_concepts(
         for name in concepts:
             if name not in known:
                 way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"
-                raise SuiteError(f"suite {suite} has no {quoted(name)}; {way_out}", field="concepts")
+                raise SuiteError.unknown_name(f"suite {suite} has no {quoted(name)}; {way_out}", field="concepts")
     kept = {
         name: {**category, key: category[key][:concepts] if isinstance(concepts, int)
                else [concept for concept in category[key] if concept["name"] in concepts]}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from clinometer.errors import InvalidInputError
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_unknown
 from clinometer.suites.strict import MOST_EACH, ImageCount, Name, Number, Strict, Text
 
@@ -80,19 +81,23 @@ class ClassificationSuite(Suite):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         if "{}" not in self.template:
-            raise ValueError(f"template: found {self.template!r}, expected {{}} where the class goes")
+            raise InvalidInputError.malformed(f"template: found {self.template!r}, expected {{}} where the class goes")
         refuse_duplicates((*self.a.classes, *self.b.classes), "a and b: class used twice")
         refuse_duplicates((*self.a.classes.values(), *self.b.classes.values()), "a and b: text used twice")
         refuse_duplicates((group.prompt for group in self.groups.values()), "groups: prompt used twice")
         refuse_duplicates((code for group in self.groups.values() for code in group.codes), "groups: code used twice")
         if list(self.noise_samples) != sorted(set(self.noise_samples)):
-            raise ValueError(f"noise_samples: found {', '.join(map(str, self.noise_samples))}, expected rising numbers")
+            raise InvalidInputError.out_of_range(
+                f"noise_samples: found {', '.join(map(str, self.noise_samples))}, expected rising numbers"
+            )
         for name, contrast in self.contrasts.items():
             for group in (*contrast.x.groups, *contrast.y.groups):
                 refuse_unknown(f"contrasts.{name}", "group", group, self.groups)
             refuse_duplicates((*contrast.x.groups, *contrast.y.groups), f"contrasts.{name}: group used twice")
             if len(contrast.x.groups) != len(contrast.y.groups):
-                raise ValueError(f"contrasts.{name}: x and y are matched in order, so they need equally many groups")
+                raise InvalidInputError.wrong_shape(
+                    f"contrasts.{name}: x and y are matched in order, so they need equally many groups"
+                )
         return self
 
     @property
@@ -132,7 +137,7 @@ class ClassificationSuite(Suite):
         return f"{self.images.group} portraits a group, {self.noise_samples[-1]} noise samples an image"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Groups, contrasts, classes."""
+        """Return groups, contrasts, classes."""
         groups = tuple(
             (name, group.label or "", group.prompt, ", ".join(group.codes)) for name, group in self.groups.items()
         )

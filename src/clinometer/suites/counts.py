@@ -35,7 +35,7 @@ class CountsSuite(Suite):
         return self
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """None: nothing is drawn."""
+        """Return nothing: no image is drawn."""
         return iter(())
 
     def concept_names(self) -> list[str]:
@@ -43,7 +43,7 @@ class CountsSuite(Suite):
         return list(self.concepts)
 
     def texts(self) -> list[str]:
-        """None: nothing is embedded."""
+        """Return nothing: no text is embedded."""
         return []
 
     def label_of(self, group: str) -> str:
@@ -55,7 +55,7 @@ class CountsSuite(Suite):
         return "none are drawn: they were counted elsewhere"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Concepts, groups and settings."""
+        """Return concepts, groups and settings."""
         named = (("concepts", self.concepts), ("groups", self.groups), ("settings", self.settings))
         return (
             SuiteTable("counted", ("", "names"), tuple((name, ", ".join(names)) for name, names in named if names)),

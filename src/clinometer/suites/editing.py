@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from clinometer.errors import InvalidInputError
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates
 from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
@@ -91,11 +92,13 @@ class EditingSuite(Suite):
         refuse_duplicates((code for group in self.groups.values() for code in group.codes), "groups: code used twice")
         for name, group in self.groups.items():
             if group.gender not in genders:
-                raise ValueError(f"groups.{name}.gender: found {group.gender!r}, expected {' or '.join(genders)}")
+                raise InvalidInputError.unknown_name(
+                    f"groups.{name}.gender: found {group.gender!r}, expected {' or '.join(genders)}"
+                )
         refuse_duplicates(self.tones or (), "tones: tone used twice")
         shown = [profession for profession in self.professions.values() if profession.shows]
         if len(shown) not in (0, len(self.professions)) or len(shown) == 1:
-            raise ValueError(
+            raise InvalidInputError.wrong_shape(
                 f"professions: found shows of {len(shown)} of {len(self.professions)}, expected of none, or of all of "
                 "two and more: edits are told apart by it"
             )
@@ -103,7 +106,7 @@ class EditingSuite(Suite):
         tones = {group.tone for group in self.groups.values()}
         for tone in self.tones or ():
             if tone not in tones:
-                raise ValueError(f"tones: no group has the tone {tone!r}")
+                raise InvalidInputError.unknown_name(f"tones: no group has the tone {tone!r}")
         return self
 
     def label_of(self, group: str) -> str:
@@ -150,7 +153,7 @@ class EditingSuite(Suite):
         return f"strength{'s' if len(self.strengths) > 1 else ''} {numbers}"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Groups, professions, wordings."""
+        """Return groups, professions, wordings."""
         groups = tuple(
             (name, group.gender, group.tone or "", group.prompt, ", ".join(group.codes))
             for name, group in self.groups.items()

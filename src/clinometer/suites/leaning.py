@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from clinometer._messages import quoted
-from clinometer.errors import SuiteError
+from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.ablation import Ablation, ablations
 from clinometer.suites.base import (
     PromptSpec,
@@ -58,7 +58,7 @@ class Group(Strict):
 
     @model_serializer(mode="wrap")
     def _without_no_cell(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not there: the fingerprint of a suite without axes is what it was before there were any."""
+        """Leave out a missing cell: the fingerprint of a suite without axes is what it was before there were any."""
         return {name: value for name, value in handler(self).items() if name != "cell" or value is not None}
 
 
@@ -92,12 +92,12 @@ class Target(Strict):
             return data
         first = next(iter(worded.values()))
         if data.get("prompt", first) != first:
-            raise ValueError("prompt: it stands beside wordings; make it one of them, the first")
+            raise InvalidInputError.conflict("prompt: it stands beside wordings; make it one of them, the first")
         return {**data, "prompt": first}
 
     @model_serializer(mode="wrap")
     def _without_no_wordings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not there: the fingerprint of a suite without wordings is what it was before."""
+        """Leave out missing wordings: the fingerprint of a suite without any is what it was before there were some."""
         return {name: value for name, value in handler(self).items() if name != "wordings" or value is not None}
 
     def worded(self, wording: str | None) -> tuple[Target, ...]:
@@ -114,12 +114,12 @@ class Target(Strict):
 
 
 def wording_name(concept: str, wording: str) -> str:
-    """Name the target that a wording of a concept is."""
+    """Return the name of the target of one wording of a concept."""
     return f"{concept} ({wording})"
 
 
 def ablation_name(target: str, word: str) -> str:
-    """Name what is drawn of a target without a word."""
+    """Return the name of what is drawn of a target without a word."""
     return f"{target} (without {word})"
 
 
@@ -182,7 +182,7 @@ class LeaningSuite(Suite):
         if axis is None and crossed is None and "axes" in info.data:
             raise PydanticCustomError("missing", "Field required")
         if axis is not None and crossed:
-            raise ValueError(
+            raise InvalidInputError.conflict(
                 f"not beside axes: {axis.a!r} against {axis.b!r} may differ on several axes at once; leave axis out, "
                 f"and {' and '.join(crossed)} are measured one by one"
             )
@@ -201,7 +201,7 @@ class LeaningSuite(Suite):
             if target.stereotype is not None:
                 refuse_unknown(f"{where}.stereotype", "group", target.stereotype, [*self.groups, *self.level_labels])
             if self.text_targets == "keyword" and target.keyword is None:
-                raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
+                raise InvalidInputError.missing(f"{where}.keyword: missing, and text_targets is 'keyword'")
         for name, group in self.groups.items():
             refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
@@ -215,45 +215,55 @@ class LeaningSuite(Suite):
         return self
 
     def _check_wordings(self) -> None:
-        """Wordings go by the same names in every concept that has them, and no text is two of a concept's."""
+        """Check that wordings have the same names in every concept that has any, and no concept has a text twice."""
         concepts = [target for category in self.categories.values() for target in category.targets if target.wordings]
         for target in concepts:
             texts, names = target.wordings or {}, concepts[0].wordings or {}
             refuse_duplicates(texts.values(), f"categories: {target.name}: text of two wordings")
             if texts.keys() != names.keys():
-                raise ValueError(
+                raise InvalidInputError.mismatch(
                     f"categories: {target.name} has the wordings {', '.join(texts)}, and {concepts[0].name} has "
                     f"{', '.join(names)}; give all the same, so that they can be compared"
                 )
         found = list((concepts[0].wordings or {}) if concepts else ())
         odd = next((name for name in found if not LANGUAGE_TAG.fullmatch(name)), "" if found else "none")
         if self.language == SEVERAL_LANGUAGES and odd:
-            raise ValueError(
+            raise InvalidInputError.malformed(
                 f"language: {SEVERAL_LANGUAGES!r} says that every wording is a language, named by its tag such as en "
                 f"or zh-Hant; found the wording {odd}"
             )
         if self.wording is not None:
             refuse_unknown("wording", "wording", self.wording, (concepts[0].wordings or {}) if concepts else ())
         if concepts and self.axes:
-            raise ValueError("axes: concepts have wordings, which are measured along one pair of groups; leave one out")
+            raise InvalidInputError.conflict(
+                "axes: concepts have wordings, which are measured along one pair of groups; leave one out"
+            )
 
     def _check_ablations(self) -> None:
-        """Words are left out along one pair of groups, of one wording, and every phrase is in a prompt."""
+        """Check that words are left out along one pair of groups and of one wording, and phrases are in prompts."""
         if not self.ablate:
             if self.phrases:
-                raise ValueError("phrases: they are left out as one with 'ablate: true' (--ablate), which is not given")
+                raise InvalidInputError.conflict(
+                    "phrases: they are left out as one with 'ablate: true' (--ablate), which is not given"
+                )
             return
         if self.axes:
-            raise ValueError("ablate: what a word does is measured along one pair of groups, and the suite has axes")
+            raise InvalidInputError.conflict(
+                "ablate: what a word does is measured along one pair of groups, and the suite has axes"
+            )
         if self.wordings:
             names = ", ".join(next(iter(self.wordings.values())))
-            raise ValueError(f"ablate: concepts have several wordings; choose one with --wording: {names}")
+            raise InvalidInputError.conflict(
+                f"ablate: concepts have several wordings; choose one with --wording: {names}"
+            )
         prompts = {target.prompt for target in self.targets}
         for phrase in self.phrases:
             if not any(phrase.casefold() in prompt.casefold() for prompt in prompts):
-                raise ValueError(f"phrases: found {quoted(phrase)}, which is in no prompt of the suite's targets")
+                raise InvalidInputError.unknown_name(
+                    f"phrases: found {quoted(phrase)}, which is in no prompt of the suite's targets"
+                )
         if not any(self.ablations.values()):
-            raise ValueError(
+            raise InvalidInputError.too_few(
                 f"ablate: nothing is left of {quoted(min(prompts))} without a word of it; give longer prompts or, in a "
                 "language without spaces, phrases"
             )
@@ -266,7 +276,9 @@ class LeaningSuite(Suite):
             check_cells(self.axes or {}, cells)
             return
         if odd := next((name for name, cell in cells.items() if cell is not None), ""):
-            raise ValueError(f"groups.{odd}.cell: the suite has no axes; declare them, or leave cell out")
+            raise InvalidInputError.conflict(
+                f"groups.{odd}.cell: the suite has no axes; declare them, or leave cell out"
+            )
         for role in ("a", "b", "third"):
             group = getattr(self.axis, role)
             if group is not None:
@@ -275,11 +287,11 @@ class LeaningSuite(Suite):
         refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
 
     def _check_pairs(self, a: str, b: str) -> None:
-        """Either every prompt of A and B belongs to a pair that the other has too, or none does."""
+        """Check that either every prompt of A and B belongs to a pair that the other has too, or none does."""
         pairs = [{p.pair for p in self.groups[name].prompts} for name in (a, b)]
         unpaired = {None} & (pairs[0] | pairs[1]) if pairs[0] | pairs[1] != {None} else set()
         if odd := sorted(str(pair or "(no pair)") for pair in (pairs[0] ^ pairs[1]) | unpaired):
-            raise ValueError(
+            raise InvalidInputError.mismatch(
                 f"groups: the prompts of {a} and {b} are not matched: {', '.join(odd)}; "
                 "give each prompt a 'pair' that both groups have, or give none"
             )
@@ -304,7 +316,7 @@ class LeaningSuite(Suite):
             The groups are cells of axes.
         """
         if self.axis is None:
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and {what} takes one "
                 "pair of groups; give a suite with axis.a and axis.b"
             )
@@ -421,7 +433,7 @@ class LeaningSuite(Suite):
                 yield PromptSpec(attribute.prompt, "attribute", group=name, images=self.images.attribute)
 
     def texts(self) -> list[str]:
-        """Targets' texts, attribute prompts, words, and the blank prompt."""
+        """Return targets' texts, attribute prompts, words, and the blank prompt."""
         texts = [self.text_of(target) for target in self.targets]
         for group in self.groups.values():
             texts += [attribute.prompt for attribute in group.prompts]
@@ -488,11 +500,13 @@ class LeaningSuite(Suite):
 def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
     """Refuse axes that are not two or more, and names that would not say which level or group is meant."""
     if len(axes) < 2:
-        raise ValueError(
+        raise InvalidInputError.too_few(
             f"axes: found {', '.join(axes) or 'none'}, expected two or more; for one pair give axis.a, axis.b"
         )
     if odd := next((name for name in axes if ":" in name or "×" in name), ""):
-        raise ValueError(f"axes.{odd}: ':' and '×' stand between names in the scores; give another name")
+        raise InvalidInputError.malformed(
+            f"axes.{odd}: ':' and '×' stand between names in the scores; give another name"
+        )
     levels = [level for axis in axes.values() for level in axis.levels]
     refuse_duplicates(levels, "axes: levels of two axes need different names; found twice")
     refuse_duplicates([*groups, *levels], "axes: a level and a group need different names; found twice")
@@ -504,22 +518,28 @@ def check_cells(axes: Mapping[str, CrossedAxis], cells: Mapping[str, Mapping[str
     for name, cell in cells.items():
         place = _place(axes, name, cell)
         if place in groups:
-            raise ValueError(f"groups.{name}.cell: {' × '.join(place)} is the cell of {groups[place]!r} already")
+            raise InvalidInputError.duplicate(
+                f"groups.{name}.cell: {' × '.join(place)} is the cell of {groups[place]!r} already"
+            )
         groups[place] = name
     missing = [place for place in product(*(axis.levels for axis in axes.values())) if place not in groups]
     if missing:
         cells_in_words = ", ".join(" × ".join(place) for place in missing)
-        raise ValueError(f"groups: no group for {cells_in_words}; every combination of the axes' levels needs one")
+        raise InvalidInputError.missing(
+            f"groups: no group for {cells_in_words}; every combination of the axes' levels needs one"
+        )
 
 
 def _place(axes: Mapping[str, CrossedAxis], name: str, cell: Mapping[str, str] | None) -> tuple[str, ...]:
     """Return a group's levels in the order of the axes."""
     if cell is None:
-        raise ValueError(f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}")
+        raise InvalidInputError.missing(
+            f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}"
+        )
     if odd := next((axis for axis in cell if axis not in axes), ""):
-        raise ValueError(f"groups.{name}.cell: no axis named {odd!r}; axes are {', '.join(axes)}")
+        raise InvalidInputError.unknown_name(f"groups.{name}.cell: no axis named {odd!r}; axes are {', '.join(axes)}")
     for axis, spec in axes.items():
         if axis not in cell:
-            raise ValueError(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(spec.levels)}")
+            raise InvalidInputError.missing(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(spec.levels)}")
         refuse_unknown(f"groups.{name}.cell.{axis}", "level", cell[axis], spec.levels)
     return tuple(cell[axis] for axis in axes)

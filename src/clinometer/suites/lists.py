@@ -79,7 +79,7 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
     elif {"name", "prompt"} <= set(columns):
         audit, (language, wordings) = MAGBIG, _of_magbig(path, rows)
     else:
-        raise SuiteError(
+        raise SuiteError.missing(
             f"{path}: line 1: found the columns {named_in_a_line(columns)}; expected occupation (FairPro), name and "
             "prompt (MAGBIG), or a name and languages by their tags, such as occupation, en, de (BAFIS)"
         )
@@ -102,9 +102,13 @@ def _check_columns(path: Path, columns: Sequence[str], name: str, languages: Seq
     """Refuse a list of parallel prompts without names, or with columns that are neither names nor languages."""
     found = f"{path}: line 1: found the columns {named_in_a_line(columns)}"
     if not name:
-        raise SuiteError(f"{found}; the names of the concepts are missing: expected a column {', '.join(NAMES)}")
+        raise SuiteError.missing(
+            f"{found}; the names of the concepts are missing: expected a column {', '.join(NAMES)}"
+        )
     if odd := next((column for column in columns if column not in (name, *languages)), ""):
-        raise SuiteError(f"{found}; {odd!r} is no language tag such as en or zh-Hant: rename it, or leave it out")
+        raise SuiteError.unknown_name(
+            f"{found}; {odd!r} is no language tag such as en or zh-Hant: rename it, or leave it out"
+        )
 
 
 FAIRBENCH: Final = "FAIRBench"
@@ -122,12 +126,12 @@ def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, 
     """
     scenarios = data["scenarios"]
     if not isinstance(scenarios, list) or not scenarios:
-        raise SuiteError(f"{source}: scenarios: expected a list of one or more, each with id and prompt")
+        raise SuiteError.too_few(f"{source}: scenarios: expected a list of one or more, each with id and prompt")
     targets, pairs = [], []
     for number, scenario in enumerate(scenarios):
         where = f"{source}: scenarios.{number}"
         if not isinstance(scenario, Mapping):
-            raise SuiteError(f"{where}: expected a mapping with id and prompt")
+            raise SuiteError.wrong_type(f"{where}: expected a mapping with id and prompt")
         targets.append({"name": _text(scenario, "id", where), "prompt": _text(scenario, "prompt", where)})
         pairs.append((targets[-1]["name"], _genders(scenario, where)))
     both = [(name, of) for name, of in pairs if of.keys() >= GENDERS.keys()]
@@ -150,7 +154,7 @@ def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, 
 def _text(held: Mapping[str, Any], field: str, where: str) -> str:
     value = held.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise SuiteError(f"{where}: {field}: found {value!r}, expected a text")
+        raise SuiteError.wrong_type(f"{where}: {field}: found {value!r}, expected a text")
     return value.strip()
 
 
@@ -160,10 +164,10 @@ def _genders(scenario: Mapping[str, Any], where: str) -> dict[str, str]:
     for number, each in enumerate(scenario.get("counterfactuals") or []):
         at = f"{where}.counterfactuals.{number}"
         if not isinstance(each, Mapping) or not isinstance(each.get("variants"), list):
-            raise SuiteError(f"{at}: expected a mapping with attribute and variants")
+            raise SuiteError.wrong_type(f"{at}: expected a mapping with attribute and variants")
         for place, variant in enumerate(each["variants"] if each.get("attribute") == "gender" else ()):
             if not isinstance(variant, Mapping):
-                raise SuiteError(f"{at}.variants.{place}: expected a mapping with prompt and value")
+                raise SuiteError.wrong_type(f"{at}.variants.{place}: expected a mapping with prompt and value")
             prompt = _text(variant, "prompt", f"{at}.variants.{place}")
             prompts |= {name: prompt for name, values in GENDERS.items() if variant.get("value") in values}
     return prompts
@@ -176,7 +180,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         return [(reader.line_num, {key: value or "" for key, value in row.items() if key}) for row in reader]
     except csv.Error as error:
-        raise SuiteError(f"{path}: after line {reader.line_num}: not valid CSV: {error}") from error
+        raise SuiteError.malformed(f"{path}: after line {reader.line_num}: not valid CSV: {error}") from error
 
 
 def _column(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], name: str, prompt: str) -> dict[str, str]:
@@ -185,10 +189,10 @@ def _column(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], name: str
     for line, row in rows:
         for column in (name, prompt):
             if not row[column].strip():
-                raise SuiteError(f"{path}: line {line}: {column}: it is empty")
+                raise SuiteError.missing(f"{path}: line {line}: {column}: it is empty")
         key = row[name].strip()
         if key in found:
-            raise SuiteError(f"{path}: line {line}: {name}: {key!r} stands there twice; remove one")
+            raise SuiteError.duplicate(f"{path}: line {line}: {name}: {key!r} stands there twice; remove one")
         found[key] = row[prompt].strip()
     return found
 
@@ -201,7 +205,7 @@ def _of_fairpro(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> di
         return {"occupation": named}
     lines = [line.strip() for line in read_text(beside).splitlines() if line.strip()]
     if len(lines) != len(named):
-        raise SuiteError(
+        raise SuiteError.wrong_shape(
             f"{beside}: found {len(lines)} prompts, expected one for each of the {len(named)} in {path.name}"
         )
     return {"occupation": named, "rewritten": dict(zip(named, lines, strict=True))}
@@ -210,7 +214,7 @@ def _of_fairpro(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> di
 def _of_magbig(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> tuple[str, dict[str, dict[str, str]]]:
     language = next((tag for name, tag in LANGUAGES.items() if name in path.stem.lower().split("_")), "")
     if not language:
-        raise SuiteError(
+        raise SuiteError.unknown_name(
             f"{path}: its name tells no language; expected such as occ_german.csv, of {', '.join(LANGUAGES)}"
         )
     wordings = {"direct": _column(path, rows, "name", "prompt")}
@@ -218,6 +222,6 @@ def _of_magbig(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> tup
     if beside.is_file():
         indirect = _column(beside, _rows(beside), "name", "prompt")
         if indirect.keys() != wordings["direct"].keys():
-            raise SuiteError(f"{beside}: it has other names than {path.name}; expected the same")
+            raise SuiteError.mismatch(f"{beside}: it has other names than {path.name}; expected the same")
         wordings["indirect"] = indirect
     return language, wordings

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from clinometer._messages import OTHERWISE, did_you_mean, first_and_more, quoted, shortened
-from clinometer.errors import SuiteError
+from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.safe_yaml import read_text, read_yaml
-from clinometer.suites.strict import Name, Strict, Text, explain
+from clinometer.suites.strict import Name, Strict, Text, code_of, explain
 
 OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))
 """Names of what is always offered beside a question's own answers."""
@@ -64,15 +64,19 @@ class QuestionSpec(Strict):
         if not (isinstance(written, dict) and "question" in written):
             return written
         if odd := sorted(str(key) for key in {*written} - {"question", "means"}):
-            raise ValueError(f"unknown key {quoted(odd[0])} beside question; expected means, or all written out")
+            raise InvalidInputError.unknown_name(
+                f"unknown key {quoted(odd[0])} beside question; expected means, or all written out"
+            )
         asked = load_question(str(written["question"]), built_in=True).model_dump()
         means = written.get("means") or {}
         if not isinstance(means, dict):
-            raise ValueError("means: expected answers with the groups that show them")
+            raise InvalidInputError.missing("means: expected answers with the groups that show them")
         for answer, group in means.items():
             if answer not in asked["answers"]:
                 known = ", ".join(asked["answers"])
-                raise ValueError(f"means: question {asked['name']} has no answer {quoted(answer)}; it has {known}")
+                raise InvalidInputError.unknown_name(
+                    f"means: question {asked['name']} has no answer {quoted(answer)}; it has {known}"
+                )
             asked["answers"][answer]["means"] = group
         return asked
 
@@ -80,17 +84,23 @@ class QuestionSpec(Strict):
     def _check_names(self) -> Self:
         """Refuse answers that share a name, as it would mean both. An open question has none."""
         if self.kind == "open" and self.answers:
-            raise ValueError("answers: found some, and a question of kind open has none; leave them out, or kind")
+            raise InvalidInputError.conflict(
+                "answers: found some, and a question of kind open has none; leave them out, or kind"
+            )
         if self.kind == "closed" and len(self.answers) < 2:
-            raise ValueError(f"answers: found {len(self.answers)}, expected at least 2; or say kind: open")
+            raise InvalidInputError.too_few(
+                f"answers: found {len(self.answers)}, expected at least 2; or say kind: open"
+            )
         if self.kind == "closed" and self.counterfactuals:
-            raise ValueError("counterfactuals: only a question of kind open has them; leave them out")
+            raise InvalidInputError.conflict("counterfactuals: only a question of kind open has them; leave them out")
         taken = dict.fromkeys(OFFERED, "")
         for group, answer in self.answers.items():
             for name in dict.fromkeys(name.casefold() for name in (*answer.labels, answer.text, group)):
                 if name in taken:
                     whose = f"answer {taken[name]!r} has it, too" if taken[name] else "it is always offered beside them"
-                    raise ValueError(f"answers.{group}: found the name {name!r}, and {whose}; give each its own")
+                    raise InvalidInputError.duplicate(
+                        f"answers.{group}: found the name {name!r}, and {whose}; give each its own"
+                    )
                 taken[name] = group
         return self
 
@@ -140,7 +150,9 @@ def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSp
     """
     name = str(question)
     if built_in and name not in question_names():
-        raise ValueError(f"no built-in question named {quoted(name)}; they are {', '.join(question_names())}")
+        raise InvalidInputError.unknown_name(
+            f"no built-in question named {quoted(name)}; they are {', '.join(question_names())}"
+        )
     file, mark, wanted = name.rpartition("#")
     if not mark or Path(name).exists():
         file, wanted = name, ""
@@ -150,25 +162,27 @@ def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSp
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         hint = did_you_mean(name, question_names()) or f"built in are {', '.join(question_names())}"
         message = f"no question named {shortened(name, 200)!r}: it is neither a file nor built in; {hint}"
-        raise SuiteError(message) from error
+        raise SuiteError.unknown_name(message) from error
     except (OSError, ValueError) as error:
-        raise SuiteError(f"{name}: cannot be read as text: {error}") from error
+        raise SuiteError.not_text(f"{name}: cannot be read as text: {error}") from error
     data: Any = read_yaml(text, source=file, what="question")
     if "readings" in data:
         several = [entry for entry in data["readings"] or () if isinstance(entry, dict)]
         named = {str(entry.get("name")): entry for entry in several}
         if wanted not in named and (wanted or len(several) != 1):
             known = first_and_more([f"{file}#{each}" for each in named], 10) or "none with a name"
-            raise SuiteError(
+            raise SuiteError.too_many(
                 f"{file}, readings: found {len(several)} questions, expected one by its name; it has {known}"
             )
         data = named[wanted] if wanted else several[0]
     elif wanted:
-        raise SuiteError(f"{file}: it holds one question, not a list under readings; give it without #{wanted}")
+        raise SuiteError.conflict(
+            f"{file}: it holds one question, not a list under readings; give it without #{wanted}"
+        )
     try:
         return QuestionSpec.model_validate(data)
     except ValidationError as error:
-        raise SuiteError(explain(error, name)) from error
+        raise SuiteError(explain(error, name), code=code_of(error)) from error
 
 
 def _folder() -> resources.abc.Traversable:

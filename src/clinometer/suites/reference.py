@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
-from clinometer.errors import SuiteError
+from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.strict import Name, Number, Strict, Text
 
 _ROUNDING: Final = 0.0051
@@ -49,13 +49,15 @@ class Reference(Strict):
         for field, named in (("n", self.n), ("codes", self.codes)):
             for concept in named:
                 if concept not in self.shares:
-                    raise ValueError(f"{field}.{concept}: it has no shares; {self._known(concept)}")
+                    raise InvalidInputError.unknown_name(f"{field}.{concept}: it has no shares; {self._known(concept)}")
         for concept, shares in self.shares.items():
             total = sum(shares.values())
             if total > 1 + _ROUNDING * len(shares):
-                raise ValueError(f"shares.{concept}: the groups have {total:.3g} together, more than 1")
+                raise InvalidInputError.out_of_range(
+                    f"shares.{concept}: the groups have {total:.3g} together, more than 1"
+                )
         if not any(self.shares.values()):
-            raise ValueError("shares: no concept has a match")
+            raise InvalidInputError.too_few("shares: no concept has a match")
         return self
 
     def _known(self, concept: str) -> str:
@@ -88,4 +90,6 @@ class Reference(Strict):
         if not set(self.shares) & set(known):
             first = next(iter(self.shares))
             hint = did_you_mean(first, known) or f"it has {first_and_more(known, 5) or 'none'}"
-            raise SuiteError(f"{source}: none of its concepts, such as {quoted(first)}, is the suite's; {hint}")
+            raise SuiteError.mismatch(
+                f"{source}: none of its concepts, such as {quoted(first)}, is the suite's; {hint}"
+            )

@@ -45,17 +45,19 @@ class _DataLoader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key in own]
         doubled = [str(key) for key, count in Counter(map(str, keys)).items() if count > 1]
         if doubled:
-            raise SuiteError(f"line {node.start_mark.line + 1}: key written twice: {', '.join(doubled)[:200]}")
+            raise SuiteError.duplicate(
+                f"line {node.start_mark.line + 1}: key written twice: {', '.join(doubled)[:200]}"
+            )
         return super().construct_mapping(node, deep)
 
 
 def _require(count: float, most: int, what: str, place: Any) -> None:
     if count > most:
-        raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; divide it into several")
+        raise SuiteError.too_many(f"line {place.line + 1}: more than {most:,} {what}; divide it into several")
 
 
 def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
-    """Say how many values a node stands for; infinitely many if it stands for itself."""
+    """Return how many values a node stands for; infinitely many if it stands for itself."""
     if id(node) not in counts:
         counts[id(node)] = float("inf")
         children = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -135,16 +137,16 @@ def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]
             _require(aliases, MOST_ALIASES, "aliases", event.start_mark)
         data = yaml.load(text, _DataLoader)
     except SuiteError as error:
-        raise SuiteError(f"{source}: {error}") from error
+        raise SuiteError(f"{source}: {error}", code=error.code) from error
     except (
         yaml.YAMLError,
         ValueError,
         ArithmeticError,
         RecursionError,
     ) as error:  # the others of what looks like a date or a number
-        raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())[:300]}") from error
+        raise SuiteError.malformed(f"{source}: not YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(data, dict):
-        raise SuiteError(f"{source}: expected a mapping with {KEYS[what]}, found {type(data).__name__}")
+        raise SuiteError.wrong_type(f"{source}: expected a mapping with {KEYS[what]}, found {type(data).__name__}")
     return data
 
 
@@ -158,7 +160,7 @@ def read_text(path: Path) -> str:
 
 
 def _too_large(source: str) -> SuiteError:
-    return SuiteError(f"{source}: more than {MOST_BYTES:,} bytes; divide it into several")
+    return SuiteError.too_many(f"{source}: more than {MOST_BYTES:,} bytes; divide it into several")
 
 
 def read_request(path: str | os.PathLike[str], what: Kind, error: type[ClinometerError]) -> dict[str, Any]:

@@ -96,9 +96,9 @@ def write_scaffold(file: str | Path) -> None:
         with path.open("x", encoding="utf-8", newline="") as written:
             written.write(text)
     except FileExistsError as error:
-        raise SuiteError(f"{path}: it is there already; give another file") from error
+        raise SuiteError.already_exists(f"{path}: it is there already; give another file") from error
     except (OSError, ValueError) as error:
-        raise SuiteError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise SuiteError.storage(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
 def load_suite(suite: str | Path | Suite) -> Suite:
@@ -132,9 +132,9 @@ def load_suite(suite: str | Path | Suite) -> Suite:
             return suite_from_text(installed[name].read_text(encoding="utf-8"), source=f"suite {name}")
         name, known = shortened(name, 200), [*suite_names(), *installed]
         hint = " ".join(filter(None, (did_you_mean(name, known, most=3), '"clinometer suites" lists them')))
-        raise SuiteError(f"no suite named {name!r}: it is neither a file nor built in; {hint}") from error
+        raise SuiteError.unknown_name(f"no suite named {name!r}: it is neither a file nor built in; {hint}") from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
-        raise SuiteError(f"{path}: cannot be read as text: {error}") from error
+        raise SuiteError.not_text(f"{path}: cannot be read as text: {error}") from error
 
 
 @cache
@@ -167,5 +167,5 @@ def suite_from_mapping(data: dict[str, Any], *, source: str, text: str = "") -> 
         shape = next((entry.load().suite for entry in entry_points(group=STUDIES, name=study)), None)
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
-        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")
+        raise SuiteError.unknown_name(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")
     return shape.checked(data, source=source, text=text)

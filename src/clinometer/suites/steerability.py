@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from clinometer.errors import InvalidInputError
 from clinometer.suites.base import (
     PromptSpec,
     Suite,
@@ -77,11 +78,15 @@ class SteerabilitySuite(Suite):
             return data
         templates = data["templates"]
         if not isinstance(templates, dict) or set(templates) != {"neutral", "asked"}:
-            raise ValueError("templates: expected the keys neutral and asked, each with {} where a phrase goes")
+            raise InvalidInputError.missing(
+                "templates: expected the keys neutral and asked, each with {} where a phrase goes"
+            )
         asked = templates["asked"] if isinstance(templates["asked"], dict) else {}
         for field, text in (("neutral", templates["neutral"]), *((f"asked.{name}", asked[name]) for name in asked)):
             if not isinstance(text, str) or text.count("{}") != 1:
-                raise ValueError(f"templates.{field}: found {text!r}, expected {{}} once, where a phrase goes")
+                raise InvalidInputError.malformed(
+                    f"templates.{field}: found {text!r}, expected {{}} once, where a phrase goes"
+                )
 
         def filled(concept: Any) -> Any:
             if not isinstance(concept, dict) or not isinstance(phrase := concept.get("phrase"), str):
@@ -112,7 +117,9 @@ class SteerabilitySuite(Suite):
             for name in concept.asked:
                 refuse_unknown(where, "group", name, self.groups)
             if missing := [name for name in self.groups if name not in concept.asked]:
-                raise ValueError(f"{where}: no prompt that names {', '.join(missing)}; every group needs one")
+                raise InvalidInputError.missing(
+                    f"{where}: no prompt that names {', '.join(missing)}; every group needs one"
+                )
         return self
 
     @property
@@ -129,7 +136,7 @@ class SteerabilitySuite(Suite):
         return {name: (name,) for name in self.groups}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """Its own ``readings``; without any, one about its groups, which are found by their words."""
+        """Return the suite's own ``readings`` or, without any, a question about its groups, found by their words."""
         if self.readings:
             return self.readings
         return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
@@ -145,7 +152,7 @@ class SteerabilitySuite(Suite):
                 )  # fmt: skip
 
     def texts(self) -> list[str]:
-        """Prompts that name no group, and the groups' words."""
+        """Return prompts that name no group, and the groups' words."""
         words = [word for group in self.groups.values() for word in group.words]
         return list(dict.fromkeys([*(concept.prompt for _, concept in self.concepts), *words]))
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from clinometer._messages import did_you_mean, escaped, nearest, quoted, shortened
+from clinometer.errors import Code, InvalidInputError
 
 LONGEST_NAME: Final = 200
 LONGEST_TEXT: Final = 4_000
@@ -38,7 +39,7 @@ LANGUAGE_TAG: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 def _no_truth(entry: Any) -> Any:
     """Refuse ``yes`` and ``true``, which would pass for the number 1."""
     if isinstance(entry, bool):
-        raise ValueError(f"expected a number, found {str(entry).lower()}")
+        raise InvalidInputError.wrong_type(f"expected a number, found {str(entry).lower()}")
     return entry
 
 
@@ -77,6 +78,14 @@ _OUR_WORDS: Final = {
 _SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
 
 
+_CODES: Final = {
+    "^missing$": Code.MISSING, "extra_forbidden|literal_error|enum|union_tag": Code.UNKNOWN_NAME,
+    "finite_number": Code.NOT_FINITE, "greater|less|multiple": Code.OUT_OF_RANGE, "too_short": Code.TOO_FEW,
+    "too_long": Code.TOO_MANY, "pattern|date": Code.MALFORMED, "type|parsing|int_from_float": Code.WRONG_TYPE,
+}  # fmt: skip
+"""The code of each type of pydantic's problems; the first pattern that is found in it."""
+
+
 _Place = tuple[int | str, ...]
 MOST_PROBLEMS: Final = 10
 """Problems that one message tells."""
@@ -88,6 +97,15 @@ def explain(
     """Describe in one line the first problem, and how many more there are: see :func:`first_problem`."""
     field, message = first_problem(error, keys_at)
     return f"{source}: {f'{field}: ' if field else ''}{message}"
+
+
+def code_of(error: ValidationError) -> Code:
+    """Return the code of the first problem, as :func:`first_problem` picks it."""
+    problem = _first(error.errors(include_url=False))
+    if problem["type"] == "value_error":
+        return getattr(problem["ctx"]["error"], "code", Code.INVALID)
+    known = (code for pattern, code in _CODES.items() if re.search(pattern, problem["type"]))
+    return next(known, Code.INVALID)
 
 
 def explain_all(error: ValidationError, source: str, line_of: Callable[[_Place], int | None]) -> str:
@@ -128,15 +146,19 @@ def _follows(problem: Any, problems: Sequence[Any]) -> bool:
 def first_problem(
     error: ValidationError, keys_at: Callable[[_Place], Iterable[str]] = lambda place: ()
 ) -> tuple[str, str]:
-    """Name the field of the first problem, and say what it is; a misspelt key before the key it leaves out.
+    """Return the field of the first problem, and what is wrong with it; a misspelt key before the key it leaves out.
 
     ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
     """
     problems = error.errors(include_url=False)
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    first = _first(problems)
     field, message = _in_words(first, problems, keys_at)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return field, f"{message}{more}"
+
+
+def _first(problems: Sequence[Any]) -> Any:
+    return next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
 
 
 def _in_words(problem: Any, problems: Sequence[Any], keys_at: Callable[[_Place], Iterable[str]]) -> tuple[str, str]:

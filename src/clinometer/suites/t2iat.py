@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from clinometer.errors import InvalidInputError
 from clinometer.suites.base import (
     PromptSpec,
     Suite,
@@ -63,7 +64,7 @@ class StimulusSet(Strict):
             text = getattr(self, field)
             missing = [hole for hole in holes if text.count(hole) != 1]
             if missing:
-                raise ValueError(f"{field}: expected {missing[0]} once, found {text!r}")
+                raise InvalidInputError.malformed(f"{field}: expected {missing[0]} once, found {text!r}")
         return self
 
     def neutral_prompt(self, stimulus: Stimulus) -> str:
@@ -186,7 +187,7 @@ class T2iatSuite(Suite):
         }
 
     def texts(self) -> list[str]:
-        """Neutral prompts, and attribute prompts with every word."""
+        """Return neutral prompts, and attribute prompts with every word."""
         attributes = [text for texts in self.attribute_texts().values() for text in texts]
         return list(dict.fromkeys([*self.neutral_texts().values(), *attributes]))
 
@@ -207,7 +208,7 @@ class T2iatSuite(Suite):
         return f"{self.images.neutral} neutral and 2 × {self.images.attribute} with an attribute for each stimulus"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
-        """Tests, attributes, stimuli."""
+        """Return tests, attributes, stimuli."""
         tests = tuple((t.name, self.concept_label(t.x), self.concept_label(t.y)) for t in self.tests)
         groups = tuple((role, g, ", ".join(self.groups[g].words)) for role, g in zip("AB", self.pair, strict=True))
         stimuli = tuple(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from clinometer.errors import InvalidInputError
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_many
 from clinometer.suites.strict import Name, Strict, Text
 
@@ -58,13 +59,13 @@ class Stimuli(Strict):
     def _has_a_hole(cls, sentences: tuple[str, ...]) -> tuple[str, ...]:
         for sentence in sentences:
             if sentence.count("{word}") + sentence.count("{a word}") != 1:
-                raise ValueError(f"expected {{word}} or {{a word}} once, found {sentence!r}")
+                raise InvalidInputError.malformed(f"expected {{word}} or {{a word}} once, found {sentence!r}")
         return sentences
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.words and self.folder is None:
-            raise ValueError("expected words, or a folder of pictures")
+            raise InvalidInputError.wrong_type("expected words, or a folder of pictures")
         refuse_duplicates(self.words, "words: used twice")
         refuse_many(len(self.words) * (1 + len(self.sentences)), "words")
         return self
@@ -101,7 +102,7 @@ class WeatSuite(Suite):
         for first, second in (("x", "y"), ("a", "b")):
             both = set(self.sets[first].words) & set(self.sets[second].words)
             if both:
-                raise ValueError(f"{first} and {second} share the word {min(both)!r}")
+                raise InvalidInputError.duplicate(f"{first} and {second} share the word {min(both)!r}")
         return self
 
     @property
@@ -110,7 +111,7 @@ class WeatSuite(Suite):
         return {"x": self.x, "y": self.y, "a": self.a, "b": self.b}
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """None: nothing is drawn."""
+        """Return nothing: no image is drawn."""
         return iter(())
 
     def texts(self) -> list[str]:

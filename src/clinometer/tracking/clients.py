@@ -222,9 +222,7 @@ def require_trackers(targets: Iterable[str]) -> list[tuple[str, str]]:
             known = ", ".join(f"{name}[:{tracker.target}]" for name, tracker in TRACKERS.items())
             raise InvalidInputError(f"--log-to: found {masked(given)!r}, expected {known}")
         if importlib.util.find_spec(package := TRACKERS[name].package) is None:
-            raise InvalidInputError(
-                f'--log-to {name}: {package} is not installed; give: pip install "clinometer[{name}]"'
-            )
+            raise InvalidInputError.lacks_package(package, f"clinometer[{name}]", what=f"--log-to {name}")
         split.append((name, target))
     return split
 

@@ -19,7 +19,7 @@ from clinometer.stats.proportion import exact_share
 try:
     from torchmetrics import Metric
 except ImportError as error:
-    raise ModelError("torchmetrics is not installed; give: pip install 'clinometer[torchmetrics]'") from error
+    raise ModelError.lacks_package("torchmetrics", "clinometer[torchmetrics]") from error
 
 __all__ = ["McasMetric", "ShareMetric", "T2iatMetric"]
 

@@ -11,11 +11,12 @@ import pytest
 from PIL import Image
 
 from clinometer import _parquet
-from clinometer.errors import ImportManifestError, ModelError, RunMismatchError
+from clinometer.errors import Code, ImportManifestError, ModelError, RunMismatchError
 from clinometer.models.files import source
 from clinometer.models.files.source import ImageDataset
 from clinometer.models.protocols import GenerationRequest
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Notes, paint, toy_suite
 
 SUITE = toy_suite(target=2, attribute=1, concepts=2)
@@ -173,7 +174,7 @@ def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path, monkeypatch):
     rows = {"image": [bytes(2**20)] * 6, "concept": ["nurse"] * 6}
     pq.write_table(pa.table(rows), tmp_path / "bomb.parquet", compression="zstd", use_dictionary=False)
     assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
-    with pytest.raises(ImportManifestError, match=r"bomb.parquet: with its column 'image' it unfolds to 6,\d"):
+    with raises(ImportManifestError, code=Code.TOO_MANY):
         ImageDataset(tmp_path / "bomb.parquet")
 
 

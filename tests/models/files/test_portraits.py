@@ -72,7 +72,7 @@ def test_what_is_missing_is_named(faces: Path, tmp_path_factory: pytest.TempPath
         read_portraits(faces, {**CODES, "latino": ("LM",)})
     with pytest.raises(ImportManifestError, match="neither a manifest"):
         read_portraits(tmp_path_factory.mktemp("empty"), CODES)
-    with pytest.raises(InvalidInputError, match="expression: found 'happy', expected one of N, A, F, HC, HO"):
+    with pytest.raises(InvalidInputError, match="expression: expected one of N, A, F, HC, HO, found 'happy'"):
         read_portraits(faces, CODES, expression="happy")
     with pytest.raises(ImportManifestError, match="no such folder"):
         read_portraits(faces / "nowhere", CODES)

@@ -13,13 +13,14 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from clinometer.cli.app import app
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models import GenerationRequest
 from clinometer.models.openai import chat, images
 from clinometer.models.protocols import EditRequest
 from clinometer.suites import load_suite
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn, error, png
+from tests.raising import raises
 from tests.toy_editing import Reader
 from tests.toy_editing import toy_suite as editing_suite
 from tests.toys import Eye, paint, toy_suite
@@ -283,13 +284,13 @@ def test_a_wrong_key_or_place_ends_the_run_and_names_the_variable(shape, status)
 
 
 def test_what_does_not_fit_is_refused_before_a_request():
-    with pytest.raises(ModelError, match="price: found none"):
+    with raises(ModelError, code=Code.MISSING, field="price"):
         chat.load("painter")
     with pytest.raises(ModelError, match="write chat:MODEL, such as chat:"):
         chat.load("", price=0)
     with pytest.raises(ModelError, match="write gemini:MODEL"):
         chat.load_gemini("", price=0)
-    with pytest.raises(ModelError, match="expected both or none"):
+    with raises(ModelError, code=Code.CONFLICT, field=("height", "width")):
         chat.load("painter", price=0, height=64)
     with pytest.raises(ModelError, match="further: found list, expected a mapping"):
         chat.load("painter", price=0, further=[1])

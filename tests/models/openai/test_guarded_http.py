@@ -11,12 +11,13 @@ from importlib.util import find_spec
 
 import pytest
 
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models import GenerationRequest
 from clinometer.models import openai as client
 from clinometer.models.openai import guarded_http as guarded
 from clinometer.models.openai.images import load
 from tests.models.openai.image_server import ImageServer, drawn, png
+from tests.raising import raises
 
 pytestmark = pytest.mark.skipif(not find_spec("openai"), reason="openai is not installed")
 
@@ -151,7 +152,7 @@ def elsewhere(server):
 def test_a_server_that_sends_requests_on_is_asked_a_few_times_and_told(kind):
     with ImageServer() as server:
         server.behaviour = kind(server)
-        with pytest.raises(ModelError, match="sends requests on to"):
+        with raises(ModelError, code=Code.REFUSED):
             ask(server, REQUESTS * 3, retries=6, concurrency=4)
         assert len(server.asked) <= 4 * (1 + guarded.MOST_REDIRECTS)
 
@@ -171,7 +172,7 @@ def test_a_redirect_to_a_trusted_host_is_followed_and_takes_no_key_along():
         with suppress(ModelError):  # the test's server stumbles over a request without a key
             ask(server, trusted_host=["localhost"], timeout=2)
         assert len(server.asked) == 1
-        with pytest.raises(ModelError, match=r"http://localhost:\d+, which is not followed; give --trusted-host local"):
+        with raises(ModelError, code=Code.REFUSED):
             ask(server)
 
 

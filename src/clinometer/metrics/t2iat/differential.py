@@ -89,7 +89,7 @@ class DifferentialAssociation:
 
 
 def effect_magnitude(d: float) -> Magnitude:
-    """Cohen's word for an effect size.
+    """Return Cohen's word for an effect size.
 
     >>> effect_magnitude(-0.6)
     'medium'
@@ -114,7 +114,7 @@ def differential_association(
     resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
 ) -> DifferentialAssociation:
-    """Differential association of concepts X and Y with attributes A and B.
+    """Return the differential association of concepts X and Y with attributes A and B.
 
     ::
 
@@ -322,7 +322,7 @@ def _intervals(
 def _ends(
     association: DifferentialAssociation, pair: SetPair, draws: PairDraws, *, prompts: bool
 ) -> tuple[float, float, float, float]:
-    """Ends of the intervals of S and of d."""
+    """Return the ends of the intervals of S and of d."""
     freedom = freedom_of((pair.x, pair.y), prompts=prompts)
     return (
         *interval_of(draws.statistic, association.statistic, freedom),

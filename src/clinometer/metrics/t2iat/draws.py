@@ -112,12 +112,12 @@ def set_draws(prompt_set: PromptSet, resamples: int, rng: np.random.Generator, *
 
 
 def centred(draws: np.ndarray, value: float) -> np.ndarray:
-    """Replicates of a quadratic form, moved onto the estimate: their mean is off by its diagonal, Σ_p var(w_p)·G_pp."""
+    """Centre replicates of a quadratic form on the estimate: their mean is off by its diagonal, Σ_p var(w_p)·G_pp."""
     return np.asarray(draws - draws.mean() + value)
 
 
 def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Ends of an interval as wide as Student's t; NaN where a replicate or the value has none, or they leave it out."""
+    """Return an interval as wide as Student's t; NaN where a replicate or the value is NaN, or it lies outside."""
     if not (isfinite(value) and np.isfinite(draws).all()):
         return nan, nan
     ends = percentile_interval(draws, confidence, freedom, value=value)
@@ -135,7 +135,7 @@ def containing(outer: tuple[float, float], inner: tuple[float, float]) -> tuple[
 
 
 def freedom_of(sets: Iterable[AnySet], *, prompts: bool, minus: Iterable[AnySet] = ()) -> float:
-    """Degrees of freedom of replicates of a sum over the sets: Welch and Satterthwaite's, over what adds to its error.
+    """Return Welch and Satterthwaite's degrees of freedom of replicates of a sum over the sets.
 
     To first order that is a mean over each set's prompts, or, of images within prompts, three means: over the neutral
     ones, those with A and those with B. ``minus``: the same sets of another run, of whose prompts or images these are
@@ -163,7 +163,7 @@ def _samples(prompt_set: AnySet, prompts: bool) -> list[tuple[np.ndarray, Sequen
 
 
 def _part(values: np.ndarray, sizes: Sequence[int]) -> tuple[float, int]:
-    """Squared standard error of the mean of the means, and its degrees of freedom."""
+    """Return the squared standard error of the mean of the means, and its degrees of freedom."""
     parts = [mean_part(prompt_values) for prompt_values in _by_prompt(values, sizes)]
     return sum(v for v, _ in parts) / len(sizes) ** 2, sum(f for _, f in parts)
 
@@ -173,7 +173,7 @@ def _by_prompt(values: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
 
 
 def _chunk(prompt_set: PromptSet, w: np.ndarray, v_a: np.ndarray, v_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean association and sum of squares under each row of weights."""
+    """Return the mean association and sum of squares under each row of weights."""
     associations = v_a @ prompt_set.cosines_a.T - v_b @ prompt_set.cosines_b.T
     mean = np.einsum("ri,ri->r", w, associations)
     share = w / w.sum(axis=1, keepdims=True)
@@ -208,7 +208,7 @@ class SetSwaps:
 
 
 def set_swaps(first: Sequence[PromptSet], second: Sequence[PromptSet]) -> SetSwaps:
-    """Swaps of one set, from its two runs as each encoder sees them; both runs have the same prompts, in order."""
+    """Return the swaps of one set, from its two runs as each encoder sees them; both have the same prompts."""
     contributions, constants, quadratics = [], [], []
     for one, two in zip(first, second, strict=True):
         n, moved, turned = one.n_prompts, two.means - one.means, two.directions - one.directions
@@ -243,7 +243,7 @@ class PairSwaps:
 
 
 def magnitude_test(tests: Sequence[PairSwaps], rng: np.random.Generator) -> PermutationTest:
-    """Two-sided p of ``mean_t |S_t(second)| − |S_t(first)|`` under swaps of prompts between the runs.
+    """Return the two-sided p of ``mean_t |S_t(second)| − |S_t(first)|`` under swaps of prompts between the runs.
 
     A prompt of several tests is swapped in all of them. Every swap is counted up to 16 prompts; beyond,
     ``SAMPLED_FLIPS`` are drawn.
@@ -271,7 +271,7 @@ def _mean_magnitude(tests: Sequence[PairSwaps], signs: np.ndarray) -> np.ndarray
 
 
 def places_of(concepts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-    """Say where each concept's stimuli stand among all of the suite's."""
+    """Return where each concept's stimuli stand among all of the suite's."""
     places, start = {}, 0
     for name, stimuli in concepts.items():
         places[name] = np.arange(start, start + len(stimuli))
@@ -325,13 +325,13 @@ class WelchEstimate:
         return self.value - reach, self.value + reach
 
     def p_value(self) -> float:
-        """Two-sided p of the value 0; NaN where there is no error to tell."""
+        """Return the two-sided p of the value 0; NaN where there is no error to tell."""
         error = self.standard_error
         return float(2 * scipy.stats.t.sf(abs(self.value) / error, self.degrees_of_freedom)) if error > 0 else nan
 
 
 def mean_part(values: np.ndarray) -> tuple[float, int]:
-    """Squared standard error and degrees of freedom of a mean; NaN and 0 for fewer than two values."""
+    """Return the squared standard error and degrees of freedom of a mean; NaN and 0 for fewer than two values."""
     n = len(values)
     return (float(np.var(values, ddof=1)) / n, n - 1) if n > 1 else (nan, 0)
 

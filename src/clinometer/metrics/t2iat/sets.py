@@ -153,7 +153,7 @@ class SetPair:
 
 
 def equal_weights(sizes: Sequence[int]) -> np.ndarray:
-    """Weights of images in prompts that weigh equally: 1 / (P · n_p), in order of the prompts."""
+    """Return the weights of images in prompts that weigh equally: 1 / (P · n_p), in order of the prompts."""
     return np.repeat([1 / (len(sizes) * n) for n in sizes], sizes)
 
 
@@ -241,7 +241,7 @@ def _unusable(prompts: Mapping[int, tuple[np.ndarray, ...]], name: str) -> str:
 
 
 def pair_sets(x: AnySet, y: AnySet) -> SetPair:
-    """X and Y with the Gram matrix of all their prompts."""
+    """Return X and Y with the Gram matrix of all their prompts."""
     reason = "; ".join(part for part in (x.reason, y.reason) if part)
     if reason:
         return SetPair(x, y, np.zeros((0, 0)), reason)
@@ -255,7 +255,7 @@ def squared_deviations(values: np.ndarray) -> float:
 
 
 def pooled_deviation(x: AnySet, y: AnySet) -> float:
-    """Two-group pooled standard deviation of the images' associations; 0 where neither group has two images."""
+    """Return the two-group pooled standard deviation of the images' associations; 0 if neither group has two images."""
     freedom = x.n_images + y.n_images - 2
     squares = sum(squared_deviations(group.image_associations) for group in (x, y))
     return float(np.sqrt(squares / freedom)) if freedom > 0 else 0.0

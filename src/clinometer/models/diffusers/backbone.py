@@ -59,7 +59,7 @@ def network_of(pipeline: Any) -> torch.nn.Module:
         network = getattr(pipeline, name, None)
         if isinstance(network, torch.nn.Module):
             return network
-    raise ModelError(
+    raise ModelError.unsupported(
         f"a {type(pipeline).__name__} has no denoising network that can be called; expected a component named "
         f"{' or '.join(NETWORKS)}"
     )
@@ -80,7 +80,7 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
     first, timestep = next(iter(arguments)), arguments.get("timestep")
     latents = arguments.pop(first)
     if not isinstance(latents, torch.Tensor) or len(latents) != COPIES or not isinstance(timestep, torch.Tensor):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"a {type(pipeline).__name__} does not call its {type(network).__name__} with a row of latents for each "
             "prompt and a timestep; it cannot be used as a classifier"
         )
@@ -130,7 +130,7 @@ class ConditionedNetwork:
             encoded = [dict(_tensors(call.arguments))[name] for call in self._calls]
             for prompt, row in zip(self._rows, encoded, strict=True):
                 if row.shape != encoded[0].shape:
-                    raise ModelError(
+                    raise ModelError.unsupported(
                         f"{name}: the encodings of {next(iter(self._rows))!r} and {prompt!r} are of shapes "
                         f"{tuple(encoded[0].shape)} and {tuple(row.shape)}; only pipelines that pad theirs to one "
                         "length can be used as classifiers"
@@ -178,11 +178,15 @@ def _stopped_at(network: torch.nn.Module, start: Callable[[], Any], pipeline: An
     except _StoppedError:
         pass
     except Exception as error:  # whatever a pipeline's code raises
-        raise ModelError(f"a {type(pipeline).__name__} cannot be started on a prompt: {describe(error)}") from error
+        raise ModelError.unsupported(
+            f"a {type(pipeline).__name__} cannot be started on a prompt: {describe(error)}"
+        ) from error
     finally:
         handle.remove()
     if not arguments:
-        raise ModelError(f"a {type(pipeline).__name__} does not call its {type(network).__name__} to draw an image")
+        raise ModelError.unsupported(
+            f"a {type(pipeline).__name__} does not call its {type(network).__name__} to draw an image"
+        )
     return arguments
 
 
@@ -193,7 +197,7 @@ def _scale(timestep: torch.Tensor, pipeline: Any) -> float:
     for scale in (1.0, 1.0 / pipeline.scheduler.config.num_train_timesteps):
         if abs(ratio - scale) <= 1e-2 * scale:  # rounding in half precision
             return scale
-    raise ModelError(
+    raise ModelError.unsupported(
         f"a {type(pipeline).__name__} passes timestep {first} to its network as {ratio * first:g}; expected it as it "
         "is, or divided by the number of timesteps"
     )

@@ -69,7 +69,7 @@ class ClassErrors:
     tolerance: float
 
     def reason(self, image: int) -> str:
-        """Why an image has no numbers; empty if it has."""
+        """The reason why an image has no numbers; empty if it has some."""
         measured = int(np.isfinite(self.errors[image]).sum())
         return "" if 0 < measured == self.evaluations[image] else NOT_FINITE
 
@@ -125,13 +125,15 @@ class DiffusionClassifier:
         elimination: Elimination | None = None,
     ) -> None:
         if len(labels) < 2 or len(set(labels)) != len(labels):
-            raise InvalidInputError(
+            raise InvalidInputError.too_few(
                 f"expected two or more different ones, found {', '.join(labels) or 'none'}", field="labels"
             )
         if "{}" not in template:
-            raise InvalidInputError(f"expected {{}} where the label goes, found {template!r}", field="template")
+            raise InvalidInputError.malformed(
+                f"expected {{}} where the label goes, found {template!r}", field="template"
+            )
         if trials < 1:
-            raise InvalidInputError(f"expected 1 or more, found {trials}", field="trials")
+            raise InvalidInputError.out_of_range(f"expected 1 or more, found {trials}", field="trials")
         self.denoiser = denoiser
         self.labels = tuple(labels)
         self.prompts = tuple(template.replace("{}", label) for label in labels)
@@ -248,7 +250,7 @@ def fractions(seed: int, image: str, trials: int) -> np.ndarray:
 
 
 def noise(seed: int, image: str, timestep: float, trial: int, shape: Sequence[int]) -> torch.Tensor:
-    """Standard normal noise of one trial: float32 of the given shape.
+    """Draw standard normal noise of one trial: float32 of the given shape.
 
     torch's CPU generator uses the low 32 bits of a seed.
     """

@@ -265,11 +265,11 @@ def _prior_of(pipeline: Any) -> tuple[Any, PriorCall]:
                 return network, _by_its_pipeline
             if hasattr(pipeline, "text_proj"):
                 return network, _before_the_decoder
-    raise ModelError(f"a {type(pipeline).__name__} has no prior that gives an image embedding")
+    raise ModelError.unsupported(f"a {type(pipeline).__name__} has no prior that gives an image embedding")
 
 
 def _by_its_pipeline(pipeline: Any, arguments: dict[str, Any]) -> torch.Tensor:
-    """Kandinsky: the prior is a pipeline inside the pipeline."""
+    """Return the embeddings of Kandinsky, whose prior is a pipeline inside the pipeline."""
     own = {name.removeprefix("prior_"): value for name, value in arguments.items() if name.startswith("prior_")}
     carried = {name: arguments[name] for name in ("prompt", "negative_prompt", "generator") if name in arguments}
     embeddings: torch.Tensor = pipeline.prior_pipe(**own, **carried, output_type="pt").image_embeds
@@ -281,7 +281,7 @@ class _Reached(Exception):  # noqa: N818 - no error: the prior is done
 
 
 def _before_the_decoder(pipeline: Any, arguments: dict[str, Any]) -> torch.Tensor:
-    """UnCLIP: one call does both, so it is ended where the embeddings reach the decoder's projection."""
+    """Return UnCLIP's embeddings by ending its one call where they reach the decoder's projection."""
     embeddings: list[torch.Tensor] = []
 
     def end(module: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def noising_of(scheduler: Any) -> Noising:
         return Noising(prediction, len(alphas), alphas.sqrt(), (1 - alphas).sqrt())
     if num_timesteps > 0 and (flow or is_flow_matching(scheduler)):
         return Noising("flow", num_timesteps, torch.empty(0), torch.empty(0))
-    raise ModelError(
+    raise ModelError.unsupported(
         f"scheduler {type(scheduler).__name__}: prediction type {prediction!r} cannot be scored; expected epsilon, "
         "v_prediction, sample or flow matching"
     )
@@ -176,7 +176,7 @@ class DiffusersDenoiser:
         self._weighting: Weighting = weighting
         height, width = size
         if height is None or width is None:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"a {type(pipeline).__name__} does not say what size its images have; it cannot classify any"
             )
         self._size = height, width
@@ -184,7 +184,7 @@ class DiffusersDenoiser:
         latents = record_call(pipeline, "a person", started).latents
         self.noising = noising_of(pipeline.scheduler)  # once more: a pipeline may give it timesteps of its own
         if getattr(pipeline, "vae", None) is None and tuple(latents.shape[1:]) != (3, height, width):
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"a {type(pipeline).__name__} has no vae, and denoises {tuple(latents.shape[1:])}, no pixels; it "
                 "cannot be used as a classifier"
             )
@@ -218,7 +218,7 @@ class DiffusersDenoiser:
     def errors(
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, prompts: Sequence[str]
     ) -> np.ndarray:
-        """Mean squared denoising error of each row: (n,) float32.
+        """Return the mean squared denoising error of each row: (n,) float32.
 
         ::
 
@@ -254,14 +254,14 @@ class DiffusersDenoiser:
         return np.concatenate(errors) if errors else np.empty(0, np.float32)
 
     def _pack(self, latents: torch.Tensor) -> torch.Tensor:
-        """Lay latents out as the network takes them: as they are, or as rows of patches (FLUX)."""
+        """Arrange latents as the network takes them: as they are, or as rows of patches (FLUX)."""
         expected = self._network.latent_shape
         if tuple(latents.shape[1:]) == expected:
             return latents
         pack = getattr(self.pipeline, "_pack_latents", None)
         packed = pack(latents, *latents.shape) if pack is not None and latents.ndim == 4 else latents
         if tuple(packed.shape[1:]) != expected:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"a {type(self.pipeline).__name__} denoises latents of shape {expected}, and its VAE makes "
                 f"{tuple(latents.shape[1:])}; how one becomes the other is not known here"
             )
@@ -272,12 +272,12 @@ def _require_scorable(pipeline: Any) -> None:
     """Refuse, before anything is drawn, what would fail at the first image."""
     network_of(pipeline)
     if pipeline.components.get("guider") is not None:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"a {type(pipeline).__name__} guides by a {type(pipeline.guider).__name__}, which a call cannot turn off; "
             "it cannot be used as a classifier"
         )
     if getattr(pipeline, "vae", None) is None and "movq" in pipeline.components:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"a {type(pipeline).__name__} denoises under an image embedding that its prior draws, not under a text; it "
             "cannot be used as a classifier"
         )
@@ -287,7 +287,9 @@ def _require_scorable(pipeline: Any) -> None:
 
 def _require_one_scale(vae: Any) -> None:
     if vae.config.get("latents_mean") is not None or hasattr(vae, "bn"):
-        raise ModelError(f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported")
+        raise ModelError.unsupported(
+            f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported"
+        )
 
 
 @contextmanager
@@ -310,7 +312,7 @@ def _encode(vae: Any, pixels: torch.Tensor) -> torch.Tensor:
     try:
         encoded = vae.encode(pixels.to(vae.device, vae.dtype))
     except (RuntimeError, ValueError) as error:
-        raise ModelError(f"a {type(vae).__name__} cannot encode an image: {describe(error)}") from error
+        raise ModelError.unsupported(f"a {type(vae).__name__} cannot encode an image: {describe(error)}") from error
     latents = encoded.latent_dist.mode() if hasattr(encoded, "latent_dist") else encoded.latent
     shifted = latents.float() - (config.get("shift_factor") or 0.0)
     return torch.as_tensor(shifted * float(config.get("scaling_factor") or 1.0)).cpu()

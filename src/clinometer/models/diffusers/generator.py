@@ -119,7 +119,7 @@ class DiffusersGenerator:
             The images are not of the size that was asked for, or it draws none: it changes a given one.
         """
         if not self._draws:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{self.card.name}: a {type(self.pipeline).__name__} changes a given image and draws none; expected a "
                 "suite of study editing, with --portraits"
             )
@@ -131,7 +131,7 @@ class DiffusersGenerator:
         for result in self._batches.attempt(requests, self._results, failed):
             if result.image is not None and None not in size and result.image.size != size:  # some do without a word
                 drawn = "{} x {}".format(*result.image.size)
-                raise ModelError(
+                raise ModelError.out_of_range(
                     f"asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws {drawn}; ask for "
                     "a size that it has",
                     field=("width", "height"),
@@ -158,7 +158,9 @@ class DiffusersGenerator:
             modules = [part for part in self.pipeline.components.values() if isinstance(part, torch.nn.Module)]
             compiled = self.opened is not None and self.opened.compiled
             if compiled or any(hasattr(module, "_hf_hook") for part in modules for module in part.modules()):
-                raise ModelError("its network is compiled for where it is, or its parts come and go; load it again")
+                raise ModelError.unsupported(
+                    "its network is compiled for where it is, or its parts come and go; load it again"
+                )
             self._move(torch.device("cpu"))
             release_memory()
         self._home = home
@@ -224,7 +226,9 @@ class DiffusersGenerator:
             The pipeline has no such setting, or it was not loaded here.
         """
         if self.opened is None:
-            raise ModelError(f"{self.card.name}: it was not loaded from a file, and its settings cannot change")
+            raise ModelError.unsupported(
+                f"{self.card.name}: it was not loaded from a file, and its settings cannot change"
+            )
         return self.opened.generator(**settings)
 
     def mitigated(self, mitigator: Mitigator) -> DiffusersGenerator:
@@ -287,7 +291,7 @@ class DiffusersGenerator:
             It has no image-to-image pipeline, or wears a mitigation.
         """
         self._require_as_it_is("edits")
-        none = ModelError(
+        none = ModelError.unsupported(
             f"{self.card.name}: a {type(self.pipeline).__name__} has no image-to-image pipeline in diffusers; "
             "expected one that edits images, for a suite of study editing"
         )

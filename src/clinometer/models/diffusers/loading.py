@@ -130,7 +130,7 @@ def open_pipeline(
     index = model_index(checkpoint)
     _require_files(checkpoint, index, variant, without)
     if trusted not in (None, checkpoint.name):
-        raise ModelError(
+        raise ModelError.untrusted(
             f"found {trusted!r}, expected the model's own name, {checkpoint.name!r}", field="trust_remote_code"
         )
     options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}
@@ -157,7 +157,7 @@ def open_pipeline(
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
         if "feature extractor" in str(error):
-            raise ModelError(
+            raise ModelError.incomplete(
                 f"{checkpoint.name}: it has a safety checker and no feature extractor, which the checker sees by; give "
                 "--safety-checker off, or add the folder feature_extractor"
             ) from error
@@ -177,7 +177,7 @@ def _require_files(
     for key, declared in index.items():
         named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(part, str) for part in declared)
         if named and not key.startswith("_") and key not in without and not (checkpoint.path / key).is_dir():
-            raise ModelError(
+            raise ModelError.incomplete(
                 f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it anew"
             )
     folders = component_folders(checkpoint)
@@ -186,7 +186,7 @@ def _require_files(
         of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
         has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
         if not has_it and not any(file.suffix in PICKLES for file in files):
-            raise ModelError(
+            raise ModelError.not_found(
                 f"found {variant!r}, and {checkpoint.name} has no such weights; leave it out", field="variant"
             )
     weight_files(checkpoint.name, folders, variant, without)  # for its error: it names a pickle
@@ -201,7 +201,9 @@ def whole_components(name: str) -> Iterator[None]:
         unread = TEXT_ALONE if "text_encoder" in component else NEVER_READ
         may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
         if needed := sorted(weight for weight in missing if not may_be_missing.search(weight)):
-            raise ModelError(f"{name}/{component}: it lacks weights ({first_and_more(needed)}); download it anew")
+            raise ModelError.incomplete(
+                f"{name}/{component}: it lacks weights ({first_and_more(needed)}); download it anew"
+            )
 
     with missing_weights_told(require_weights):
         yield
@@ -218,7 +220,9 @@ def require_whole(pipeline: Any, name: str, configuration: str, way_out: str) ->
             continue  # what accelerate shares out over devices waits elsewhere
         missing = [weight for weight, values in part.named_parameters() if values.is_meta]
         if missing:
-            raise ModelError(f"{name}: it lacks weights of {component} ({first_and_more(missing)}); {way_out}")
+            raise ModelError.incomplete(
+                f"{name}: it lacks weights of {component} ({first_and_more(missing)}); {way_out}"
+            )
     for component, part in pipeline.components.items():
         tokenizer = getattr(part, "tokenizer", part)  # a processor has one
         if isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
@@ -236,13 +240,13 @@ def pipeline_class(checkpoint: Source, name: Any) -> Any:
     A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
     """
     if not isinstance(name, str):
-        raise ModelError(
+        raise ModelError.untrusted(
             f"{checkpoint.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you "
             f"trust it give --trust-remote-code {checkpoint.name}"
         )
     kind = _find_class(name)
     if kind is None:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{checkpoint.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another "
             "model"
         )
@@ -265,7 +269,7 @@ def _find_class(name: str) -> Any:
 
 
 def _assemble(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
-    """Put a pipeline of a moved class together from its components, which its library no longer does by itself."""
+    """Assemble a pipeline of a moved class from its components, as its library no longer does."""
     components = {}
     for component, declared in index.items():
         if component.startswith("_"):
@@ -317,14 +321,14 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
     wants_image = (wants_image or "control_image" in parameters) and not edits_by_instruction(pipeline)
     needed = [each for each in needed if each != "image" or not edits_by_instruction(pipeline)]
     if not {"prompt", "generator"} <= set(parameters) or set(needed) - {"prompt"} or wants_image:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
         )
     module = inspect.unwrap(type(pipeline).__call__).__globals__  # it names the classes of what the call may return
     outputs = [kind for kind in module.values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
     results = {field.name for output in outputs if is_dataclass(output) for field in fields(output)}
     if results and not results & set(IMAGES):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{name}: a {type(pipeline).__name__} gives {', '.join(sorted(results))} and no images; expected a "
             "text-to-image pipeline"
         )

@@ -68,9 +68,9 @@ def apply_lora(
         It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
     """
     if importlib.util.find_spec("peft") is None:
-        raise ModelError("diffusers needs the package peft for it; install it with `pip install peft`", field="lora")
+        raise ModelError.lacks_package("peft", "peft", field="lora")
     if not hasattr(pipeline, "load_lora_weights"):
-        raise ModelError("this model takes none; leave it out", field="lora")
+        raise ModelError.unsupported("this model takes none; leave it out", field="lora")
     source, file = _lora_file(spec, offline)
     place = find_mitigation(file.parent)
     mitigation = None if place is None else read_mitigation(place)[0]
@@ -88,7 +88,7 @@ def apply_lora(
     except ModelError:
         raise
     except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
         ) from error
     card: dict[str, Any] = {
@@ -106,7 +106,7 @@ def apply_lora(
 
 
 def _lay_beside(pipeline: Any, spec: str, file: Path, partly: bool) -> tuple[int, int]:
-    """Lay a LoRA beside the weights of a pipeline; return how many of its own found a place, and how many it has.
+    """Add a LoRA to the weights of a pipeline; return how many of its own found a place, and how many it has.
 
     Raises
     ------
@@ -116,10 +116,12 @@ def _lay_beside(pipeline: Any, spec: str, file: Path, partly: bool) -> tuple[int
     given = _checked(pipeline, file)
     pipeline.load_lora_weights(**given, adapter_name="lora")
     if not pipeline.get_list_adapters():
-        raise ModelError(f"none of the weights of {spec} belong to this model; name one made for it", field="lora")
+        raise ModelError.mismatch(
+            f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
+        )
     placed, weights = placed_weights(pipeline, file.name, given)
     if placed < LEAST_PLACED * weights and not partly:
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{placed} of the {weights} weights of {spec} find a place in this model; name one made for it, or give "
             "--lora-partly to merge what fits",
             field="lora",
@@ -142,12 +144,12 @@ def _checked(pipeline: Any, file: Path) -> dict[str, Any]:
         largest = max((side for name in names for side in opened.get_slice(name).get_shape()), default=0)
         odd = next((name for name in names if not _PLAIN.fullmatch(name)), None)
         if odd is not None:
-            raise ModelError(
+            raise ModelError.malformed(
                 f"{file.name}: {quoted(odd)} is not a valid name for a weight; export the LoRA again", field="lora"
             )
         for key, value in json.loads(told).items():
             if not _is_harmless(key.rpartition(".")[2], value, largest):
-                raise ModelError(
+                raise ModelError.untrusted(
                     f"{file.name}: found the setting {quoted(key)}: {quoted(value)}, which merging does not need and "
                     "could run or reserve anything; save the LoRA again without it",
                     field="lora",
@@ -199,7 +201,7 @@ def _with_strengths(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def _from_peft(pipeline: Any, file: Path, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Name the weights of a file of PEFT's own as diffusers does, with its strength multiplied in.
+    """Rename the weights of a file of PEFT's own as diffusers names them, with its strength multiplied in.
 
     PEFT adds ``(alpha / r) · B A`` to a weight, or ``(alpha / √r) · B A`` of a rank-stabilised LoRA; its folder's
     adapter_config.json says by which alpha and r.
@@ -217,7 +219,7 @@ def _from_peft(pipeline: Any, file: Path, weights: Mapping[str, torch.Tensor]) -
         if any(config.get(pattern) for pattern in _PATTERNS) or not math.isfinite(strength):
             raise ValueError("its layers have strengths of their own")
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise ModelError(
+        raise ModelError.unreadable(
             f"{file.name} was saved by PEFT, whose {place.name} beside it says how strong it is and cannot be read "
             f"({in_words(error)}); save it with the pipeline's save_lora_weights",
             field="lora",
@@ -245,7 +247,9 @@ def placed_weights(pipeline: Any, name: str, weights_of_file: Mapping[str, Any])
     read = pipeline.lora_state_dict(**weights_of_file)
     every = (read[0] if isinstance(read, tuple) else read).values()
     if not all(bool(torch.isfinite(value.float()).all()) for value in every):
-        raise ModelError(f"{name} holds numbers that are not finite; train or download it again", field="lora")
+        raise ModelError.not_finite(
+            f"{name} holds numbers that are not finite; train or download it again", field="lora"
+        )
     weights = [value for value in every if value.ndim > 1]
     held = [
         value.detach()
@@ -276,7 +280,7 @@ def _require_finite(pipeline: Any, name: str) -> None:
         strengths = getattr(layer, "scaling", {}).values()
         weight: Any = layer.get_base_layer().weight
         if not (all(map(math.isfinite, strengths)) and bool(torch.isfinite(weight).all())):
-            raise ModelError(
+            raise ModelError.not_finite(
                 f"{name}: merged, it makes weights of the model that are not finite, for its numbers or its alpha are "
                 f"too large for {str(weight.dtype).removeprefix('torch.')}, or none; download it again",
                 field="lora",
@@ -305,7 +309,7 @@ def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
         files = sorted(source.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"
-        raise ModelNotFoundError(
+        raise ModelNotFoundError.too_many(
             f"found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE",
             field="lora",
         )

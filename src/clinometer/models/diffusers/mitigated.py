@@ -62,7 +62,7 @@ class Mitigator:
             layers = cross_attentions(network_with_attention(pipeline, mitigation.method))
             wanted = {name.partition("/")[2] for name in tensors if name.startswith("apart/")}
             if set(layers) != wanted:
-                raise ModelError(
+                raise ModelError.mismatch(
                     f"it steers {len(wanted)} layers, and this model has {len(layers)} of other names; make one for it "
                     "by clinometer mitigate",
                     field="mitigation",
@@ -90,10 +90,10 @@ class Mitigator:
         mitigation, file = read_mitigation(place)
         if mitigation.acts_on == "weights":
             asked = "it is given as that already; leave this out" if lora else f"give --lora {file.parent}"
-            raise ModelError(f"{file.parent} is a LoRA: {asked}", field="mitigation")
+            raise ModelError.conflict(f"{file.parent} is a LoRA: {asked}", field="mitigation")
         made_for = mitigation.made_for
         if mitigation.acts_on not in IN_WORDS and made_for.get("weights_sha256") != weights_sha256:
-            raise ModelError(
+            raise ModelError.mismatch(
                 f"its {mitigation.acts_on} mitigation was made for {made_for.get('name')}, and {name} has other "
                 "weights; make one for it by clinometer mitigate",
                 field="mitigation",
@@ -123,7 +123,7 @@ class Mitigator:
             It offsets the unconditional embedding, and no guidance uses that.
         """
         if self.mitigation.acts_on == "unconditional embedding" and not guided:
-            raise ModelError(
+            raise ModelError.conflict(
                 "it offsets the unconditional embedding, which only guidance uses, and guidance is off; give a "
                 "guidance above 1",
                 field="mitigation",
@@ -156,7 +156,7 @@ class Mitigator:
             arguments["negative_prompt_embeds"] = embeddings + alpha * self._tensors["direction"].to(embeddings)
 
     def _gate_lora(self, pipeline: Any) -> None:
-        """Leave what a LoRA adds to each layer of the denoising network out of images that are spared.
+        """Disable the LoRA in each layer of the denoising network for images that are spared.
 
         Of a guided call that is both halves.
 
@@ -178,7 +178,7 @@ class Mitigator:
                 continue
             layers = [module for name, module in part.named_modules() if name.rpartition(".")[0].endswith("lora_B")]
             if layers and part is not network:
-                raise ModelError(
+                raise ModelError.unsupported(
                     f"its LoRA changes a {type(part).__name__}, and a gate can only leave it out of the denoising "
                     "network; give --mitigation none, which takes the LoRA without its gate",
                     field="mitigation",
@@ -223,7 +223,7 @@ def network_with_attention(pipeline: Any, method: str) -> Any:
     """
     network = getattr(pipeline, "unet", None)
     if network is None or not cross_attentions(network):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"method {method} acts on the cross-attention of a UNet, and a {type(pipeline).__name__} has none; use "
             "prompt or balanced",
             field="mitigation",
@@ -240,7 +240,7 @@ def require_embeddings(pipeline: Any, method: str) -> None:
         It has several, or encodes its prompts by itself.
     """
     if type(pipeline).__name__ != "StableDiffusionPipeline":
-        raise ModelError(
+        raise ModelError.unsupported(
             f"method {method} acts on the embeddings of one text encoder, and a {type(pipeline).__name__} has another "
             "way to its prompts; use prompt or balanced",
             field="mitigation",

@@ -136,9 +136,9 @@ def load(
         It is not there, gated, without safetensors, not a text-to-image pipeline, or an option does not fit.
     """
     if safety_checker not in SAFETY_CHECKERS:
-        raise ModelError(f"found {safety_checker!r}, expected {' or '.join(SAFETY_CHECKERS)}", field="safety_checker")
+        raise ModelError.expected_one_of(SAFETY_CHECKERS, safety_checker, field="safety_checker")
     if batch_size is not None and batch_size < 1:
-        raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
+        raise ModelError.out_of_range(f"found {batch_size}, expected 1 or more", field="batch_size")
     no_scale = {"lora_scale": lora_scale, "lora_partly": lora_partly or None} if lora is None else {}
     _require_absent(no_scale, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
@@ -195,7 +195,7 @@ def load(
         origin = replace(origin, notes=origin.notes | {"lora": f"{placed} found a place in the model"})
         if gated is not None:
             if mitigator is not None:
-                raise ModelError(
+                raise ModelError.conflict(
                     f"{lora} is a mitigation, and {worn} is another; a model wears one. Leave one out, or give "
                     "--mitigation none, which leaves out that one and the LoRA's gate",
                     field="mitigation",
@@ -302,7 +302,7 @@ def chosen_settings(
 def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
     """Load the reference model that ships with this package; ``options`` are those of `load`."""
     if source:
-        raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
+        raise ModelError.unknown_name(f"the reference model takes nothing after its name; found {source!r}")
     settings = {"name": "reference"} | options
     generator = load(str(reference.pipeline_path()), **_as_made_for(settings))
     if isinstance(generator.opened, OpenedPipeline):
@@ -322,7 +322,7 @@ def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
 def _require_absent(options: dict[str, Any], reason: str) -> None:
     for key, value in options.items():
         if value is not None:
-            raise ModelError(f"found {value!r}, but {reason}", field=key)
+            raise ModelError.unsupported(f"found {value!r}, but {reason}", field=key)
 
 
 def _keep_pictures(pipeline: Any, source: str) -> None:
@@ -332,7 +332,7 @@ def _keep_pictures(pipeline: Any, source: str) -> None:
     """
     checker: Any = getattr(pipeline, "safety_checker", None)
     if checker is None:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"found {MARK!r}, but {source} has no checker of its own; leave it out", field="safety_checker"
         )
     judge, checker.marks = checker.forward, []
@@ -351,11 +351,13 @@ def _place(
 ) -> None:  # fmt: skip
     """Move a pipeline to its device, share it out, or have its parts wait for their turn; prepare its parts."""
     if offload not in (None, *OFFLOADING):
-        raise ModelError(f"found {offload!r}, expected {' or '.join(OFFLOADING)}", field="offload")
+        raise ModelError.expected_one_of(OFFLOADING, offload, field="offload")
     if offload is not None and device_map is not None:
-        raise ModelError("both say where a model's parts lie; give one of them", field=("offload", "device_map"))
+        raise ModelError.conflict(
+            "both say where a model's parts lie; give one of them", field=("offload", "device_map")
+        )
     if offload is not None and device.type == "cpu":
-        raise ModelError(
+        raise ModelError.unsupported(
             f"found {offload!r}, but there is nothing to offload from on the CPU; leave it out", field="offload"
         )
     if offload == "model":
@@ -367,7 +369,7 @@ def _place(
     if vae_tiling:
         vae: Any = getattr(pipeline, "vae", None)
         if not hasattr(vae, "enable_tiling"):
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"the {type(vae).__name__} of a {type(pipeline).__name__} cannot; leave it out", field="vae_tiling"
             )
         vae.enable_tiling()

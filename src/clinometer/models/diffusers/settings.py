@@ -94,13 +94,15 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
         name = _name_of(key, parameters)
         if name is None:
             if value is not None:
-                raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
+                raise _no_such_setting(pipeline, key)
             continue
         # guidance may be an input of the network (FLUX), and this network (schnell) may have no such input
         is_embedded = key == "guidance_scale" and name != TRUE_GUIDANCE and TRUE_GUIDANCE in parameters
         if is_embedded and getattr(network, "guidance_embeds", None) is False:
             if value:
-                raise ModelError("this model was distilled without guidance and ignores it; leave it out", field=key)
+                raise ModelError.unsupported(
+                    "this model was distilled without guidance and ignores it; leave it out", field=key
+                )
             continue
         default = parameters[name].default
         is_open = default is None or "use_resolution_binning" in parameters  # which makes a size a place in a list
@@ -142,7 +144,7 @@ def edit_settings(
         name = _name_of(setting, parameters)
         if name is None or setting not in drawn.recorded:
             if value is not None:
-                raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
+                raise _no_such_setting(pipeline, key)
             continue
         chosen = value if value is not None else prefer.get(key)
         if chosen is not None:
@@ -161,15 +163,19 @@ def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: s
     """
     parameters = call_parameters(pipeline)
     if negative_prompt is not None and "negative_prompt" not in parameters:
-        raise ModelError(f"a {type(pipeline).__name__} has no such setting; leave it out", field="negative_prompt")
+        raise _no_such_setting(pipeline, "negative_prompt")
     if negative_prompt is not None and TRUE_GUIDANCE in parameters:
         scale = settings.call.get(TRUE_GUIDANCE, parameters[TRUE_GUIDANCE].default)
         if scale <= 1:
-            raise ModelError(
+            raise ModelError.conflict(
                 f"a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; leave it out",
                 field="negative_prompt",
             )
     return EMPTY_NEGATIVE if negative_prompt is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else negative_prompt
+
+
+def _no_such_setting(pipeline: Any, key: str) -> ModelError:
+    return ModelError.unsupported(f"a {type(pipeline).__name__} has no such setting; leave it out", field=key)
 
 
 def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
@@ -180,15 +186,17 @@ def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
 def _check(pipeline: Any, settings: dict[str, Any], prefix: str = "") -> None:
     for key in ("steps", "prior_steps"):
         if settings.get(key, 1) < 1:
-            raise ModelError(f"{prefix}{key}: found {settings[key]}, expected 1 or more")
+            raise ModelError.out_of_range(f"{prefix}{key}: found {settings[key]}, expected 1 or more")
     for key in ("guidance_scale", "prior_guidance_scale"):
         if not 0 <= settings.get(key, 0) < inf:
-            raise ModelError(f"{prefix}{key}: found {settings[key]:g}, expected a number from 0 up")
+            raise ModelError.out_of_range(f"{prefix}{key}: found {settings[key]:g}, expected a number from 0 up")
     scale = getattr(pipeline, "vae_scale_factor", 8)
     multiple = max(8, scale if isinstance(scale, int) else 8)
     for key in {"height", "width"} & set(settings):
         if settings[key] < 1 or settings[key] % multiple:
-            raise ModelError(f"found {settings[key]}, expected a positive multiple of {multiple}", field=key)
+            raise ModelError.out_of_range(
+                f"found {settings[key]}, expected a positive multiple of {multiple}", field=key
+            )
 
 
 def default_sides(pipeline: Any) -> dict[str, int]:
@@ -215,7 +223,7 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
         names = sorted(scheduler.__name__ for scheduler in pipeline.scheduler.compatibles)
         near = nearest(name, names, cutoff=0.85)  # all of them end alike
         way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(names)}"
-        raise ModelError(f"found {name!r}, {way_out}", field="scheduler")
+        raise ModelError.unknown_name(f"found {name!r}, {way_out}", field="scheduler")
     replaced: Any = kind
     return replaced.from_config(pipeline.scheduler.config)
 

@@ -62,7 +62,7 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
         raise ModelNotFoundError(f"no file {spec!r}; give a safetensors file, a pipeline's directory, or a hub id")
     if file.suffix != ".safetensors":
         kind = "a pickle can run code when loaded" if file.suffix in PICKLES else "no model is read from such a file"
-        raise ModelError(
+        raise ModelError.untrusted(
             f"{file.name}: {kind}; expected a .safetensors file. Choose one, or convert it where you trust it, with "
             "safetensors.torch.save_file"
         )
@@ -71,12 +71,16 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
             shapes = {name: opened.get_slice(name).get_shape() for name in sorted(opened.keys())}
             tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{file.name}: not a whole safetensors file ({describe(error)}); download it anew") from error
+        raise ModelError.corrupt(
+            f"{file.name}: not a whole safetensors file ({describe(error)}); download it anew"
+        ) from error
     if any(mark in name for name in tensors for mark in LORA_MARKS):
-        raise ModelError(f"{file.name}: it is a LoRA and no model of its own; give: --model BASE --lora {file.name}")
+        raise ModelError.unsupported(
+            f"{file.name}: it is a LoRA and no model of its own; give: --model BASE --lora {file.name}"
+        )
     if not any(name.startswith(DENOISER) for name in tensors) and infer_diffusers_model_type(tensors) == FALLBACK:
         first = next(iter(tensors), "none")
-        raise ModelError(
+        raise ModelError.incomplete(
             f"{file.name}: no whole model in its authors' layout (its first weight is {first}); a part of a diffusers "
             "pipeline is loaded by the pipeline's directory"
         )
@@ -100,7 +104,7 @@ def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None,
     try:
         return locate_files(repository, CONFIGURATION, offline=offline)
     except ModelError as error:
-        raise ModelError(
+        raise ModelError.incomplete(
             f"{file.name}: weights alone, without the configuration of {error}; or give another as --model-config"
         ) from error
 
@@ -129,7 +133,7 @@ def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: S
     if not taken:
         return ""
     if told not in (None, taken):
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{file.name}: it says that it predicts {told}, and the configuration {config.name} says {taken}; give "
             "--model-config with a pipeline of its kind"
         )
@@ -139,7 +143,7 @@ def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: S
 def open_single_file(
     file: Path, tensors: Collection[str], config: Source, *, dtype: torch.dtype
 ) -> tuple[Any, list[Path]]:
-    """Put a pipeline together from a file and a configuration; return it and the folders that gave weights too.
+    """Assemble a pipeline from a file and a configuration; return it and the folders that gave weights too.
 
     Raises
     ------
@@ -149,7 +153,7 @@ def open_single_file(
     index = model_index(config)
     kind = pipeline_class(config, index.get("_class_name"))
     if not hasattr(kind, "from_single_file"):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{file.name}: diffusers reads no such pipeline ({config.name}) from one file; give a pipeline's directory"
         )
     folders = _find_supplied(config, index, tensors)
@@ -167,7 +171,7 @@ def open_single_file(
     except ModelError:
         raise
     except Exception as error:  # components that are missing, shapes that differ: many kinds
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{file.name}: it does not fit the configuration {config.name}: {in_words(error)}; "
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error

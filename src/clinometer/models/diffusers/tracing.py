@@ -61,13 +61,13 @@ def chosen_steps(asked: str | int | Sequence[int] | None, total: int) -> tuple[i
     if isinstance(asked, str) and asked.strip() != "all":
         words = [word.strip() for word in asked.split(",")]
         if not all(re.fullmatch(r"\d+", word) for word in words):
-            raise ModelError(
+            raise ModelError.malformed(
                 f"found {asked!r}, expected a number of steps, 'all', or steps as in 1,5,10", field="trace_steps"
             )
         asked = int(words[0]) if len(words) == 1 else [int(word) for word in words]
     if asked is None or isinstance(asked, int):
         if asked is not None and not 1 <= asked <= total:
-            raise ModelError(
+            raise ModelError.out_of_range(
                 f"found {asked} steps, expected 1 to {total}, which this model draws in", field="trace_steps"
             )
         count = min(STEPS, total) if asked is None else asked
@@ -78,7 +78,7 @@ def chosen_steps(asked: str | int | Sequence[int] | None, total: int) -> tuple[i
     steps = tuple(sorted(set(asked)))
     if not steps or steps[0] < 1 or steps[-1] > total:
         found = ", ".join(map(str, asked)) or "none"
-        raise ModelError(
+        raise ModelError.out_of_range(
             f"found {found}, expected steps from 1 to {total}, which this model draws in", field="trace_steps"
         )
     return steps
@@ -146,7 +146,7 @@ class Tracer:
             self._end_step()
 
     def _end_step(self) -> dict[str, Any]:
-        """End a step; a pipeline that is told nothing goes on with what it has."""
+        """End a step, returning nothing so that the pipeline keeps its latents."""
         self._step += 1
         if self._step in self.steps and self._last is not None:
             self._seen[self._step] = self._last
@@ -161,7 +161,7 @@ class Tracer:
             A step that was asked for did not come, or the last step's latents, decoded, are not the image.
         """
         if missing := [step for step in self.steps if step not in self._seen]:
-            raise ModelError(
+            raise ModelError.out_of_range(
                 f"a {type(self._pipeline).__name__} drew in {self._step} steps, and step {missing[0]} was to be traced",
                 field="trace_steps",
             )
@@ -178,7 +178,7 @@ class Tracer:
         return [tuple(trace) if image is not None else () for trace, image in zip(traces, images, strict=True)]
 
     def _prove(self, images: Sequence[Image.Image | None]) -> None:
-        """Require, of the first images, that the latents they were made of decode to them here too."""
+        """Require that the latents of the first images decode to them here, too."""
         there = [at for at, image in enumerate(images) if image is not None]
         if self._is_proven or not there or self._final is None:
             return
@@ -191,7 +191,7 @@ class Tracer:
             else:
                 apart.append(float(np.abs(values - image).mean()))
         if min(apart) > MOST_APART:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"a {type(self._pipeline).__name__} makes its images of its last latents in a way that is not known "
                 "here, so what it takes them for on the way cannot be shown; it cannot be traced"
             )
@@ -204,11 +204,11 @@ def _schedulers_of(pipeline: Any) -> list[tuple[str, Any]]:
     components = pipeline.components
     found = [(key, components[key]) for key in STAGES if components.get(key) is not None]
     if not found:
-        raise ModelError(f"a {name} denoises by no scheduler of its own; it cannot be traced")
+        raise ModelError.unsupported(f"a {name} denoises by no scheduler of its own; it cannot be traced")
     for _, scheduler in found:
         noises = isinstance(getattr(scheduler, "alphas_cumprod", None), torch.Tensor)
         if not (noises or hasattr(scheduler, "_sigma_to_alpha_sigma_t") or _matches_flow(scheduler)):
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"a {type(scheduler).__name__} does not tell what it takes the finished image for; a {name} cannot be "
                 "traced with it"
             )
@@ -224,7 +224,9 @@ def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Map
     own = name.removesuffix("scheduler") + "num_inference_steps"
     keys = [key for key in (own, "decoder_num_inference_steps") if key in parameters]
     if not keys:
-        raise ModelError(f"its {type(scheduler).__name__} does not say how many steps it takes; it cannot be traced")
+        raise ModelError.unsupported(
+            f"its {type(scheduler).__name__} does not say how many steps it takes; it cannot be traced"
+        )
     steps = call.get(keys[0], parameters[keys[0]].default)
     trial = copy.deepcopy(scheduler)
     try:
@@ -310,7 +312,9 @@ def _decode_latents(
             if latents.ndim == 3 and hasattr(pipeline, "_unpack_latents") and size is not None:
                 latents = pipeline._unpack_latents(latents, *size, pipeline.vae_scale_factor)
             if latents.ndim != 4:
-                raise ModelError(f"a {name} lays its latents out in a way that is not known here; it cannot be traced")
+                raise ModelError.unsupported(
+                    f"a {name} lays its latents out in a way that is not known here; it cannot be traced"
+                )
             if decoder is not None or vae is not None:
                 pixels = _through(vae if decoder is None else decoder, latents)
             elif movq is not None:
@@ -319,7 +323,7 @@ def _decode_latents(
                 pixels = latents
             pixels = (pixels * 0.5 + 0.5).clamp(0, 1).float().cpu()
     except (RuntimeError, ValueError, TypeError) as error:
-        raise ModelError(f"what a {name} makes on its way cannot be decoded: {describe(error)}") from error
+        raise ModelError.failed(f"what a {name} makes on its way cannot be decoded: {describe(error)}") from error
     finite = torch.isfinite(pixels).flatten(1).all(dim=1).tolist()
     levels = (pixels.nan_to_num() * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
     return [values if is_finite else None for values, is_finite in zip(levels, finite, strict=True)]
@@ -352,14 +356,14 @@ def _tiny_decoder(spec: str, pipeline: Any) -> Any:
         with quiet_loading():
             decoder = AutoencoderTiny.from_pretrained(source.path, torch_dtype=pipeline.dtype, use_safetensors=True)
     except Exception as error:  # no such file, another class, damaged weights: many kinds
-        raise ModelError(
+        raise ModelError.unreadable(
             f"{spec} is no tiny decoder: {in_words(error)}; expected diffusers' AutoencoderTiny, as its "
             "save_pretrained writes it",
             field="trace_decoder",
         ) from error
     own = None if vae is None else vae.config.get("latent_channels")
     if own != decoder.config.latent_channels:
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{spec} decodes {decoder.config.latent_channels} channels, and this {type(pipeline).__name__} has "
             f"{own or 'no latents'}; name one made for it",
             field="trace_decoder",

@@ -71,7 +71,7 @@ def encode_texts_alone(
 def begun_in_batches(
     items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
 ) -> Callable[[], np.ndarray]:
-    """Hand all batches to the device now; calling what is returned waits for the vectors.
+    """Send all batches to the device; the function that is returned waits for the vectors.
 
     Meanwhile the device may be given more, so that it does not stand still while these are fetched and written. A
     device that computes at once, such as a processor, has computed them.
@@ -85,7 +85,7 @@ def begun_in_batches(
             return _fetch(vectors)
     except Exception as error:
         if is_out_of_memory(error):
-            raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
+            raise ModelError.failed("the encoder runs out of memory with a single input; try --device cpu") from error
         raise
 
 
@@ -150,7 +150,7 @@ class ImageEncoderBase(ABC):
         return self._in_batches(prepared, self._embed_prepared)
 
     def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
-        """Hand prepared images to the device; what is returned waits for the vectors, those of `encode_prepared`."""
+        """Send prepared images to the device; the returned function waits for the vectors of `encode_prepared`."""
         return begun_in_batches(
             prepared, self._embed_prepared, batches=self._image_batches, dimension=self._dimension
         )  # fmt: skip
@@ -206,7 +206,7 @@ def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEn
             vector, again = (getattr(encoder, method)([item]) for _ in range(2))
             dimension = int(card.settings["dimension"])
             if vector.shape != (1, dimension):
-                raise ModelError(
+                raise ModelError.wrong_shape(
                     f"{card.name}: found an array of shape {vector.shape[1:]} for one {what}, expected a vector of "
                     f"{dimension} numbers; name another encoder"
                 )
@@ -214,10 +214,12 @@ def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEn
                 why = f"its weights are damaged, or too large for {card.settings['dtype']}"
                 if lacking:
                     why = f"its files lack the weights {first_and_more(sorted(lacking))}"
-                raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
+                raise ModelError.not_finite(
+                    f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder"
+                )
             apart = float(np.linalg.norm(vector - again) / max(np.linalg.norm(vector), np.finfo(np.float32).tiny))
             if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
-                raise ModelError(
+                raise ModelError.unsupported(
                     f"{card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
                     "apart: they are random in part; name another encoder"
                 )
@@ -230,7 +232,7 @@ def said_unknown(conventions: Sequence[str]) -> dict[str, str]:
 
 
 def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
-    """Put NaN where a model's files lack a weight and its library drew one at random.
+    """Write NaN where a model's files lack a weight and its library drew one at random.
 
     A vector that depends on it is then NaN, and is refused. Many files leave out what no vector needs, such as a
     pooler.
@@ -260,7 +262,7 @@ def resolve_options(
         A batch of no image, or an unknown device or precision.
     """
     if batch_size is not None and batch_size < 1:
-        raise ModelError(f"found {batch_size}, expected 1 or more", field="batch_size")
+        raise ModelError.out_of_range(f"found {batch_size}, expected 1 or more", field="batch_size")
     chosen = resolve_device(device)
     return batch_size or IMAGE_BATCH, chosen, resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen)
 

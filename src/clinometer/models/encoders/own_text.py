@@ -126,7 +126,7 @@ UNKNOWN: Final = "state of an unknown token"
 
 
 def _whose(vector: Any, states: Any, tokens: Sequence[int], end: int | None) -> str:
-    """Say which token's state a vector is: an encoder may take another token for the text's end than its tokenizer."""
+    """Return which token's state a vector is: encoder and tokenizer may take different tokens for the text's end."""
     places = [] if states is None else torch.isclose(states, vector, rtol=1e-4).all(dim=-1).nonzero().flatten().tolist()
     if not places:
         return UNKNOWN

@@ -190,7 +190,7 @@ def _steps(checkpoint: Source) -> dict[str, Any]:
         elif kind == "Normalize":
             steps["normalised"] = True
         elif kind != "Transformer":
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{checkpoint.name}, modules.json: found a step {kind!r}; expected Transformer, Pooling, Normalize"
             )
     return steps
@@ -205,7 +205,7 @@ def _pooling(checkpoint: Source, folder: str) -> str:
     ]
     modes = [named] if named else switched
     if unknown or len(modes) != 1 or modes[0] not in POOLINGS.values():
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{checkpoint.name}, {folder}/config.json: found pooling "
             f"{', '.join([*map(str, modes), *unknown]) or 'none'}; expected one of {', '.join(POOLINGS.values())}"
         )
@@ -218,4 +218,4 @@ def _json(path: Path, default: Any = None) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ModelError(f"{path.name}: not valid JSON: {error}") from error
+        raise ModelError.unreadable(f"{path.name}: not valid JSON: {error}") from error

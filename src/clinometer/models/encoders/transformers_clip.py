@@ -167,7 +167,7 @@ class ImageInputs:
         return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
 
     def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
-        """Put a batch together where the model is."""
+        """Assemble a batch on the device of the model."""
         stacked = {
             name: to_device(torch.stack([inputs[name] for inputs in prepared]), model.device) for name in prepared[0]
         }
@@ -229,7 +229,7 @@ def load(
         card = _image_card(card_name, checkpoint, model, image_processor, pooling)
         return working_encoder(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
-        raise ModelError(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
+        raise ModelError.unsupported(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
     require_vocabulary(checkpoint.name, tokenizer)
     _require_end(card_name, model, tokenizer)
@@ -255,7 +255,7 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
     from clinometer.models import reference
 
     if source:
-        raise ModelError(f"the reference encoder takes nothing after its name; found {source!r}")
+        raise ModelError.unknown_name(f"the reference encoder takes nothing after its name; found {source!r}")
     encoder = load(str(reference.clip_path()), **({"name": "reference"} | options))
     encoder.card = replace(encoder.card, notes=encoder.card.notes | {"domain": reference.domain()})
     return encoder
@@ -268,7 +268,7 @@ def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]
             checkpoint, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
     if not (_is_dual(model) or model.main_input_name == "pixel_values"):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{checkpoint.name}: a {type(model).__name__} does not embed images and texts in one space, nor images "
             "alone; expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
         )
@@ -295,7 +295,7 @@ def _require_end(name: str, model: Any, tokenizer: Any) -> None:
     end, tokens = getattr(getattr(model, "text_model", None), "eos_token_id", None), tokenizer("a")["input_ids"]
     looked_for = max(tokens) if end == 2 else end
     if end is not None and (looked_for not in tokens or looked_for != tokenizer.eos_token_id):
-        raise ModelError(
+        raise ModelError.mismatch(
             f"{name}: its text tower takes token {looked_for} for the end of a text, and its tokenizer ends one with "
             f"{tokenizer.eos_token_id}, so another token would be read; correct eos_token_id in config.json"
         )
@@ -307,19 +307,19 @@ def _is_dual(model: Any) -> bool:
 
 def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
     if pooling not in (None, *POOLINGS):
-        raise ModelError(f"pooling: found {pooling!r}, expected one of {', '.join(POOLINGS)}")
+        raise ModelError.expected_one_of(POOLINGS, pooling, field="pooling")
     with torch.inference_mode():
         inputs = ImageInputs(image_processor)
         output = model(**inputs.batch(inputs.prepare([probe_image()]), model))
     states = getattr(output, "last_hidden_state", None)
     if states is None or states.ndim != 3:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"
         )
     possible = _poolings(model, output)
     if pooling not in (None, *possible):
         lacking = "class token" if pooling == "cls" else "vector of its own for an image"
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{name}, pooling {pooling}: a {type(model).__name__} has no {lacking}; expected {' or '.join(possible)}"
         )
     chosen = pooling or possible[0]

@@ -130,17 +130,17 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     """
     folder = Path(directory)
     if not folder.is_dir():
-        raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the images")
+        raise ImportManifestError.not_found(f"{directory}: no such folder; give the folder that holds the images")
     path = _find(folder, manifest)
     rows, found = list[ManifestRow](), dict[str, None]()
     records = read_csv(path, _check_fields) if path.suffix.lower() == ".csv" else _read_json_lines(path)
     for number, (line, record) in enumerate(records):
         if number == MOST_ROWS:
-            raise ImportManifestError(f"{path.name}: more than {MOST_ROWS:,} images; divide it")
+            raise ImportManifestError.too_many(f"{path.name}: more than {MOST_ROWS:,} images; divide it")
         rows.append(manifest_row(path.name, line, record))
         found.update(dict.fromkeys(record))
     if not rows:
-        raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
+        raise ImportManifestError.too_few(f"{path.name}: it lists no images; expected one a line")
     rows = _found_files(path.name, folder, rows)
     root = folder.resolve()  # where the folder lies on this machine does not belong to a run
     return Manifest(
@@ -156,7 +156,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
 
 
 def odd_batches(name: str, rows: Sequence[ManifestRow]) -> Iterator[str]:
-    """Say what is odd about the batches of a manifest, a line each, and what is made of it; nothing without batches."""
+    """Describe what is odd about the batches of a manifest, a line each, and what follows; nothing without batches."""
     known = [row for row in rows if row.batch]
     empty = [row for row in rows if not row.batch]
     if known and empty:
@@ -196,8 +196,8 @@ def _find(folder: Path, manifest: Path | str | None) -> Path:
     if manifest is not None:
         inside = folder / manifest
         hint = f"did you mean {inside}?" if inside.is_file() else "give a CSV or JSON-lines file"
-        raise ImportManifestError(f"no manifest: looked for {manifest}; {hint}")
-    raise ImportManifestError(
+        raise ImportManifestError.not_found(f"no manifest: looked for {manifest}; {hint}")
+    raise ImportManifestError.not_found(
         f"no manifest in {folder}: looked for {', '.join(NAMES)}; write a CSV with the columns {', '.join(COLUMNS)}"
     )
 
@@ -207,15 +207,17 @@ def _text(path: Path) -> str:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise ImportManifestError(f"{path.name}: more than {MOST_BYTES:,} bytes; divide it and its images")
+            raise ImportManifestError.too_many(f"{path.name}: more than {MOST_BYTES:,} bytes; divide it and its images")
         if kind := workbook(content):
-            raise ImportManifestError(f"{path.name}: it is {kind}; save the table as CSV (UTF-8)")
+            raise ImportManifestError.not_text(f"{path.name}: it is {kind}; save the table as CSV (UTF-8)")
         return text_of(content)
     except UnicodeDecodeError as error:
         encoding = error.encoding.upper()
-        raise ImportManifestError(f"{path.name}: byte {error.start} is not {encoding}; save it as UTF-8") from error
+        raise ImportManifestError.not_text(
+            f"{path.name}: byte {error.start} is not {encoding}; save it as UTF-8"
+        ) from error
     except OSError as error:
-        raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
+        raise ImportManifestError.unreadable(f"{path.name}: it cannot be read ({error.strerror})") from error
 
 
 def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -244,13 +246,13 @@ def read_csv(path: Path, check_fields: Callable[[str, Sequence[str]], None]) -> 
             if not any(value and value.strip() for value in (*record.values(), *surplus)):
                 continue  # spreadsheets write rows of nothing but separators
             if surplus:
-                raise ImportManifestError(
+                raise ImportManifestError.malformed(
                     f"{path.name}, line {line}: more values than the {len(fields)} columns; "
                     f"put quotes around a value with {SEPARATORS.get(separator, separator)}"
                 )
             yield line, record
     except csv.Error as error:
-        raise ImportManifestError(f"{path.name}, after line {line}: not valid CSV: {error}") from error
+        raise ImportManifestError.malformed(f"{path.name}, after line {line}: not valid CSV: {error}") from error
 
 
 UNNAMED: Final = ("", "Unnamed: 0")
@@ -260,13 +262,13 @@ UNNAMED: Final = ("", "Unnamed: 0")
 def _check_fields(name: str, fields: Sequence[str]) -> None:
     """Refuse a header without what a row must have, and a column that stands there twice."""
     if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
-        raise ImportManifestError(
+        raise ImportManifestError.missing(
             f"{name}, line 1: found the columns {named_in_a_line(fields)}; "
             f"expected file, and concept or group, or the prompt{_renaming(fields)}"
         )
     for column in COLUMNS:
         if fields.count(column) > 1:
-            raise ImportManifestError(
+            raise ImportManifestError.duplicate(
                 f"{name}, line 1: found the column {column} {fields.count(column)} times; remove all but one"
             )
 
@@ -292,13 +294,13 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             record = json.loads(text, object_pairs_hook=each_once)
         except RecursionError as error:
-            raise ImportManifestError(
+            raise ImportManifestError.malformed(
                 f"{path.name}, line {line}: nested too deeply; expected names and texts"
             ) from error
         except ValueError as error:
-            raise ImportManifestError(f"{path.name}, line {line}: not valid JSON: {error}") from error
+            raise ImportManifestError.malformed(f"{path.name}, line {line}: not valid JSON: {error}") from error
         if not isinstance(record, dict):
-            raise ImportManifestError(
+            raise ImportManifestError.wrong_type(
                 f"{path.name}, line {line}: found {type(record).__name__}, expected an object with a file"
             )
         yield line, record
@@ -312,29 +314,29 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
         if key == "batch" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if value is not None and not isinstance(value, str):
-            raise ImportManifestError(f"{name}, line {line}, {key}: found {quoted(value)}, expected text")
+            raise ImportManifestError.wrong_type(f"{name}, line {line}, {key}: found {quoted(value)}, expected text")
         if value is not None and len(value) > LONGEST:
-            raise ImportManifestError(
+            raise ImportManifestError.too_many(
                 f"{name}, line {line}, {key}: found {len(value):,} characters, expected at most {LONGEST:,}"
             )
         if value is not None and not _is_whole(value):
-            raise ImportManifestError(
+            raise ImportManifestError.not_text(
                 f"{name}, line {line}, {key}: found {quoted(value)}, half a character; expected text"
             )
         values[key] = value.strip() or None if value is not None and value.strip() not in MISSING else None
     if values["file"] is None:
-        raise ImportManifestError(
+        raise ImportManifestError.missing(
             f"{name}, line {line}, file: nothing found, expected a path within the folder{_renaming(record)}"
         )
     if values["concept"] is None and values["group"] is None and values["prompt"] is None:
-        raise ImportManifestError(
+        raise ImportManifestError.missing(
             f"{name}, line {line}: found none of concept, group and prompt; expected concept for a neutral prompt's "
             "picture, group for a group's, both for a concept's picture with an attribute, or the suite's prompt"
         )
     role: Role = "target" if values["group"] is None else "attribute"
     has_owner = values["concept"] is not None or values["group"] is not None
     if values["role"] not in ((None, role) if has_owner else (None, "target", "attribute")):
-        raise ImportManifestError(
+        raise ImportManifestError.mismatch(
             f"{name}, line {line}, role: found {quoted(values['role'])}, expected {role!r} or nothing: "
             "a concept alone is a target, a group makes it an attribute"
         )
@@ -359,7 +361,9 @@ def _read_flag(where: str, value: Any) -> bool:
     text = "" if value is None else str(value).strip()
     flag = _FLAGS.get("" if text in MISSING else text.lower())
     if flag is None:
-        raise ImportManifestError(f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing")
+        raise ImportManifestError.wrong_type(
+            f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing"
+        )
     return flag
 
 
@@ -380,12 +384,12 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
         path = _resolve(root, row.file)
         found.append(row)
         if not os.path.normcase(path).startswith(os.path.normcase(inside)):
-            raise ImportManifestError(
+            raise ImportManifestError.untrusted(
                 f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
             )
         key = os.path.normcase(path)
         if key in line_of:
-            raise ImportManifestError(
+            raise ImportManifestError.duplicate(
                 f"{name}, line {row.line}, file: {quoted(row.file)} is in line {line_of[key]} already; remove one"
             )
         line_of[key] = row.line
@@ -394,7 +398,7 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
     if missing:
         files = first_and_more([quoted(row.file, 200) for row in missing])
         hint = _like(root, missing[0].file)
-        raise ImportManifestError(
+        raise ImportManifestError.not_found(
             f"{name}, line {missing[0].line}, file: not in the folder: {files}; {hint}add what is missing or remove "
             "its line"
         )
@@ -419,7 +423,7 @@ def _as_spelled(root: str, row: ManifestRow) -> ManifestRow:
 
 
 def _like(root: str, file: str) -> str:
-    """Say which file a name may mean that differs by the case of its letters alone, or by its folder."""
+    """Return which file a name may mean that differs by the case of its letters alone, or by its folder."""
     folder, name = os.path.split(os.path.join(root, file))
     for place in (folder, root):
         with suppress(OSError, ValueError):
@@ -462,14 +466,16 @@ def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
                 if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
                     inside.append(path)
             if not inside:
-                raise InvalidInputError(f"{place}: no image in this folder (expected {', '.join(SUFFIXES[:4])}, …)")
+                raise InvalidInputError.too_few(
+                    f"{place}: no image in this folder (expected {', '.join(SUFFIXES[:4])}, …)"
+                )
             files += inside
         elif place.is_file():
             files.append(place)
         else:
-            raise InvalidInputError(f"{place}: no such file or folder")
+            raise InvalidInputError.not_found(f"{place}: no such file or folder")
     if not files:
-        raise InvalidInputError("none given; give files or folders", field="images")
+        raise InvalidInputError.missing("none given; give files or folders", field="images")
     return files
 
 
@@ -506,9 +512,9 @@ def read_portraits(
     """
     folder = Path(directory)
     if expression.upper() not in EXPRESSIONS:
-        raise InvalidInputError(f"found {expression!r}, expected one of {', '.join(EXPRESSIONS)}", field="expression")
+        raise InvalidInputError.expected_one_of(EXPRESSIONS, expression, field="expression")
     if not folder.is_dir():
-        raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the portraits")
+        raise ImportManifestError.not_found(f"{directory}: no such folder; give the folder that holds the portraits")
     rows = []
     for row in read_manifest(folder) if has_manifest(folder) else _named_portraits(folder, codes, expression):
         asked = (prompts or {}).get(str(row.prompt)) if row.concept is None and row.group is None else None
@@ -517,7 +523,9 @@ def read_portraits(
     for group, group_codes in codes.items():
         if group not in groups:
             means = f", codes {', '.join(group_codes)}" if group_codes else ""
-            raise ImportManifestError(f"{directory}: no portrait of group {group!r}{means}; the suite asks for some")
+            raise ImportManifestError.missing(
+                f"{directory}: no portrait of group {group!r}{means}; the suite asks for some"
+            )
     return rows
 
 
@@ -527,7 +535,7 @@ def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expressio
     for number, path in enumerate(sorted(path for path in folder.rglob("CFD-*") if path.is_file()), start=1):
         match = FACE_NAME.fullmatch(path.name)
         if match is None:
-            raise ImportManifestError(
+            raise ImportManifestError.malformed(
                 f"{path.relative_to(folder)}: its name is not of the form CFD-WF-001-003-N.jpg (race and gender, "
                 "person, picture, expression); rename or remove it"
             )
@@ -537,7 +545,7 @@ def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expressio
             file = path.relative_to(folder).as_posix()
             yield ManifestRow(file, None, group, "attribute", None, number)
     if not count:
-        raise ImportManifestError(
+        raise ImportManifestError.not_found(
             f"{folder}: neither a manifest ({', '.join(NAMES)}) nor files named like CFD-WF-001-003-N.jpg"
         )
 

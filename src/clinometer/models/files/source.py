@@ -119,7 +119,7 @@ class FolderSource:
             yield path.relative_to(self._directory), sha256(content) if isinstance(content, bytes) else file_hash(path)
 
     def assign(self, files: Mapping[str, str]) -> None:
-        """Say which file answers which request, by its id. Until then, a file's own path is its id."""
+        """Assign the files to the requests that they answer, by their ids. Until then, a file's own path is its id."""
         self._files = dict(files)
 
     def decoded_bytes(self, file: str) -> int:
@@ -260,14 +260,14 @@ class ImageDataset:
         self._root = place.parent if place.is_file() else place
         files = dataset_files(place)
         if not files:
-            raise ImportManifestError(
+            raise ImportManifestError.unreadable(
                 f"{place}: it is an archive; unpack it, and name the folder"
                 if zipfile.is_zipfile(place) or (place.is_file() and tarfile.is_tarfile(place))
                 else f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
             )
         self.rows = [row for path in files for row in self._rows_of(path)]
         if not self.rows:
-            raise ImportManifestError(f"{place}: its tables hold no rows; expected one an image")
+            raise ImportManifestError.too_few(f"{place}: its tables hold no rows; expected one an image")
         self._rows = {row.file: row.file for row in self.rows}
         self._flagged = {row.file for row in self.rows if row.flagged}
         self._batches = {row.file: row.batch for row in self.rows if row.batch}
@@ -287,7 +287,7 @@ class ImageDataset:
         return self.__dict__ | {"_open": _NOTHING_OPEN, "_last": _NOTHING_READ}
 
     def assign(self, files: Mapping[str, str]) -> None:
-        """Say which row answers which request, by its id."""
+        """Assign the rows to the requests that they answer, by their ids."""
         self._rows = dict(files)
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
@@ -356,7 +356,7 @@ def _images(path: Path) -> Iterator[pa.Scalar]:
 
 
 def _unreadable(file: str, error: Exception) -> ImportManifestError:
-    return ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})")
+    return ImportManifestError.unreadable(f"{file}: it cannot be read as a table ({type(error).__name__})")
 
 
 def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
@@ -367,7 +367,7 @@ def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
                 try:
                     require_bounded(opened, source)
                 except pa.ArrowInvalid as error:
-                    raise ImportManifestError(
+                    raise ImportManifestError.too_many(
                         f"{file}: {error}; images hardly shrink, so save the table anew without what it repeats"
                     ) from error
                 schema = opened.schema_arrow
@@ -381,10 +381,12 @@ def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file, error) from error
     if IMAGE not in names or not {"concept", "group"} & set(names):
-        raise ImportManifestError(f"{file}: found the columns {', '.join(names)}; expected image, and concept or group")
+        raise ImportManifestError.missing(
+            f"{file}: found the columns {', '.join(names)}; expected image, and concept or group"
+        )
     kind = schema.field(IMAGE).type
     if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        raise ImportManifestError(
+        raise ImportManifestError.wrong_type(
             f"{file}, image: found {kind}, expected the files' bytes, or a struct of bytes and path as `datasets` makes"
         )
     return table

@@ -46,19 +46,19 @@ def require_terms(
     """
     if not source:
         adapter = like.partition(":")[0]
-        raise ModelError(f"{adapter}: no model named; write {adapter}:MODEL, such as {like}")
+        raise ModelError.missing(f"{adapter}: no model named; write {adapter}:MODEL, such as {like}")
     if price is None or not 0 <= price < inf:
-        raise ModelError(
+        raise ModelError.missing(
             f"found {'none' if price is None else price}, expected what {of} costs at these settings; look it up in "
             "the server's price list and give --price (0 for a server of your own)",
             field="price",
         )
     for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
         if number < least:
-            raise ModelError(f"found {number}, expected {least} or more", field=key)
+            raise ModelError.out_of_range(f"found {number}, expected {least} or more", field=key)
     for key, amount in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if amount is not None and not amount > 0:
-            raise ModelError(f"found {amount}, expected a positive number", field=key)
+            raise ModelError.out_of_range(f"found {amount}, expected a positive number", field=key)
     return price
 
 
@@ -71,7 +71,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, stopped: threading.Event | None = None) -> bool:
-        """Sleep until this call's moment, or until nobody waits for it any more; True if so."""
+        """Sleep until it is this call's turn, or until nobody waits for it any more; return whether that was so."""
         with self._lock:
             moment = max(self._next, monotonic())
             self._next = moment + self._seconds
@@ -150,11 +150,11 @@ def raise_if_final(error: Any, name: str, key: str = KEY) -> None:
 
     line = f"{name}: {error_line(error)}"
     if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
-        raise ModelError(f"{line}; check {key} and the model's name") from None
+        raise ModelError.refused(f"{line}; check {key} and the model's name") from None
     if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
-        raise ModelError(f"{line}; add credit and run it again") from None
+        raise ModelError.refused(f"{line}; add credit and run it again") from None
     if error.status_code in ENDS_ALL:
-        raise ModelError(f"{line}; check the server's address") from None
+        raise ModelError.unreachable(f"{line}; check the server's address") from None
 
 
 def connect(
@@ -169,15 +169,15 @@ def connect(
         import openai
         import tenacity  # noqa: F401  (else missed only once there is a client)
     except ImportError as error:
-        raise ModelError(
-            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
-        ) from error
+        raise ModelError.lacks_package(str(error.name), "clinometer[openai]") from error
     own_server = base_url or (os.environ.get("OPENAI_BASE_URL") if home is None else None)
     key = os.environ.get(key_name, "").strip()  # a secret that is mounted as a file ends with a line's end
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{key_name}: it contains characters that a key cannot have; set it anew")
+        raise ModelError.malformed(f"{key_name}: it contains characters that a key cannot have; set it anew")
     if not key and not own_server:
-        raise ModelError(f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere")
+        raise ModelError.missing(
+            f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere"
+        )
     remember(key)
     _require_address(own_server)
     hosts = frozenset({host_of(own_server or home or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
@@ -197,11 +197,13 @@ def _host(name: str) -> str:
     try:
         host = host_of(f"http://{name}")
     except Exception as error:
-        raise ModelError(
+        raise ModelError.malformed(
             f"{name!r} is not a host; expected one such as images.example.org", field="trusted_host"
         ) from error
     if not name or host != name.lower().strip("[]"):
-        raise ModelError(f"found {name!r}, expected a host alone, such as images.example.org", field="trusted_host")
+        raise ModelError.malformed(
+            f"found {name!r}, expected a host alone, such as images.example.org", field="trusted_host"
+        )
     return host
 
 
@@ -213,11 +215,11 @@ def _require_address(url: str | None) -> None:
     except ValueError:  # brackets that do not close, a port that is not a number
         fits = False
     if not fits:
-        raise ModelError("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
+        raise ModelError.malformed("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
 
 
 def server_of(url: str) -> str:
-    """Name a server as its card does: gateways tell models apart by port and path. No user, password or key."""
+    """Return a server's address for its card, with port and path but without user, password or key."""
     address = urlsplit(masked_address(url, keys_in_path=True))
     port = f":{address.port}" if address.port else ""
     own = address.hostname == OPENAI
@@ -302,7 +304,7 @@ class DownloadError(Exception):
 
 
 def led_to(place: str, too_often: bool) -> str:
-    """Say where a redirect leads, and the way out."""
+    """Return where a redirect leads, and the way out."""
     address = urlsplit(place)
     destination = f"{address.scheme}://{address.netloc.rpartition('@')[2]}" if address.netloc else place
     if too_often:

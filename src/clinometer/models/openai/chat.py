@@ -176,7 +176,7 @@ def load(
         The package openai, the key or the price is missing, or a setting does not fit.
     """
     if (height is None) != (width is None):
-        raise ModelError("found one of them, expected both or none", field=("height", "width"))
+        raise ModelError.conflict("found one of them, expected both or none", field=("height", "width"))
     asked = {"num_inference_steps": steps, "guidance_scale": guidance_scale, "height": height, "width": width}
     arguments = {"modalities": list(MODALITIES)} | {key: value for key, value in asked.items() if value is not None}
     price = require_terms(
@@ -241,9 +241,9 @@ def _card_and_arguments(
     further: Mapping[str, Any] | None, price: float, system_prompt: str | None, rewriter: str | None,
     rewriter_prompt: str, send_seed: bool, size: str | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Gather what both adapters are made of: a card that pins all that an image hangs on, and the requests' body."""
+    """Return what both adapters are made of: a card that pins all that an image depends on, and the requests' body."""
     if further is not None and not isinstance(further, Mapping):
-        raise ModelError(f"found {type(further).__name__}, expected a mapping of settings", field="further")
+        raise ModelError.wrong_type(f"found {type(further).__name__}, expected a mapping of settings", field="further")
     rewrites = Rewriter(rewriter, rewriter_prompt) if rewriter else None
     body = {"model": source, **arguments, **(further or {})}
     told = {"size": size, "system_prompt": system_prompt, "rewriter": rewrites.card if rewrites else None}

@@ -145,7 +145,7 @@ def is_public(address: str) -> bool:
 
 
 def _stay(response: Any, bounds: Bounds) -> None:
-    """Drop a redirect that leads elsewhere, or one too many, from an answer: its ``extensions`` then say so."""
+    """Remove a redirect that leads elsewhere, or one too many, from an answer, and note it in its ``extensions``."""
     if not response.has_redirect_location:
         return
     here, location = response.request.url, response.headers["location"]
@@ -211,7 +211,7 @@ class _Watch:
         raise AnswerRefusedError(f"{place} is not a public address; give --trusted-host {host} if you trust it")
 
     def _expire(self) -> None:
-        """Shut the socket under whoever reads from it."""
+        """Close the socket while another thread reads from it."""
         self._expired = True
         if self._socket is not None:
             with suppress(OSError):
@@ -219,7 +219,7 @@ class _Watch:
 
 
 def _plain(chunks: Iterator[bytes], coding: str) -> Iterator[bytes]:
-    """Decompress, a little at a time: a small chunk may unfold to gigabytes."""
+    """Decompress a little at a time: a small chunk may unfold to gigabytes."""
     if coding == "identity":
         yield from chunks
         return

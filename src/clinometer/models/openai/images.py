@@ -238,7 +238,7 @@ class OpenAIImages:
     def _yield_failed(self, rejected: Sequence[_RejectedResult]) -> Iterator[GenerationResult]:
         """Yield requests that were not taken, as images that failed, unless none has ever been taken."""
         if rejected and not self.has_drawn:
-            raise ModelError(
+            raise ModelError.refused(
                 f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the "
                 f"prompt {rejected[0].prompt!r}"
             )
@@ -353,7 +353,7 @@ class OpenAIImages:
         return self._post("/chat/completions", {"model": rewriter.model, "messages": messages})
 
     def _rewritten(self, rewriter: Rewriter, prompt: str) -> str:
-        """Word a prompt anew.
+        """Rewrite a prompt.
 
         Raises
         ------
@@ -420,7 +420,7 @@ def load(
         retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
     )  # fmt: skip
     if (height is None) != (width is None):
-        raise ModelError("found one of them, expected both or none", field=("height", "width"))
+        raise ModelError.conflict("found one of them, expected both or none", field=("height", "width"))
     client, fetch = connect(base_url, retries, timeout, trusted_host)
     size = None if height is None else f"{width}x{height}"
     if size is None and prefer:  # the model must be known to have it: a server refuses every request for another
@@ -454,7 +454,7 @@ def load(
 
 
 def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:
-    """Results of finished requests; where one ended the run, those beside it are given first: they were paid for."""
+    """Yield the results of finished requests; where one ended the run, the others come first, as they are paid for."""
     ended = None
     for future in done:
         if future.exception() is not None:

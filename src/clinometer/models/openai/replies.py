@@ -316,7 +316,7 @@ class _Sorting:
             self.pictures.append(text)
 
     def reply(self) -> Reply:
-        """Put it together."""
+        """Assemble the reply."""
         thoughts, words = split_thoughts("".join(self.texts))
         found = _found_in(words)
         ends = [next((each for each in self.finishes if _tells(each, kind)), "") for kind in _TELLING]
@@ -348,7 +348,7 @@ def _channel_of(node: Mapping[str, Any], channel: str) -> str:
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
-    """Part what stands between tags of thoughts, or before a closing tag alone, from the words.
+    """Separate what stands between tags of thoughts, or before a lone closing tag, from the answer.
 
     >>> split_thoughts("<think>Hm.</think>a man"), split_thoughts("Hm.</think>a man"), split_thoughts("<think>Hm")
     (('Hm.', 'a man'), ('Hm.', 'a man'), ('Hm', ''))

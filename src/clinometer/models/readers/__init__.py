@@ -60,7 +60,7 @@ class Question:
         twice = next((name for name in names if names.count(name) > 1), None)
         if len(set(groups)) < 2 or twice is not None or set(names) & {*OTHERWISE, *OTHERWISE.values()}:
             found = f"{twice!r} twice" if twice else f"{', '.join(groups) or 'none'}"
-            raise ModelError(
+            raise ModelError.too_few(
                 f"question {self.name}: found the answers {found}, expected two or more with names of their own; "
                 f"{', '.join(OTHERWISE.values())} are always there"
             )
@@ -162,7 +162,7 @@ class Reader(Protocol):
     batch_size: int
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the options that it can answer with; none of an open question that it can answer.
+        """Return the options that it can answer with; none for an open question that it can answer.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Reader(Protocol):
 
 def not_in_words(reader: Card, question: Question) -> ModelError:
     """Refuse an open question, which takes words, to a reader that answers with labels or groups alone."""
-    return ModelError(
+    return ModelError.unsupported(
         f"{reader.name}: question {question.name} is open, and this reader has no words to answer it with; give a "
         "vision-language model, a model for visual question answering, or openai:MODEL"
     )

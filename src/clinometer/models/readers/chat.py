@@ -81,7 +81,7 @@ class ChatReader:
         self._pace, self._refused, self.has_answered = Pace(requests_per_minute), Arguments(), False
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name every option; it answers open questions too."""
+        """Return every option; it answers open questions, too."""
         return () if question.is_open else tuple(question.options)
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
@@ -234,7 +234,9 @@ class ChatReader:
         raise_if_final(error, self.card.name)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
         if isinstance(error, not_taken) and not self.has_answered:
-            raise ModelError(f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault") from None
+            raise ModelError.refused(
+                f"{self.card.name}: {line}; nothing is read yet, so a setting is at fault"
+            ) from None
         return Reading(None, reason=f"failed: {line}")
 
 

@@ -110,7 +110,7 @@ class LabelReader(_Checkpoint):
     """
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the groups, and "none of these" where there are other labels."""
+        """Return the groups, and "none of these" where there are other labels."""
         if question.is_open and not self.card.settings["asks"]:
             raise not_in_words(self.card, question)
         if question.is_open:
@@ -120,7 +120,7 @@ class LabelReader(_Checkpoint):
         if lacking:
             labels = list(self.model.config.id2label.values())
             shown = ", ".join(map(repr, labels[:8])) + (", …" if len(labels) > 8 else "")
-            raise ModelError(
+            raise ModelError.unknown_name(
                 f"{self.card.name}: question {question.name}: none of its {len(labels)} labels means {lacking[0]!r}; "
                 f"it has {shown}; name those that do under labels: of that answer"
             )
@@ -168,11 +168,13 @@ class ChoiceReader(_Checkpoint):
     """
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name every option."""
+        """Return every option."""
         if question.is_open:
             return ()
         if len(question.options) > len(LETTERS):
-            raise ModelError(f"question {question.name}: found {len(question.options)} options, expected 26 at most")
+            raise ModelError.too_many(
+                f"question {question.name}: found {len(question.options)} options, expected 26 at most"
+            )
         return tuple(question.options)
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
@@ -229,7 +231,9 @@ class ChoiceReader(_Checkpoint):
         coded = self.processor.tokenizer([letter, f" {letter}"], add_special_tokens=False)["input_ids"]
         tokens = list(dict.fromkeys(ids[0] for ids in coded if len(ids) == 1))
         if not tokens:
-            raise ModelError(f"{self.card.name}: its tokenizer has no token for {letter}, so it cannot choose a letter")
+            raise ModelError.unsupported(
+                f"{self.card.name}: its tokenizer has no token for {letter}, so it cannot choose a letter"
+            )
         return tokens
 
 
@@ -273,7 +277,7 @@ def load(
         else None
     )  # fmt: skip
     if kind is None:
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{checkpoint.name}: a {made} answers no question about images; expected an image classifier, a model for "
             "visual question answering or a vision-language model; give a CLIP as clip:NAME"
         )
@@ -281,10 +285,14 @@ def load(
     with quiet_loading():
         model, loading = load_part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
     if lacking := sorted(loading["missing_keys"]):
-        raise ModelError(f"{checkpoint.name}: its files lack the weight {lacking[0]}, so its answers would be chance's")
+        raise ModelError.incomplete(
+            f"{checkpoint.name}: its files lack the weight {lacking[0]}, so its answers would be chance's"
+        )
     processor = load_part(checkpoint, transformers.AutoProcessor if asks or chats else transformers.AutoImageProcessor)
     if chats and not getattr(processor, "chat_template", None):
-        raise ModelError(f"{checkpoint.name}: it has no chat template, so nobody knows how to ask it; choose another")
+        raise ModelError.unsupported(
+            f"{checkpoint.name}: it has no chat template, so nobody knows how to ask it; choose another"
+        )
     settings = {
         "asks": asks or chats,
         "dtype": dtype_name(chosen_dtype),
@@ -315,12 +323,12 @@ def _activation_unsaid(name: str, config: Any) -> list[str]:
     """
     labels, problem = list(config.id2label.values()), config.problem_type
     if problem not in (None, "single_label_classification"):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{name}: found problem_type {problem} in config.json, so its labels are no alternatives of which one is "
             "read; expected single_label_classification; choose another classifier"
         )
     if len(labels) < 2:
-        raise ModelError(
+        raise ModelError.too_few(
             f"{name}: it has the one label {labels[0] if labels else ''!r}, and every picture would be read as that; "
             "expected a label for each answer; choose another classifier"
         )

@@ -31,7 +31,9 @@ class EncoderReader:
 
     def __init__(self, encoder: Encoder) -> None:
         if not all(hasattr(encoder, method) for method in ("encode_images", "encode_texts")):
-            raise ModelError(f"{encoder.card.name}: it does not embed both images and texts, so it reads nothing")
+            raise ModelError.unsupported(
+                f"{encoder.card.name}: it does not embed both images and texts, so it reads nothing"
+            )
         self.encoder = encoder
         own = encoder.card
         self.card = Card(
@@ -42,7 +44,7 @@ class EncoderReader:
         self.batch_size = 32
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the groups: it has nothing else to answer."""
+        """Return the groups: it has no other answers."""
         if question.is_open:
             raise not_in_words(self.card, question)
         return question.groups
@@ -88,14 +90,14 @@ class MonkReader:
         """Return the answer of each tone that one has."""
         meant = {TONES[name]: answer.group for answer in question.answers for name in answer.names if name in TONES}
         if len(set(meant.values())) < 2:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{self.card.name}: question {question.name} has no two answers with a tone among their labels, such "
                 "as 'monk 1'; it answers the question monk"
             )
         return meant
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the answers that have a tone, and "cannot tell"; where a tone is no answer's, "none of these"."""
+        """Return the answers that have a tone, and "cannot tell"; where a tone is no answer's, "none of these"."""
         if question.is_open:
             raise not_in_words(self.card, question)
         meant = self._meant(question)

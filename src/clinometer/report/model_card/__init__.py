@@ -184,7 +184,7 @@ def hub() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "huggingface_hub":
             raise
-        raise ModelError(
+        raise ModelError.not_installed(
             "a model card needs the package huggingface_hub, which is not installed; install it with "
             "`pip install huggingface_hub`, without PyTorch, or with it, `pip install 'clinometer[models]'`"
         ) from error
