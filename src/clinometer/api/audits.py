@@ -13,6 +13,7 @@ from clinometer._messages import as_text, first_and_more, shortened
 from clinometer.api.runs import Run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
 from clinometer.gates.policy import Policy, policy_digest
+from clinometer.gates.registration import Registration, audit_registered, write_registration
 from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest, unlisted_images
 from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
@@ -21,7 +22,6 @@ from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
 from clinometer.pipeline.recipes import Models, ReadyModel
-from clinometer.pipeline.registration import Registration, audit_registered, write_registration
 from clinometer.pipeline.request import (
     FREE,
     RESAMPLES,

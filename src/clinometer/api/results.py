@@ -20,9 +20,9 @@ from clinometer.exports.registry import MODEL_CARD, write_as
 from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping, policy_of_verdicts
 from clinometer.gates import gate as hold_to_policy
 from clinometer.gates.history import LAST
+from clinometer.gates.registration import copy_registration
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import Comparisons, write_comparison
-from clinometer.pipeline.registration import copy_registration
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, store
 from clinometer.suites import Suite, load_suite

@@ -13,16 +13,16 @@ from clinometer.exports.evidence import policy_of, require_unchanged
 from clinometer.exports.paper import Figures, metric_latex
 from clinometer.gates import Policy
 from clinometer.gates.policy import policy_digest
+from clinometer.gates.registration import Review, review
 from clinometer.metrics.reading import OpenAnswers
 from clinometer.metrics.records import TRACE
 from clinometer.models import load_encoder
 from clinometer.models.protocols import weights_of
 from clinometer.pipeline.audits import Workers, executor_of, questions_of
 from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.execution import Serial, ask_failed_again, read_all
+from clinometer.pipeline.execution import Executor, ask_failed_again, read_all
 from clinometer.pipeline.execution import trace_run as trace_again
 from clinometer.pipeline.recipes import Models, require_texts
-from clinometer.pipeline.registration import Review, review
 from clinometer.pipeline.request import ask
 from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
 from clinometer.readings.folder import keep_clusters, read_known
@@ -280,7 +280,7 @@ def read_run(
         ]
         require_budget(opened_run, None, budget, answers=to_come)
         with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
-            executor = Serial(once_more=True) if check_drift else executor_of(engine_at_work, None, {}, recipes)
+            executor = Executor(once_more=True) if check_drift else executor_of(engine_at_work, None, {}, recipes)
             read_all(opened_run, readers, asked, progress, executor, again=check_drift)
             loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
             if truth is not None:

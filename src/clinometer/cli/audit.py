@@ -47,7 +47,7 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
         others = [
             ask(**one | {"model": model, "suite": suite}) for model, suite in product(axes["model"], axes["suite"])
         ]
-        from clinometer.pipeline.registration import with_registration
+        from clinometer.gates.registration import with_registration
 
         _print_preview(preview(with_registration(ask(**one, out=out, model_options=options)), others), cells)
         return

@@ -38,7 +38,6 @@ from clinometer.pipeline.execution import (
     Executor,
     Job,
     Rounds,
-    Serial,
     SteeredRounds,
     count_of_groups,
     execute,
@@ -151,7 +150,7 @@ def executor_of(
     readers: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> Executor:
     """Say who makes the missing parts of a stage."""
-    return Serial() if engine is None else Parallel(engine, generator, encoders, readers)
+    return Executor() if engine is None else Parallel(engine, generator, encoders, readers)
 
 
 def questions_of(

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from clinometer._cores import one_thread
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunNotFoundError, SuiteError
@@ -64,54 +64,38 @@ DEFAULT_MOST = 10
 """Times the suite's images a target, drawn at most where the user does not say."""
 
 
-class Executor(Protocol):
-    """Makes the missing parts of a stage; which process makes which is its own affair."""
-
-    def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
-        """Draw what is drawn from a prompt alone; as :func:`clinometer.runs.drawing.generate`."""
-        ...
-
-    def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
-        """Do what a study does beside drawing; as calling ``stage``."""
-        ...
-
-    def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
-        """Embed what an encoder has not seen; as :func:`clinometer.runs.encoding.encode`."""
-        ...
-
-    def read(self, run: Run, reader: Reader, progress: Progress) -> None:
-        """Ask a reader what it has not answered; as :func:`clinometer.runs.reading.read`."""
-        ...
-
-    def pool(self, progress: Progress) -> Pool | None:
-        """Say who measures for the scores; None where this process alone does."""
-        ...
-
-
 @dataclass(frozen=True)
-class Serial:
-    """Makes them all in this process, one after the other; ``once_more`` : as of `clinometer.runs.reading.read`."""
+class Executor:
+    """Makes the missing parts of every stage in this process, one after the other.
 
-    once_more: bool = False
+    `clinometer.pipeline.parallel.Parallel` shares them out among an engine's workers instead.
+
+    Attributes
+    ----------
+    once_more : as of :func:`clinometer.runs.reading.read`.
+    """
+
+    once_more: bool = field(default=False, kw_only=True)
 
     def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
-        """See :class:`Executor`."""
+        """Draw what is drawn from a prompt alone."""
         generate(run, generator, progress)
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
-        """See :class:`Executor`."""
+        """Do what a study does beside drawing."""
         stage(run, generator, progress)
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
-        """See :class:`Executor`."""
+        """Embed what an encoder has not seen."""
         encode(run, encoder, progress)
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
-        """See :class:`Executor`."""
+        """Ask a reader what it has not answered."""
         read(run, reader, progress, once_more=self.once_more)
 
-    def pool(self, progress: Progress) -> None:
-        """See :class:`Executor`."""
+    def pool(self, progress: Progress) -> Pool | None:
+        """Return who measures for the scores; None where this process alone does."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -285,7 +269,7 @@ def execute(
     executor: Executor | None = None,
 ) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
-    executor = executor or Serial()
+    executor = executor or Executor()
     run, others = _create_or_resume(job, out, encoders, progress), [Run(place) for place in job.pictures]
     names = [encoder.card.name for encoder in encoders]
     if job.learn_errors is not None:

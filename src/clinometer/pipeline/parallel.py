@@ -7,7 +7,7 @@ are told as they come, and what was given up once all else is made.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Generator as Iteration
 from contextlib import closing, contextmanager
@@ -30,7 +30,7 @@ from clinometer.models.protocols import (
 from clinometer.models.readers import Reader
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done, Engine, Unit
 from clinometer.pipeline.engines.dispatch import Work as EngineWork
-from clinometer.pipeline.execution import Serial
+from clinometer.pipeline.execution import Executor
 from clinometer.pipeline.recipes import Recipe, load_once
 from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
@@ -49,7 +49,7 @@ LARGEST_UNIT: Final = 16
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(Executor):
     """Makes the parts of a run on workers.
 
     Attributes
@@ -65,7 +65,7 @@ class Parallel:
     readers: Mapping[str, Recipe] = field(default_factory=dict)
 
     def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
-        """See :class:`clinometer.pipeline.execution.Executor`."""
+        """Draw what is drawn from a prompt alone."""
         parts = {part: samples for part, samples in run.parts.items() if not samples[0].source}
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         if offers(generator, EmbedsInPassing) and any(run.drawn.missing(part) for part in parts):
@@ -74,9 +74,9 @@ class Parallel:
         self._draw(generate, run, generator, parts, progress, title)
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
-        """See :class:`clinometer.pipeline.execution.Executor`. A stage of no kind that is shared is done here."""
+        """Share out a stage of a kind that can be; do any other here."""
         if not isinstance(stage, PartStage | WholeStage) or self.generator is None:
-            Serial().stage(stage, run, generator, progress)
+            super().stage(stage, run, generator, progress)
         elif isinstance(stage, WholeStage):
             if stage.is_missing(run, generator):
                 work = self._work(stage.make, run, self.generator, generator)
@@ -89,7 +89,7 @@ class Parallel:
             self._make(run, work, [(part,) for part in missing], progress, stage.title)
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
-        """See :class:`clinometer.pipeline.execution.Executor`."""
+        """Embed what an encoder has not seen."""
         name = encoder.card.name
         missing = [part for part in run.parts if not run.vectors.has(name, part)]
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
@@ -101,7 +101,7 @@ class Parallel:
         run.encoders.finish(encoder.card)
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
-        """See :class:`clinometer.pipeline.execution.Executor`. A server has its own requests at once."""
+        """Ask a reader what it has not answered; a server has its own requests at once and is asked here."""
         card = reader.card
         is_server = offers(reader, Priced)
         if is_server:
@@ -129,7 +129,7 @@ class Parallel:
         return work
 
     def pool(self, progress: Progress) -> Pool:
-        """See :class:`clinometer.pipeline.execution.Executor`."""
+        """Return the engine's workers, who measure for the scores."""
         return EnginePool(self.engine, progress)
 
     def _draw(
@@ -160,22 +160,16 @@ class Parallel:
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
                     unmet -= set(run.plan.parts_of([result.id for result in outcome.results]))
-                    self._meet(outcome, run, generator, failures)
+                    if outcome.batch_size is not None and outcome.batch_size < generator.batch_size:
+                        generator.batch_size = outcome.batch_size
+                        run.record_batch_size(outcome.batch_size)
+                    samples = [run.sample(result.id) for result in outcome.results]
+                    deque(failures.watch(samples, outcome.results), maxlen=0)
                     converted.update(outcome.conversions)
             for part in undrawn:
                 run.drawn.to_redraw.pop(part, None)
             failures.require_one(sample for samples in parts.values() for sample in samples)
         tell_conversions(converted, progress)
-
-    @staticmethod
-    def _meet(outcome: WorkOutcome, run: Run, generator: Generator, failures: Failures) -> None:
-        """Merge what a worker found out."""
-        if outcome.batch_size is not None and outcome.batch_size < generator.batch_size:
-            generator.batch_size = outcome.batch_size
-            run.record_batch_size(outcome.batch_size)
-        samples = [run.sample(result.id) for result in outcome.results]
-        for _ in failures.watch(samples, outcome.results):
-            pass
 
     @staticmethod
     def _work(stage: StageFunction, run: Run, recipe: Recipe, model: Any) -> StageWork:
@@ -255,20 +249,15 @@ def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
         raise
 
 
-class Silently:
+class Silently(NoProgress):
     """A listener that passes on what should be read, and nothing else."""
 
     def __init__(self, progress: Progress) -> None:
-        self.note = progress.note
+        self._progress = progress
 
-    def start(self, stage: str, total: int, done: int) -> None:
-        """Say nothing."""
-
-    def advance(self, items: int) -> None:
-        """Say nothing."""
-
-    def finish(self) -> None:
-        """Say nothing."""
+    def note(self, message: str) -> None:
+        """Pass it on."""
+        self._progress.note(message)
 
 
 _NO_SIZES: Mapping[int, int] = {}
@@ -294,6 +283,10 @@ def finish_units(
     EngineError
         Units were given up; the others are made. The message names them.
     """
+
+    def named(death: Death) -> str:
+        return ", ".join(names[number] for number in death.unit) or "the texts"
+
     lost: list[Death] = []
     try:
         for event in engine.map(work, units) if units else ():
@@ -302,22 +295,19 @@ def finish_units(
                 continue
             lost += [event] if event.given_up else []
             then = "it is given up for now" if event.given_up else "another takes it"
-            progress.note(f"a worker died over {_name_unit(event, names)} ({event.reason}); {then}")
+            progress.note(f"a worker died over {named(event)} ({event.reason}); {then}")
     except BaseException:  # the user stops it, too
         engine.close()  # what a worker still wrote would be there after it was forgotten
         raise
     if lost:
-        sized = {number: f"{name} ({images[number]} images)" if images else name for number, name in names.items()}
+        if images:
+            names = {number: f"{name} ({images[number]} images)" for number, name in names.items()}
         raise EngineError(
-            f"{MOST_DEATHS} workers died over each of {', '.join(_name_unit(death, sized) for death in lost)}; the "
+            f"{MOST_DEATHS} workers died over each of {', '.join(map(named, lost))}; the "
             f"last because: {lost[-1].reason}. All others are finished; give the same command again, with fewer "
             "--workers or a smaller --batch-size if memory ran out",
             field="engine",
         )
-
-
-def _name_unit(death: Death, names: Mapping[int, str]) -> str:
-    return ", ".join(names[number] for number in death.unit) or "the texts"
 
 
 StageFunction = Callable[[Run, Any, Progress], None]
@@ -388,10 +378,11 @@ class StageWork:
     def _make(self, model: Any, run: Run, worker: Worker, unit: Unit) -> WorkOutcome:
         """Make what the parts of a unit lack."""
         worker.begin(unit)
-        before = _conversions(model)
+        converts = offers(model, Converts)
+        before = dict(model.conversions) if converts else {}
         notes = _Notes()
         self.stage(run, model, notes)
-        after = _conversions(model)
+        after = model.conversions if converts else {}
         statuses = run.drawn.statuses() if self.draws else ()
         return WorkOutcome(
             notes=tuple(notes.messages),
@@ -401,10 +392,6 @@ class StageWork:
             written=worker.created,
             own_encoders=tuple(worker.own_encoders),
         )
-
-
-def _conversions(model: object) -> dict[str, int]:
-    return dict(model.conversions) if offers(model, Converts) else {}
 
 
 class _Notes(NoProgress):

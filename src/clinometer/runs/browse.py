@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from math import nan
@@ -119,24 +119,26 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
         One is not what was written, or the part cannot be read.
     """
     name, row_numbers, start = run.directory.path(samples_name(part)), set(rows), 0
+    with _opened(run, name) as opened:
+        for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
+            for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
+                yield order, _check(batch.slice(order - start, 1).to_pylist()[0], name)
+            start += batch.num_rows
+
+
+@contextmanager
+def _opened(run: Run, name: str) -> Iterator[pq.ParquetFile]:
+    """Open a part whose images are read a few at a time, and say of it what goes wrong meanwhile."""
     try:
         with run.directory.fs.open(name, "rb") as file:
             opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
             require_bounded(opened, file, _IMAGE)
-            for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
-                for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
-                    yield order, _check(batch.slice(order - start, 1).to_pylist()[0], name)
-                start += batch.num_rows
+            yield opened
     except RunCorruptError:
         raise
-    except Exception as error:
-        raise _unreadable(name, error) from error
-
-
-def _unreadable(name: str, error: Exception) -> RunCorruptError:
-    """Damaged bytes lead Arrow to errors of many kinds."""
-    message = " ".join(str(error).split())[:200] or type(error).__name__
-    return RunCorruptError(f"{name}: cannot be read ({message}). {REDO}")
+    except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
+        message = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RunCorruptError(f"{name}: cannot be read ({message}). {REDO}") from error
 
 
 def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
@@ -150,23 +152,18 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
         One is not what was written, or the part cannot be read.
     """
     name = run.directory.path(samples_name(part))
-    try:
-        with run.directory.fs.open(name, "rb") as file:
-            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
-            require_bounded(opened, file, _IMAGE)
-            sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
-            starts = [0, *accumulate(sizes)]
-            group = min(max(bisect_right(starts, row) - 1, 0), len(sizes) - 1)
-            first, rows = starts[group], list[dict[str, Any]]()
-            for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
-                if row < first + batch.num_rows:
-                    rows = batch.to_pylist()
-                    break
-                first += batch.num_rows
-            else:
-                raise IndexError("it has fewer rows than it had")
-    except Exception as error:
-        raise _unreadable(name, error) from error
+    with _opened(run, name) as opened:
+        sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
+        starts = [0, *accumulate(sizes)]
+        group = min(max(bisect_right(starts, row) - 1, 0), len(sizes) - 1)
+        first, rows = starts[group], list[dict[str, Any]]()
+        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
+            if row < first + batch.num_rows:
+                rows = batch.to_pylist()
+                break
+            first += batch.num_rows
+        else:
+            raise IndexError("it has fewer rows than it had")
     return {first + order: (image["id"], _check(image, name)) for order, image in enumerate(rows)}
 
 

@@ -15,7 +15,7 @@ import clinometer as cm
 from clinometer.api import review_registration
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunStorageError
-from clinometer.pipeline.registration import MOST_BYTES, Journal, read_registration, with_registration
+from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.inputs import report_input
 from clinometer.report.sections import facts
@@ -186,7 +186,7 @@ def test_what_is_not_as_registered_is_refused_before_anything_is_drawn(place, ch
     ],
 )
 def test_what_cannot_be_written_down_is_refused(place, given, words, monkeypatch):
-    monkeypatch.setattr("clinometer.pipeline.registration.suite_and_rounds", lambda request: (toy_suite(), None))
+    monkeypatch.setattr("clinometer.gates.registration.suite_and_rounds", lambda request: (toy_suite(), None))
     with pytest.raises(InvalidInputError, match=words):
         cm.register("other.json", **ASKED | given)
     assert not (place / "other.json").exists()
@@ -293,7 +293,7 @@ def test_a_clock_that_runs_backwards_is_told(copy, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) - timedelta(days=1)
 
-    monkeypatch.setattr("clinometer.pipeline.registration.datetime", Yesterday)
+    monkeypatch.setattr("clinometer.gates.registration.datetime", Yesterday)
     Journal(copy / "r.json").start(read_registration(copy / "r.json"), "next", None)
     assert [told for told in review_registration(copy / "runs/kept", copy / "r.json").changes if "clock" in told]
 

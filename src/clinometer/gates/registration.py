@@ -163,7 +163,7 @@ def write_registration(file: Path, request: AuditRequest, policy_sha256: str | N
         "format": FORMAT,
         "registered": datetime.now(UTC).isoformat("T", "seconds"),
         "clinometer": package_versions()["clinometer"],
-        "analysis": _hash_of_analysis(),
+        "analysis": checksum_of(versions()),
         "asked": asked,
         "model_options": {
             name: _plain(name, value)
@@ -218,11 +218,6 @@ def _plain(name: str, value: Any) -> Any:
 
 def _hash_of_standard(suite: Suite) -> str | None:
     return None if suite.reference is None else checksum_of(suite.reference.model_dump(mode="json"))
-
-
-def _hash_of_analysis() -> str:
-    """Return a hash of the code that computes."""
-    return checksum_of(versions())
 
 
 def read_registration(file: str | os.PathLike[str]) -> Registration:
@@ -313,7 +308,8 @@ def audit_registered(request: AuditRequest, audit: Callable[[AuditRequest], str]
         raise RunMismatchError(
             f"{directory.shown}: a run that was not begun under {path}; give another --out, so that it is drawn anew"
         )
-    attempt = journal.start(registration, _name(directory), None if begun is None else int(begun["attempt"]))
+    name = escaped(shortened(directory.shown.rstrip("/").rpartition("/")[2]))  # a whole path may name a user
+    attempt = journal.start(registration, name, None if begun is None else int(begun["attempt"]))
     asked = registration.asked
     registered = {
         "checksum": registration.checksum,
@@ -337,14 +333,9 @@ def audit_registered(request: AuditRequest, audit: Callable[[AuditRequest], str]
     journal.add(
         registration, event="finished", attempt=attempt, created=run.record["created"], run=run.record["checksum"],
         scores=run.directory.sha256(SCORES), model=run.record["model"]["fingerprint"], images=len(run.plan),
-        analysis=_hash_of_analysis(),
+        analysis=checksum_of(versions()),
     )  # fmt: skip
     return place
-
-
-def _name(directory: Directory) -> str:
-    """Name a run by the last part of its place: a path may name a user."""
-    return escaped(shortened(directory.shown.rstrip("/").rpartition("/")[2]))
 
 
 class Journal:
@@ -389,7 +380,7 @@ class Journal:
         line: dict[str, Any] = {"line": len(lines) + 1, **facts}
         line["time"] = datetime.now(UTC).isoformat("T", "seconds")
         line["previous"] = _last_hash(registration, lines)
-        line["hash"] = _hash_of_line(line)
+        line["hash"] = checksum_of(line)
         with self.path.open("ab+") as file:
             size = file.seek(0, os.SEEK_END)
             if size:
@@ -425,17 +416,14 @@ class Journal:
             except ValidationError:
                 lines.append({"torn": True})
                 continue
-            if line["hash"] != _hash_of_line(line) or line["previous"] != _last_hash(registration, lines):
+            told = {name: value for name, value in line.items() if name != "hash"}
+            if line["hash"] != checksum_of(told) or line["previous"] != _last_hash(registration, lines):
                 raise InvalidInputError(
                     f"{self.path}: line {number} was changed, or one before it is missing, or it is of another "
                     "registration; restore it from a copy"
                 )
             lines.append(line)
         return lines
-
-
-def _hash_of_line(line: Mapping[str, Any]) -> str:
-    return checksum_of({name: value for name, value in line.items() if name != "hash"})
 
 
 def _last_hash(registration: Registration, lines: Sequence[Mapping[str, Any]]) -> str:
@@ -481,7 +469,8 @@ def review(run: Run, file: str | os.PathLike[str], policy_sha256: str | None = N
     lines = Journal(path).lines(registration)
     own = run.record.get("options", {}).get("registration") or {}
     if own.get("checksum") != registration.checksum:
-        raise RunMismatchError(f"{run.url}: it was not drawn under {path}; run.json names {_named(own)}")
+        named = f"the registration {str(own['checksum'])[:12]}…" if own else "no registration"
+        raise RunMismatchError(f"{run.url}: it was not drawn under {path}; run.json names {named}")
     ends = [line for line in lines if line.get("event") == "finished" and line.get("attempt") == own["attempt"]]
     end = next((line for line in reversed(ends) if line.get("created") == run.record["created"]), None)
     if end is None:
@@ -494,10 +483,6 @@ def review(run: Run, file: str | os.PathLike[str], policy_sha256: str | None = N
         tuple(_attempts(lines, int(own["attempt"]))),
         tuple(_changes(run, registration, lines, end, policy_sha256)),
     )
-
-
-def _named(own: Mapping[str, Any]) -> str:
-    return f"the registration {str(own['checksum'])[:12]}…" if own else "no registration"
 
 
 def _attempts(lines: Sequence[Mapping[str, Any]], this: int) -> Iterator[str]:
