@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,10 +23,10 @@ def write_html(report: ReportInput, path: Path) -> Path:
 
 def with_only(report: ReportInput, *sections: str) -> Page:
     """The head of a page and some of its sections, for who asks for their words: a whole one has many figures more."""
-    whole = study_of(report.suite).page(report.suite)
-    kept = tuple(section for section in whole.sections if section.id in ("masthead", *sections))
-    assert len(kept) == 1 + len(sections), f"of {sections} there are {[section.id for section in kept]}"
-    return Page(render_page(report, replace(whole, sections=kept)))
+    page = copy(study_of(report.suite).page(report.suite))
+    page.sections = tuple(section for section in page.sections if section.id in ("masthead", *sections))
+    assert len(page.sections) == 1 + len(sections), f"of {sections} there are {[each.id for each in page.sections]}"
+    return Page(render_page(report, page))
 
 
 @dataclass

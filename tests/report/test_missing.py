@@ -13,7 +13,7 @@ from clinometer.report.gallery import all_there
 from clinometer.report.sections import image_counts
 from clinometer.studies.leaning import figures
 from clinometer.studies.leaning.figures import forest_figure
-from clinometer.studies.leaning.page import lead
+from clinometer.studies.leaning.page import PAGE
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
@@ -99,7 +99,7 @@ def test_of_many_concepts_the_first_figure_says_how_many_it_leaves_out(monkeypat
     figure = forest_figure(view)
     assert figure is not None
     assert figure.svg.count("image part ") == 5 + figure.description.count("image part ")
-    assert f"{len(view.concepts) - 5} more are listed below" in lead(view)["caption"]
+    assert f"{len(view.concepts) - 5} more are listed below" in PAGE.lead(view)["caption"]
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "the one image is there"), (1200, "all 1,200 images are there")])

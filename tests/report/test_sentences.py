@@ -24,15 +24,15 @@ from clinometer.metrics import bias_amplification, diffusion_bias
 from clinometer.metrics.verdict import LEANING, Verdict
 from clinometer.report import wording
 from clinometer.report.inputs import _reservations
-from clinometer.report.page import Verdicts
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import how_sure
+from clinometer.report.verdicts import Verdicts
 from clinometer.stats.agreement import krippendorff_alpha
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.counts import scores as counts
-from clinometer.studies.counts.study import compared_in_words
+from clinometer.studies.counts.study import SharesCompared
 from clinometer.studies.editing.design import _AverageFaces
-from clinometer.studies.leaning.page import reservations, scale_words, strongest, verdicts
+from clinometer.studies.leaning.page import PAGE, reservations, scale_words
 from clinometer.studies.leaning.pictures import onsets_in_words
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import with_only
@@ -220,12 +220,12 @@ def test_where_the_groups_images_have_to_grow_the_number_says_so() -> None:
 
     grown = "about 220 images a concept, with the groups\u2019 images in proportion, would decide in four of five runs"
     asked = view_with(image_part=undecided)
-    (judged_here,) = verdicts(asked)
+    (judged_here,) = PAGE.verdicts(asked)
     assert grown in judged_here.notes_of(asked.pictures[name])
     assert "each, with the groups\u2019 images in proportion, would decide" in said_of_certainty_in(judged_here)
     # drawn until decided, the images to come are of concepts alone
     stopped = replace(asked, report=replace(asked.report, stopped_early=True))
-    assert "in proportion" not in " ".join(verdicts(stopped)[0].notes_of(asked.pictures[name]))
+    assert "in proportion" not in " ".join(PAGE.verdicts(stopped)[0].notes_of(asked.pictures[name]))
 
 
 def test_concepts_that_are_not_shown_to_lean_are_not_said_to_be_level() -> None:
@@ -249,7 +249,7 @@ def test_the_strongest_is_of_those_that_lean() -> None:
         wide = {"value": 3.0, "low": -1.0, "high": 7.0, "verdict": "undecided", "side": ""}
         return row | wide if row["concept"] == further else row
 
-    said = strongest(view_with(image_part=undecided))
+    said = PAGE.strongest(view_with(image_part=undecided))
     assert said.startswith("The strongest of those that lean: ")
     assert further not in said
 
@@ -278,7 +278,7 @@ def test_shares_that_nobody_counted_are_not_said_to_agree() -> None:
         tables = [counts.Counts(tuple(f"c{i}" for i in range(len(second))), ("a", "b"), ("",), x, x[..., 0] * 0)
                   for x in n]  # fmt: skip
         rows = pd.DataFrame([vars(row) for row in counts.compared_counts(*tables)])
-        return compared_in_words(SimpleNamespace(scores=rows), ("A", "B"))  # type: ignore[arg-type]
+        return SharesCompared().verdict(SimpleNamespace(scores=rows), ("A", "B"))  # type: ignore[arg-type]
 
     assert said([[10, 10]] * 3) == "B beside A: none of 3 shares is shown to differ."
     assert said([[10, 10]] * 3 + [[0, 0]] * 7) == (

@@ -42,6 +42,17 @@ def test_intervals_of_normal_readings_cover(name: str, promised: float) -> None:
     assert held > promised - 0.03
 
 
+@pytest.mark.parametrize("treatments", [2, 3])
+def test_an_estimate_lies_within_its_interval_and_one_degree_of_freedom_gives_none(treatments: int) -> None:
+    below = 0
+    for i in range(60):
+        for name, each in crossed_variance(design(i, 3, treatments, residual=1.0), n_permutations=1).components.items():
+            assert np.isnan(each.low) or each.low <= each.value <= each.high
+            assert np.isnan(each.low) or name != "treatment" or treatments > 2
+            below += bool(each.value < 0 and np.isfinite(each.low))
+    assert below
+
+
 def test_the_p_of_a_unit_is_that_of_every_exchange() -> None:
     y = design(3, units=1, treatments=2, blocks=7, residual=1.0, unit_treatment=0.5)[0]
     spread = [

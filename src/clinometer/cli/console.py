@@ -169,9 +169,9 @@ class LiveProgress:
 def print_summary(run: Run) -> None:
     """Print the verdicts in short, and where the report is."""
     from clinometer.report.inputs import pictures_in_words
-    from clinometer.report.page import View
     from clinometer.report.readers import reader_lines
     from clinometer.report.standard import standard_lines
+    from clinometer.report.view import View
     from clinometer.studies import study_of
 
     console = Console()

@@ -15,17 +15,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from clinometer.report import wording
 from clinometer.report.figures import svg_file
 from clinometer.report.fonts import font_faces
-from clinometer.report.gallery import FOREMOST, foremost_pictures
+from clinometer.report.gallery import FOREMOST
 from clinometer.report.html import asset, environment, light_inks, style_and_script
 from clinometer.report.model_card.content import limits_of
-from clinometer.report.page import Page, Verdicts, View
+from clinometer.report.page import Page
 from clinometer.report.rows import Row
 from clinometer.report.sections import HUMAN, how_sure
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.runs import Run
 
 Paper = Literal["a4", "letter"]
@@ -51,7 +53,7 @@ _LONGEST: Final = {
 """Characters of what may be long because a name is, so that two pages are two pages whatever a suite says."""
 
 
-def board_files(run: Run, view: View, page: Page, paper: Paper) -> Iterator[tuple[str, str | bytes]]:
+def board_files(run: Run, view: View, page: Page[Any], paper: Paper) -> Iterator[tuple[str, str | bytes]]:
     """Write ``board.html`` and, where there is something that prints it, ``board.pdf``."""
     html = board_html(run, view, page, paper)
     yield "board.html", html
@@ -60,13 +62,13 @@ def board_files(run: Run, view: View, page: Page, paper: Paper) -> Iterator[tupl
         yield "board.pdf", _printed_alike(pdf, str(view.report.settings.get("created", "")))
 
 
-def board_html(run: Run, view: View, page: Page, paper: Paper) -> str:
+def board_html(run: Run, view: View, page: Page[Any], paper: Paper) -> str:
     """Render the two pages as one HTML file that asks the network for nothing."""
     report, judged = view.report, page.verdicts(view)
-    lead = page.sections[0].build(view) or {}
+    lead = page.lead(view)
     figure = lead.get("figure")
     drawing = base64.b64encode(svg_file(figure, light_inks())).decode("ascii") if figure else ""
-    strips = (page.foremost or foremost_pictures)(view, judged, 2, FOREMOST)
+    strips = page.foremost(view, judged, 2, FOREMOST)
     is_counted = any(strip["counted"] for strip in strips)
     templates = environment(page.package)
     style = f"@page {{ size: {paper}; margin: 14mm; }}\n{font_faces()}\n{asset('board.css')}"

@@ -14,8 +14,8 @@ from typing import Any, Final
 from clinometer.exports.format import Format, measured_verdicts, require_some
 from clinometer.exports.model_cards import CardDetails, card_input, is_served
 from clinometer.report.model_card.content import one_line
-from clinometer.report.page import Verdicts
 from clinometer.report.rows import Row
+from clinometer.report.verdicts import Verdicts
 from clinometer.runs import Run
 
 SCHEMA: Final = "0.3.0"

@@ -30,8 +30,10 @@ from clinometer.gates.telling import Gate, Outcome, RuleOutcome
 from clinometer.models.signing import model_digest
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
-from clinometer.report.page import Page, Verdicts, View
+from clinometer.report.page import Page
 from clinometer.report.rows import Row
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.runs import Directory, Run
 from clinometer.runs.files import MOST_JSON
 from clinometer.runs.record import package_versions, registration_in_words
@@ -161,7 +163,13 @@ def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[
 
 
 def assessment_results(
-    run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], controls: Iterable[str], applies: str
+    run: Run,
+    page: Page[Any],
+    view: View,
+    gate: Gate | None,
+    said: Mapping[str, str],
+    controls: Iterable[str],
+    applies: str,
 ) -> dict[str, Any]:
     """Build OSCAL Assessment Results of a run: observations, findings, and the run's files with their hashes.
 
@@ -203,7 +211,9 @@ def assessment_results(
     }
 
 
-def _result(run: Run, page: Page, view: View, gate: Gate | None, said: Mapping[str, str], base: UUID) -> dict[str, Any]:
+def _result(
+    run: Run, page: Page[Any], view: View, gate: Gate | None, said: Mapping[str, str], base: UUID
+) -> dict[str, Any]:
     """Build the one result: what was looked at, every verdict, and what a policy makes of them."""
     card, model = run.record["model"], str(uuid5(base, "model"))
     created = datetime.fromisoformat(run.record["created"]).astimezone(UTC).isoformat("T", "seconds")

@@ -16,9 +16,9 @@ from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
 from clinometer.report.model_card import CardInput
 from clinometer.report.model_card.content import limits_of, one_line
-from clinometer.report.page import Verdicts
 from clinometer.report.rows import Row
 from clinometer.report.sections import flat
+from clinometer.report.verdicts import Verdicts
 from clinometer.runs import Run
 from clinometer.suites import PromptSpec, Suite
 

@@ -10,8 +10,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.exports.model_cards import CardDetails, judged
 from clinometer.report import wording
 from clinometer.report.model_card import CardInput
-from clinometer.report.page import Verdicts
 from clinometer.report.rows import Row
+from clinometer.report.verdicts import Verdicts
 from clinometer.runs import Run
 
 

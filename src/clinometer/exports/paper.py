@@ -23,9 +23,11 @@ from clinometer.report.html import environment, light_inks, shown
 from clinometer.report.inputs import report_input
 from clinometer.report.model_card.content import escaped as markdown_text
 from clinometer.report.model_card.content import one_line
-from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Scores
 from clinometer.report.sections import flat
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.runs import Directory, Run
 from clinometer.studies import study_of
 
@@ -85,7 +87,7 @@ OWN_MARKS: Final[Mapping[str, bytes]] = {
 """Text that marks a file as one written here, as other tools use the same file names."""
 
 
-def _named_figures(page: Page, view: View) -> dict[str, Figure]:
+def _named_figures(page: Page[Any], view: View) -> dict[str, Figure]:
     """Name each figure of the report by what it shows."""
     named: dict[str, Figure] = {}
     for figure in (figure for section in page.sections for figure in figures_in(section.build(view))):
@@ -152,7 +154,7 @@ class Figures:
         return f"Figures({', '.join(dir(self))})"
 
 
-def _tables(view: View, page: Page) -> Iterator[tuple[str, str]]:
+def _tables(view: View, page: Page[Any]) -> Iterator[tuple[str, str]]:
     for number, verdicts in enumerate(page.verdicts(view), start=1):
         name = f"verdicts-{number}" if number > 1 else "verdicts"
         table = verdict_table(verdicts)
@@ -219,7 +221,7 @@ def metric_latex(scores: pd.DataFrame, metric: str) -> str:
     return latex(table.rename(columns=wording.COMPONENT_NAMES), caption=caption, label=f"tab:{metric}")
 
 
-def _methods(view: View, page: Page) -> Iterator[tuple[str, str]]:
+def _methods(view: View, page: Page[Any]) -> Iterator[tuple[str, str]]:
     report = view.report
     tests = sorted(
         {row.test.partition(":")[0] for verdicts in page.verdicts(view) for row in verdicts.rows if row.test}

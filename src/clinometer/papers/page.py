@@ -38,8 +38,8 @@ from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.html import asset, environment, light_inks, page_style, style_and_script
 from clinometer.report.inputs import report_input
-from clinometer.report.page import View
 from clinometer.report.rows import Scores
+from clinometer.report.view import View
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import Departure, departures
 from clinometer.studies import study_of

@@ -25,8 +25,8 @@ from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, notebook_html, page_style, style_and_script
 from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
-from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.pooled import PooledRun

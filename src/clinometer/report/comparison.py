@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final, Generic
 
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import View
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
+from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.suites import Suite

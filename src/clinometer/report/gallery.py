@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.album import Samples, Tile, by_owner, text_of
-from clinometer.report.page import Verdicts, View
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 
 FOREMOST: Final = 12
 """Pictures of each concept that comes first."""

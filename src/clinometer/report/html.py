@@ -18,13 +18,13 @@ from clinometer._secrets import masked
 from clinometer.report import wording
 from clinometer.report.album import AT_A_VERDICT
 from clinometer.report.fonts import font_faces
-from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import CHAPTERS, MOST_LISTED, Page, Verdicts
+from clinometer.report.page import CHAPTERS, Page
 from clinometer.report.rows import Row
+from clinometer.report.verdicts import MOST_LISTED, Verdicts
 
 
-def render_page(report: ReportInput, page: Page) -> str:
+def render_page(report: ReportInput, page: Page[Any]) -> str:
     """Render the report of a run, in the way of its study, as one self-contained HTML page.
 
     The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
@@ -34,7 +34,7 @@ def render_page(report: ReportInput, page: Page) -> str:
     judged = page.verdicts(view)
     for row in (row for each in judged for row in each.rows[:MOST_LISTED]):
         view.album.at_verdict(row.concept)  # before the gallery, which shows the same pictures
-    strips = (page.foremost or foremost_pictures)(view, judged, 2, AT_A_VERDICT)
+    strips = page.foremost(view, judged, 2, AT_A_VERDICT)
     masthead, *others = ((section, values) for section in page.sections if (values := section.build(view)) is not None)
     chapters = {name: [(section, values) for section, values in others if section.chapter == name] for name in CHAPTERS}
     template = environment(page.package).get_template("base.html")

@@ -9,8 +9,8 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import draw_cell, drawable, place
-from clinometer.report.page import View
 from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, Row
+from clinometer.report.view import View
 
 CELL: Final = 92
 LABEL: Final = 170

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -11,50 +11,10 @@ from clinometer.report import wording
 from clinometer.report.album import Tile
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import draw_intervals, label_rows, place
-from clinometer.report.page import CHAPTERS, PairView, Section, Verdicts, View
-from clinometer.report.readers import readers
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
-from clinometer.report.standard import standard
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import PairView, View
 from clinometer.report.wording import decided, leans, not_measured, reason_words, verdict_words, withheld
-
-
-def page_sections(
-    lead: Callable[[Any], dict[str, Any]],
-    verdicts: Callable[[Any], Sequence[Verdicts]],
-    own: Iterable[Section],
-    *,
-    method: Callable[[Any], dict[str, Any]] | None = None,
-    template: str = "method",
-) -> tuple[Section, ...]:
-    """Put the sections of a study and those that every study has in the order of what a reader asks.
-
-    Parameters
-    ----------
-    lead : the view → what the masthead says.
-    verdicts : the view → what is judged.
-    own : the sections of the study; of a chapter they come before those of all studies, except that how sure it is
-        begins with what a verdict takes.
-    method : what the study says of its method, where this is not :func:`measured_how`.
-    template : the template of method and limits.
-    """
-    how = method or measured_how
-    shared = (
-        Section("standard", "Beside a declared standard", standard, "standard", "found"),
-        Section("readers", "What readers see", readers, "readers", "sure"),
-        Section("people", "People and the machine", people, "people", "sure"),
-        Section("pairs", "Two pictures compared", paired, "pairs", "sure"),
-        Section("method", "How it was measured", lambda view: how(view) | {"limits_only": False}, template, "basis"),
-        Section("protocol", "The paper\u2019s protocol", protocol, "protocol", "basis"),
-        Section("method-limits", "Limits", lambda view: how(view) | {"limits_only": True}, template, "limits"),
-        Section("table", "All numbers", table, "table", "numbers"),
-    )
-    first = Section("certainty", "What a verdict takes", lambda view: {"said": how_sure(view, verdicts(view))},
-                    "certainty", "sure")  # fmt: skip
-    numbers = [section for section in shared if section.chapter == "numbers"]
-    others = [section for section in shared if section.chapter != "numbers"]
-    chapters = list(CHAPTERS)
-    ordered = sorted((first, *numbers, *own, *others), key=lambda section: chapters.index(section.chapter))
-    return Section("masthead", "", lead, "masthead"), *ordered
 
 
 def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> list[tuple[str, str]]:

@@ -12,8 +12,8 @@ import numpy as np
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import HALO, drawable, place
-from clinometer.report.page import View
 from clinometer.report.rows import READING_METRIC, STANDARD_METRIC, Row
+from clinometer.report.view import View
 
 NAMED: Final = 14
 """Concepts that the figure names; beyond it, those that differ from the standard alone."""

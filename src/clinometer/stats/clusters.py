@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
+from typing import Final
 
 import numpy as np
 import scipy
@@ -213,6 +214,10 @@ class CrossedVariance:
     reason: str = ""
 
 
+FEWEST_FREE: Final = 2
+"""Degrees of freedom from which on a component of variance has an interval."""
+
+
 def crossed_variance(
     readings: Sequence[np.ndarray], *, n_permutations: int = 9_999, seed: int = 0, confidence: float = 0.95
 ) -> CrossedVariance:
@@ -228,7 +233,9 @@ def crossed_variance(
         σ²_γ = (MS_γ − MS_ε) / S         σ²_β = (MS_β − MS_γ) / (U S)         σ²_δ = (MS_δ − MS_ε) / T
         σ²_α = (MS_α − MS_δ − MS_γ + MS_ε) / (T S)
 
-    Intervals: of γ, β and δ from Fisher's F of their ratio, of α Satterthwaite's, of ε from χ².
+    Intervals: of γ, β and δ from Fisher's F of their ratio, of α Satterthwaite's, of ε from χ². Like the estimates,
+    their ends may lie below 0. A component with a single degree of freedom, as β of two treatments, has none: its upper
+    end would be some thousand times what was seen.
 
     Tests: labels of treatments are exchanged within each unit and block (a shared noise, or a number where there is
     none). Where treatments do nothing these are exchangeable, however the readings are spread, so p errs no more often
@@ -295,7 +302,8 @@ def _components(
     def ratio(name: str, below: str, times: float, p: float = nan) -> Component:
         f = mean[name] / mean[below] if mean[below] > 0 else inf
         quantiles = scipy.stats.f.ppf(tails[::-1], free[name], free[below])
-        low, high = (max(0.0, mean[below] * (f / q - 1) / times) if f < inf else nan for q in quantiles)
+        told = f < inf and free[name] >= FEWEST_FREE
+        low, high = (mean[below] * (f / q - 1) / times if told else nan for q in quantiles)
         return Component((mean[name] - mean[below]) / times, low, high, p)
 
     parts = {"unit": 1, "block": -1, "unit_treatment": -1, "residual": 1}

@@ -174,7 +174,7 @@ class Study(ABC, Generic[AnySuite]):
         """Compare two runs, second minus first, by encoders that both have; ``keep`` : seeds of the pairs."""
 
     @abstractmethod
-    def page(self, suite: AnySuite) -> Page:
+    def page(self, suite: AnySuite) -> Page[Any]:
         """Say how runs of a suite are shown."""
 
     @abstractmethod

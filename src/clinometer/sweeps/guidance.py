@@ -20,8 +20,8 @@ from clinometer.metrics.differences import RUNS, judged_over_grid
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison import split_runs
 from clinometer.report import wording
-from clinometer.report.page import digits_of
 from clinometer.report.rows import Row, Scores, scores_table
+from clinometer.report.verdicts import digits_of
 from clinometer.runs import Directory
 from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of

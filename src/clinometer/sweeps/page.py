@@ -23,8 +23,8 @@ from clinometer.report import wording
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import Line, Step, bands_figure, span
 from clinometer.report.html import asset, environment, page_style, style_and_script
-from clinometer.report.page import digits_of
 from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.studies import study_of

@@ -21,8 +21,9 @@ from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report.comparison import pair_names
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import report_input
-from clinometer.report.page import Verdicts, View
 from clinometer.report.rows import Row, Scores
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.verification import REPORT

@@ -13,7 +13,7 @@ from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.inputs import report_input
 from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
-from clinometer.studies.classification.page import CLASSIFICATION, amplification_words, finding, noise, resting
+from clinometer.studies.classification.page import PAGE, amplification_words, noise, resting
 from tests import quick
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -30,7 +30,7 @@ def page(run):
 
 
 def view_of(run):
-    return CLASSIFICATION.view.of(report_input(run))
+    return PAGE.view.of(report_input(run))
 
 
 def test_every_section_is_there(page):
@@ -61,7 +61,7 @@ def test_every_row_of_the_table_can_be_told_from_the_others(run, page):
 
 
 def test_the_finding_names_who_goes_where(run, page):
-    said = finding(view_of(run))
+    said = PAGE.finding(view_of(run))
     assert re.fullmatch(
         r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
         r"points more often than those of women\.", said
@@ -136,7 +136,7 @@ def test_nothing_measured_is_said_and_not_zero(run):
     scores["verdict"] = scores.verdict.where(scores.component != "differential", "not measured")
     curves = pd.DataFrame(columns=held.curves.columns)
     empty = replace(held, scores=scores, curves=curves)
-    assert "Nothing could be measured" in finding(CLASSIFICATION.view.of(empty))
+    assert "Nothing could be measured" in PAGE.finding(PAGE.view.of(empty))
     page = render_html(empty)
     assert '<h3 id="verdicts-heading">' in page
     assert '<p class="numbers"><span class="reason">' in page  # the reason begins its line, without a semicolon
@@ -149,7 +149,7 @@ def test_groups_without_a_counterpart_are_not_called_unclassified(run):
     scores = held.scores.copy()
     scores.loc[lost, ["value", "low", "high", "p", "q"]] = np.nan
     scores.loc[lost, "verdict"] = "not measured"
-    said = finding(CLASSIFICATION.view.of(replace(held, scores=scores)))
+    said = PAGE.finding(PAGE.view.of(replace(held, scores=scores)))
     assert said == "Nothing could be measured: no contrast of the suite has a score for painter."
 
 
@@ -161,7 +161,7 @@ def test_names_are_escaped(tmp_path):
 
 
 def test_the_summary_is_the_contrasts(run):
-    summary = CLASSIFICATION.summary(run.suite, run.scores)
+    summary = PAGE.summary(run.suite, run.scores)
     assert summary.verdicts == "1 to men · 1 undecided"
     assert [row[0] for row in summary.rows] == ["gender", "age"]
     assert "painter" in run._repr_html_()

@@ -17,7 +17,7 @@ from clinometer.models import load_generator, reference
 from clinometer.models.images import sha256
 from clinometer.models.protocols import Card, EditRequest, GenerationResult
 from clinometer.runs.samples import SAMPLE_SCHEMA
-from clinometer.studies.editing.page import EDITING
+from clinometer.studies.editing.page import PAGE
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.diffusers.families import save_family
@@ -108,7 +108,7 @@ def test_edits_of_a_portrait_that_was_refused_are_missing_and_the_page_says_so(t
 def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:
     other = type("Other", (Reader,), {"card": Card("encoder", "other", "toy")})
     run = quick.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
-    summary = EDITING.summary(run.suite, run.scores)
+    summary = PAGE.summary(run.suite, run.scores)
     assert [row[0] for row in summary.rows] == [
         f"{kind}, strength {strength}" for kind in ("High-paid", "Low-paid") for strength in ("0.5", "1")
     ]

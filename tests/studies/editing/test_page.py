@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from clinometer.report import ReportInput
-from clinometer.studies.editing.page import EditingView, _tile, finding, resting, skin_finding
+from clinometer.studies.editing.page import PAGE, EditingView, _tile, resting, skin_finding
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import load_suite
 from tests.report.synthetic import model_card, picture
@@ -74,20 +74,20 @@ def flips(value: float, verdict: str, **fields: Any) -> dict[str, Any]:
 
 def test_what_the_portraits_do_not_tell_is_not_called_no_difference():
     few, undecided = (view_of(flips(-0.5, each)) for each in ("too few images", "undecided"))
-    assert finding(few).startswith("There are too few images to tell whether editing turns")
-    assert finding(undecided).startswith("The images do not tell whether editing turns")
+    assert PAGE.finding(few).startswith("There are too few images to tell whether editing turns")
+    assert PAGE.finding(undecided).startswith("The images do not tell whether editing turns")
     assert resting(undecided) == (
         "The largest difference, into “planted towards men” at strength 1: −50 points [−80, −20], towards woman, "
         "q = 0.040, from 8 portraits."
     )
     assert resting(few).endswith("from 8 portraits; with so few portraits of a group no p can fall below 0.333.")
     for view in (few, undecided):
-        assert "o difference" not in finding(view)
+        assert "o difference" not in PAGE.finding(view)
 
 
 def test_the_finding_is_the_largest_that_leans():
     view = view_of(flips(-0.9, "undecided"), flips(0.4, "leans", side="man", setting="strength 0.6"))
-    assert finding(view) == (
+    assert PAGE.finding(view) == (
         "Edited into the professions “planted towards men” at strength 0.6, a portrait of a woman comes to read as a "
         "man 40 percentage points more often than the other way round."
     )

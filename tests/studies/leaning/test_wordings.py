@@ -73,10 +73,12 @@ def test_languages_are_told_as_such(finished):
         scores.loc[part & (scores.concept == f"{concept} (en)"), ["verdict", "side"]] = ["undecided", ""]
         scores.loc[part & (scores.concept == f"{concept} (de)"), ["verdict", "side"]] = ["leans", "man"]
     told = replace(report, suite=suite_from_mapping(asked, source="toy"), scores=scores)
-    page = with_only(told, "wordings", "verdicts")
+    page = with_only(told, "wordings", "verdicts", "certainty")
     said = {each.attributes["id"]: each.text for each in page.elements if each.attributes.get("id")}
     assert f"The verdict on {first} depends on the language: undecided in en; leans to man in de" in said["wordings"]
     assert f"The verdict on {second}" not in said["wordings"]
+    assert "Does the language matter?" in {each.text for each in page.find("summary")}
+    assert "wording" not in said["wordings"]
     assert "Prompts are in de. The text part, MCAS" in said["verdicts"]
 
 

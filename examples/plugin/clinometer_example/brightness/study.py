@@ -1,4 +1,4 @@
-"""Its record: how runs are scored, compared and shown."""
+"""The study: how runs are scored, compared and shown."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pyarrow as pa
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import scores_table
-from clinometer.report.sections import masthead, table
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
 from clinometer.studies.study import PartStage, Pool, Scored, Study
@@ -63,42 +64,30 @@ def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np
     return {concept: np.array(numbers) for concept, numbers in values.items()}
 
 
-FINDING = "Brightness, prompt by prompt."
+class BrightnessPage(Page[View]):
+    """The page of a study of brightness."""
+
+    package = "clinometer_example.brightness"
+
+    def finding(self, view: View) -> str:
+        """Open the page."""
+        return "Brightness, prompt by prompt."
+
+    def verdicts(self, view: View) -> list[Verdicts]:
+        """Return the brightness of every prompt, with its verdict."""
+        return [Verdicts("prompt", "brightness", "less one half", view.scores.select(METRIC), view.label)]
+
+    def own_sections(self) -> Sequence[Section]:
+        """List each prompt with its number and its verdict."""
+        return (Section("verdicts", "Verdicts", self.verdict_rows, "bright"),)
+
+    def verdict_rows(self, view: View) -> dict[str, Any]:
+        """Return what the template lists: of each prompt, its name, number and verdict."""
+        (judged,) = self.verdicts(view)
+        return {"rows": [(row.concept, judged.value(row), judged.verdict(row)) for row in judged.rows]}
 
 
-def lead(view: View) -> dict[str, Any]:
-    """Open the page."""
-    return masthead(view, FINDING)
-
-
-def verdicts(view: View) -> list[Verdicts]:
-    """Say what is judged."""
-    return [Verdicts("prompt", "brightness", "less one half", view.scores.select(METRIC), view.label)]
-
-
-def told(view: View) -> dict[str, Any]:
-    """List each prompt with its number and its verdict."""
-    (judged,) = verdicts(view)
-    return {"rows": [(row.concept, judged.value(row), judged.verdict(row)) for row in judged.rows]}
-
-
-def side_by_side(views: Mapping[str, View], encoder: str) -> dict[str, Any]:
-    """List the same of several runs."""
-    return {"brightness": {name: told(view)["rows"] for name, view in views.items()}}
-
-
-PAGE = Page(
-    view=View,
-    package="clinometer_example.brightness",
-    sections=(
-        Section("masthead", "", lead, "masthead"),
-        Section("verdicts", "Verdicts", told, "bright"),
-        Section("table", "All numbers", table, "table"),
-    ),
-    finding=lambda view: FINDING,
-    strongest=lambda view: "",
-    verdicts=verdicts,
-)
+PAGE = BrightnessPage()
 
 
 class BrightnessCompared(RunsCompared[BrightnessSuite]):
@@ -116,8 +105,8 @@ class BrightnessCompared(RunsCompared[BrightnessSuite]):
         return "bright"
 
     def side_by_side(self, views: Mapping[str, View], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """List the prompts of each run with their numbers and verdicts."""
+        return {"brightness": {name: PAGE.verdict_rows(view)["rows"] for name, view in views.items()}}
 
 
 class Brightness(Study[BrightnessSuite]):
@@ -128,7 +117,7 @@ class Brightness(Study[BrightnessSuite]):
     stages = (PartStage(measure, "measuring brightness", unmeasured_parts),)
     encoders_needed = False
 
-    def page(self, suite: BrightnessSuite) -> Page:
+    def page(self, suite: BrightnessSuite) -> Page[Any]:
         """Show each prompt with its brightness."""
         return PAGE
 

@@ -21,8 +21,9 @@ import yaml
 
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.report.model_card.content import CardInput, listed_first, one_line, section_of
-from clinometer.report.page import PlainFindings, Verdicts
+from clinometer.report.page import PlainFindings
 from clinometer.report.rows import Row
+from clinometer.report.verdicts import Verdicts
 from clinometer.report.wording import not_measured, too_few
 
 if TYPE_CHECKING:

@@ -19,10 +19,12 @@ from clinometer._messages import printable
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import Page, PairView, PlainFindings, Verdicts, View, unmeasured
+from clinometer.report.page import Page, PlainFindings
 from clinometer.report.readers import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
+from clinometer.report.verdicts import Verdicts, unmeasured
+from clinometer.report.view import PairView, View
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
 from clinometer.runs.record import Departure
 
@@ -43,7 +45,7 @@ class CardInput:
     """
 
     report: ReportInput
-    page: Page
+    page: Page[Any]
     command: str
     missing: str = ""
 
@@ -151,7 +153,7 @@ LIMITS = "method-limits"
 """The id of the section that has the limits, in a list of the class ``limits``."""
 
 
-def limits_of(page: Page, view: View) -> list[tuple[str, str]]:
+def limits_of(page: Page[Any], view: View) -> list[tuple[str, str]]:
     """Return the limits in the order and the words of the page: what stands out of each, and the rest.
 
     None of a study whose page has no such section.

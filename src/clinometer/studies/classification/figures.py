@@ -22,8 +22,8 @@ from clinometer.report.figures.marks import (
     rows_figure,
     span,
 )
-from clinometer.report.page import View
 from clinometer.report.rows import Row
+from clinometer.report.view import View
 from clinometer.report.wording import verdict_group_of
 from clinometer.suites import ClassificationSuite
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, Final
 
 from clinometer.report import wording
@@ -10,9 +10,10 @@ from clinometer.report.album import MOST_PER_PROMPT, Samples
 from clinometer.report.figures import Ink
 from clinometer.report.figures.marks import Mark
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
-from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
-from clinometer.report.sections import masthead, measured_how, nothing_judged, page_sections
+from clinometer.report.sections import masthead, measured_how, nothing_judged
+from clinometer.report.verdicts import Verdicts
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
 from clinometer.studies.classification.figures import (
     LINE_WIDTH,
@@ -21,7 +22,6 @@ from clinometer.studies.classification.figures import (
     contrast_in_words,
     contrast_mark,
     differential_figure,
-    differential_models_figure,
     group_mark,
     line_style,
     noise_figure,
@@ -36,19 +36,6 @@ _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent"
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
 
-def verdicts(view: ClassificationView) -> tuple[Verdicts]:
-    """Judge every contrast at the most noise samples."""
-    return (
-        Verdicts(
-            "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
-            f"at {view.setting}: + where the first side goes to those {view.label_a}",
-            list(view.differentials.values()), drawn="portraits", short_name=lambda row: row.group,
-            name=lambda row: contrast_in_words(view.suite, row.group), 
-            notes=lambda row: (portraits(row), note(row), wording.bounds_words(row)),
-        ),
-    )  # fmt: skip
-
-
 def portraits(row: Row) -> str:
     """Say from how many portraits of either side a row is."""
     return f"{row.n_a} and {row.n_b} portraits" if row.n_a else ""
@@ -57,55 +44,6 @@ def portraits(row: Row) -> str:
 def note(row: Row) -> str:
     """Say why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
-
-
-def meaning(view: ClassificationView) -> str:
-    """Say in one sentence what a difference means."""
-    return (
-        f"A side that is named means: put to a choice, the model takes portraits of one group for professions "
-        f"{view.label_a} more often than those of the other, and by more than chance explains."
-    )
-
-
-def lead(view: ClassificationView) -> dict[str, Any]:
-    """Lead the page with the finding and each group's association."""
-    return masthead(
-        view,
-        finding(view),
-        strongest(view),
-        figure=association_figure(view),
-        caption=f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
-    )
-
-
-def finding(view: ClassificationView) -> str:
-    """Word the strongest contrast in one sentence; or that the portraits do not tell, or none could be judged."""
-    row = _leading(view)
-    if row is not None and leans(row):
-        x, y = view.side_labels(row.group)
-        more, fewer = (x, y) if row.value > 0 else (y, x)
-        return (
-            f"Put before a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of {more} "
-            f"for the former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
-        )
-    groups = {verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
-    if not groups and any(each.defined for each in view.associations.values()):
-        return nothing_judged("contrast", view.model, view.differentials.values())
-    if not groups:
-        return "Nothing could be measured: no group of portraits was classified."
-    if groups == {"balanced"}:
-        return (
-            f"{view.model} is shown to take portraits of all groups for professions {view.label_a} about equally "
-            f"often: no difference is larger than {view.suite.margin:g}."
-        )
-    tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
-    question = f"takes portraits of one group for professions {view.label_a} more often than those of another"
-    return f"{tell} whether {view.model}, as a classifier, {question}."
-
-
-def strongest(view: ClassificationView) -> str:
-    """Say what the finding rests on, then what more noise samples add."""
-    return " ".join(part for part in (resting(view), amplification_words(view)) if part)
 
 
 def resting(view: ClassificationView) -> str:
@@ -143,19 +81,6 @@ def ends_in_words(view: ClassificationView, row: Row) -> str:
     if not all(end.defined for end in ends):
         return ""
     return f"ΔS from {' to '.join(wording.signed(end.value) for end in ends)}, by "
-
-
-def verdict_list(view: ClassificationView) -> dict[str, Any]:
-    """List every contrast, and what more noise samples add to it."""
-    (judged,) = verdicts(view)
-    return {
-        "figure": differential_figure(view),
-        "judged": judged,
-        "sides": lambda row: " less ".join(view.side_labels(row.group)),
-        "portraits": portraits,
-        "note": note,
-        "ends": lambda row: ends_in_words(view, row) if row.defined else "",
-    }
 
 
 # --- numbers and pictures --------------------------------------------------------------------------------------------
@@ -234,55 +159,97 @@ def gallery(view: ClassificationView) -> dict[str, Any]:
     return {"groups": groups, "losses": losses(view, samples), "there": all_there(len(samples))}
 
 
-def method(view: ClassificationView) -> dict[str, Any]:
-    """Gather words, limits, cards, settings; no encoder has a part in it."""
-    return measured_how(view) | {"encoders": []}
+class ClassificationPage(Page[ClassificationView]):
+    """The page of a classification study."""
 
+    view = ClassificationView
+    package = "clinometer.studies.classification"
 
-CLASSIFICATION: Final = Page(
-    view=ClassificationView,
-    package="clinometer.studies.classification",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+    def finding(self, view: ClassificationView) -> str:
+        """Word the strongest contrast in one sentence; or that the portraits do not tell, or none could be judged."""
+        row = _leading(view)
+        if row is not None and leans(row):
+            x, y = view.side_labels(row.group)
+            more, fewer = (x, y) if row.value > 0 else (y, x)
+            return (
+                f"Put before a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of "
+                f"{more} for the former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
+            )
+        groups = {verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
+        if not groups and any(each.defined for each in view.associations.values()):
+            return nothing_judged("contrast", view.model, view.differentials.values())
+        if not groups:
+            return "Nothing could be measured: no group of portraits was classified."
+        if groups == {"balanced"}:
+            return (
+                f"{view.model} is shown to take portraits of all groups for professions {view.label_a} about equally "
+                f"often: no difference is larger than {view.suite.margin:g}."
+            )
+        tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+        question = f"takes portraits of one group for professions {view.label_a} more often than those of another"
+        return f"{tell} whether {view.model}, as a classifier, {question}."
+
+    def strongest(self, view: ClassificationView) -> str:
+        """Say what the finding rests on, then what more noise samples add."""
+        return " ".join(part for part in (resting(view), amplification_words(view)) if part)
+
+    def meaning(self, view: ClassificationView) -> str:
+        """Say in one sentence what a difference means."""
+        return (
+            f"A side that is named means: put to a choice, the model takes portraits of one group for professions "
+            f"{view.label_a} more often than those of the other, and by more than chance explains."
+        )
+
+    def verdicts(self, view: ClassificationView) -> tuple[Verdicts]:
+        """Judge every contrast at the most noise samples."""
+        return (
+            Verdicts(
+                "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
+                f"at {view.setting}: + where the first side goes to those {view.label_a}",
+                list(view.differentials.values()), drawn="portraits", short_name=lambda row: row.group,
+                name=lambda row: contrast_in_words(view.suite, row.group), 
+                notes=lambda row: (portraits(row), note(row), wording.bounds_words(row)),
+            ),
+        )  # fmt: skip
+
+    def lead(self, view: ClassificationView) -> dict[str, Any]:
+        """Lead the page with the finding and each group's association."""
+        return masthead(
+            view,
+            self.finding(view),
+            self.strongest(view),
+            figure=association_figure(view),
+            caption=f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
+        )
+
+    def method(self, view: ClassificationView) -> dict[str, Any]:
+        """Gather words, limits, cards, settings; no encoder has a part in it."""
+        return measured_how(view) | {"encoders": []}
+
+    def verdict_list(self, view: ClassificationView) -> dict[str, Any]:
+        """List every contrast, and what more noise samples add to it."""
+        (judged,) = self.verdicts(view)
+        return {
+            "figure": differential_figure(view),
+            "judged": judged,
+            "sides": lambda row: " less ".join(view.side_labels(row.group)),
+            "portraits": portraits,
+            "note": note,
+            "ends": lambda row: ends_in_words(view, row) if row.defined else "",
+        }
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_list, "verdicts"),
             Section("pairs", "Pair by pair", pairs, "pairs"),
             Section("choices", "All classes at once", choices, "choices"),
             Section("gallery", "The portraits", gallery, "gallery", "pictures"),
             Section("noise", "Noise samples", noise, "noise", "sure"),
-        ),
-        method=method,
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    meaning=meaning,
-)
+        )
+
+
+PAGE: Final = ClassificationPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
-
-
-def side_by_side(views: Mapping[str, ClassificationView], encoder: str) -> dict[str, Any]:
-    """Gather figures and tables of several classification runs; no encoder has a part in them."""
-    first = next(iter(views.values()))
-
-    def differential(row: Row) -> list[str]:
-        return [wording.estimate(row), wording.bare_probability(row.q) or wording.MISSING]
-
-    return {
-        "margin": first.suite.margin,
-        "setting": first.setting,
-        "differentials": differential_models_figure(views),
-        "contrasts": [
-            {"name": contrast_in_words(first.suite, name),
-             "cells": [differential(view.differentials.get(name, Row())) for view in views.values()]}
-            for name in first.suite.contrasts
-        ],
-        "groups": [
-            {"name": wording.capitalised(first.label(group)),
-             "cells": [[wording.estimate(view.associations.get(group), sign=False)] for view in views.values()]}
-            for group in first.suite.groups
-        ],
-    }  # fmt: skip

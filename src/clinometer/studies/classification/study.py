@@ -25,6 +25,7 @@ from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.records import Score
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
+from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
@@ -35,9 +36,13 @@ from clinometer.runs.store import Run
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
-from clinometer.studies.classification.figures import DENOISER, ClassificationView, contrast_in_words
-from clinometer.studies.classification.page import CLASSIFICATION as PAGE
-from clinometer.studies.classification.page import side_by_side
+from clinometer.studies.classification.figures import (
+    DENOISER,
+    ClassificationView,
+    contrast_in_words,
+    differential_models_figure,
+)
+from clinometer.studies.classification.page import PAGE
 from clinometer.studies.classification.scores import CurvePoint
 from clinometer.studies.study import PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import ClassificationSuite, Suite
@@ -270,8 +275,27 @@ class ClassificationsCompared(RunsCompared[ClassificationSuite]):
         return suite.a.label
 
     def side_by_side(self, views: Mapping[str, ClassificationView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather figures and tables of several classification runs; no encoder has a part in them."""
+        first = next(iter(views.values()))
+
+        def differential(row: Row) -> list[str]:
+            return [wording.estimate(row), wording.bare_probability(row.q) or wording.MISSING]
+
+        return {
+            "margin": first.suite.margin,
+            "setting": first.setting,
+            "differentials": differential_models_figure(views),
+            "contrasts": [
+                {"name": contrast_in_words(first.suite, name),
+                 "cells": [differential(view.differentials.get(name, Row())) for view in views.values()]}
+                for name in first.suite.contrasts
+            ],
+            "groups": [
+                {"name": wording.capitalised(first.label(group)),
+                 "cells": [[wording.estimate(view.associations.get(group), sign=False)] for view in views.values()]}
+                for group in first.suite.groups
+            ],
+        }  # fmt: skip
 
 
 class Classification(Study[ClassificationSuite]):
@@ -287,7 +311,7 @@ class Classification(Study[ClassificationSuite]):
         """Count a denoising error for each image, class and noise sample."""
         return images * len({*suite.a.classes, *suite.b.classes}) * max(suite.noise_samples)
 
-    def page(self, suite: ClassificationSuite) -> Page:
+    def page(self, suite: ClassificationSuite) -> Page[Any]:
         """Show what portraits are classified as, by group."""
         return PAGE
 

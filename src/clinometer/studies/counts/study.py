@@ -15,9 +15,11 @@ from clinometer.metrics.standard import SourceShares
 from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import MOST_LISTED, Page, Section, Verdicts, View
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, Scores, scores_table
-from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections, rest_in_words
+from clinometer.report.sections import masthead, nothing_judged, nothing_told, rest_in_words
+from clinometer.report.verdicts import MOST_LISTED, Verdicts
+from clinometer.report.view import View
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
@@ -100,107 +102,6 @@ def named(row: Row) -> str:
     return ", ".join(filter(None, (row.concept, row.setting)))
 
 
-def verdicts(view: CountsView) -> tuple[Verdicts]:
-    """Judge how far every share lies from equal shares."""
-    groups = view.suite.groups
-    several = len(groups) > 2
-    meaning = (
-        f"share less 1/{len(groups)}, percentage points: + more of the group than equal shares give"
-        if several
-        else f"share of {groups[0]} less one half, percentage points: + leans to {groups[0]}, "
-        f"{wording.MINUS} to {groups[1]}"
-    )
-
-    def name(row: Row) -> str:
-        return f"{named(row)}: {row.group}" if several else named(row)
-
-    def notes(row: Row) -> Sequence[str]:
-        share = view.share_of(row)
-        counted = f"{round(share * row.n_target):,} of {row.n_target:,} images" if row.defined else ""
-        if counted and not several:  # of the side that the verdict names
-            of_first = round(share * row.n_target)
-            number = row.n_target - of_first if row.side == groups[1] else of_first
-            counted = f"{number:,} of {row.n_target:,} images are of {row.side or row.group}"
-        filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
-        return counted, filled, wording.note(row)
-
-    return (
-        Verdicts("concept", "excess share", meaning, view.judged, view.label, digits=0, scale=100, suffix=" pp",
-                 name=name, notes=notes, is_ranked=True),
-    )  # fmt: skip
-
-
-def finding(view: CountsView) -> str:
-    """Word the finding in one sentence, by counting verdicts."""
-    counts = verdicts(view)[0].counts()
-    measured = counts.total() - counts["unmeasured"]
-    unit = "share" if view.suite.settings or len(view.suite.groups) > 2 else "concept"
-    if not measured:
-        return nothing_judged(unit, view.model, view.judged)
-    opening = f"Of {wording.count(measured, unit)} counted for {view.model}"
-    a, b = view.suite.groups[:2]
-    if len(view.suite.groups) > 2:
-        words = {"a": ("lies above equal shares", "lie above equal shares"), "b": ("lies below", "lie below")}
-    else:
-        words = {"a": (f"leans to {a}", f"lean to {a}"), "b": (f"leans to {b}", f"lean to {b}")}
-    sides = [
-        f"{wording.numeral(counts[side])} {said[counts[side] > 1]}" for side, said in words.items() if counts[side]
-    ]
-    rest = rest_in_words(counts)
-    if sides:
-        return f"{opening}, {wording.listed(sides)}{f'; {rest}' if rest else ''}."
-    if untold := nothing_told(counts):
-        return f"{untold} whether {view.model} leans, by {wording.count(measured, unit)} counted."
-    return f"{opening}, none is shown to lean: {rest}."
-
-
-def strongest(view: CountsView) -> str:
-    """Name the share that lies farthest from equal shares, of those that are shown to."""
-    rows = [row for row in view.judged if wording.leans(row)]
-    if not rows:
-        return ""
-    row, (judged,) = max(rows, key=lambda row: abs(row.value)), verdicts(view)
-    group = row.side if row.side in view.suite.groups else row.group
-    (share,) = view.rows(SHARE, concept=row.concept, setting=row.setting, group=group)
-    return (
-        f"The strongest of those that lean: {judged.name(row)} {wording.verdict_words(row, view.label)}; "
-        f"{share_cell(share)} of its {share.n_target:,} images are of {group}."
-    )
-
-
-def lead(view: CountsView) -> dict[str, Any]:
-    """Lead the page with the finding, and say that no image was seen."""
-    groups = view.suite.groups
-    labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it")
-    seen = masthead(
-        view,
-        finding(view),
-        strongest(view),
-        meaning="Nobody looked at an image here: the counts are given, with whatever error those who counted made. "
-        "No encoder was used, and no image is paired with another by its noise.",
-        marks=verdicts(view)[0].marks(labels),
-    )
-    counted = sum(row.n_target for row in view.first_group)
-    lost = sum(row.n_missing for row in view.first_group)
-    images = f"{counted:,} counted elsewhere" + (f", {lost:,} discarded" if lost else "")
-    left_out = ("Encoder", "Encoders", "Seed")
-    return seen | {
-        "facts": [
-            ("Counts of", value) if name == "Model" else (name, images if name == "Images" else value)
-            for name, value in seen["facts"]
-            if name not in left_out
-        ]
-    }
-
-
-def verdict_list(view: CountsView) -> dict[str, Any]:
-    """List the verdicts."""
-    (judged,), groups = verdicts(view), view.suite.groups
-    labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it than equal shares")
-    lost = any(row.n_missing for row in view.first_group)
-    return {"judged": judged, "lists": judged.lists(labels, view.suite.margin), "discarded": lost}
-
-
 def shares(view: CountsView) -> dict[str, Any]:
     """Put all shares into a table, a row a concept and setting."""
     names, groups = view.names, view.suite.groups
@@ -255,59 +156,122 @@ def audits(view: CountsView) -> dict[str, Any] | None:
     return {"names": AUDITS, "found": found, "concepts": concepts, "more": len(view.names) - len(concepts)}
 
 
-COUNTS_PAGE: Final = Page(
-    view=CountsView,
-    package="clinometer.studies.counts",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+class CountsPage(Page[CountsView]):
+    """The page of a study of counts."""
+
+    view = CountsView
+    package = "clinometer.studies.counts"
+
+    def finding(self, view: CountsView) -> str:
+        """Word the finding in one sentence, by counting verdicts."""
+        counts = self.verdicts(view)[0].counts()
+        measured = counts.total() - counts["unmeasured"]
+        unit = "share" if view.suite.settings or len(view.suite.groups) > 2 else "concept"
+        if not measured:
+            return nothing_judged(unit, view.model, view.judged)
+        opening = f"Of {wording.count(measured, unit)} counted for {view.model}"
+        a, b = view.suite.groups[:2]
+        if len(view.suite.groups) > 2:
+            words = {"a": ("lies above equal shares", "lie above equal shares"), "b": ("lies below", "lie below")}
+        else:
+            words = {"a": (f"leans to {a}", f"lean to {a}"), "b": (f"leans to {b}", f"lean to {b}")}
+        sides = [
+            f"{wording.numeral(counts[side])} {said[counts[side] > 1]}" for side, said in words.items() if counts[side]
+        ]
+        rest = rest_in_words(counts)
+        if sides:
+            return f"{opening}, {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+        if untold := nothing_told(counts):
+            return f"{untold} whether {view.model} leans, by {wording.count(measured, unit)} counted."
+        return f"{opening}, none is shown to lean: {rest}."
+
+    def strongest(self, view: CountsView) -> str:
+        """Name the share that lies farthest from equal shares, of those that are shown to."""
+        rows = [row for row in view.judged if wording.leans(row)]
+        if not rows:
+            return ""
+        row, (judged,) = max(rows, key=lambda row: abs(row.value)), self.verdicts(view)
+        group = row.side if row.side in view.suite.groups else row.group
+        (share,) = view.rows(SHARE, concept=row.concept, setting=row.setting, group=group)
+        return (
+            f"The strongest of those that lean: {judged.name(row)} {wording.verdict_words(row, view.label)}; "
+            f"{share_cell(share)} of its {share.n_target:,} images are of {group}."
+        )
+
+    def verdicts(self, view: CountsView) -> tuple[Verdicts]:
+        """Judge how far every share lies from equal shares."""
+        groups = view.suite.groups
+        several = len(groups) > 2
+        meaning = (
+            f"share less 1/{len(groups)}, percentage points: + more of the group than equal shares give"
+            if several
+            else f"share of {groups[0]} less one half, percentage points: + leans to {groups[0]}, "
+            f"{wording.MINUS} to {groups[1]}"
+        )
+
+        def name(row: Row) -> str:
+            return f"{named(row)}: {row.group}" if several else named(row)
+
+        def notes(row: Row) -> Sequence[str]:
+            share = view.share_of(row)
+            counted = f"{round(share * row.n_target):,} of {row.n_target:,} images" if row.defined else ""
+            if counted and not several:  # of the side that the verdict names
+                of_first = round(share * row.n_target)
+                number = row.n_target - of_first if row.side == groups[1] else of_first
+                counted = f"{number:,} of {row.n_target:,} images are of {row.side or row.group}"
+            filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
+            return counted, filled, wording.note(row)
+
+        return (
+            Verdicts("concept", "excess share", meaning, view.judged, view.label, digits=0, scale=100, suffix=" pp",
+                     name=name, notes=notes, is_ranked=True),
+        )  # fmt: skip
+
+    def lead(self, view: CountsView) -> dict[str, Any]:
+        """Lead the page with the finding, and say that no image was seen."""
+        groups = view.suite.groups
+        labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it")
+        seen = masthead(
+            view,
+            self.finding(view),
+            self.strongest(view),
+            meaning="Nobody looked at an image here: the counts are given, with whatever error those who counted made. "
+            "No encoder was used, and no image is paired with another by its noise.",
+            marks=self.verdicts(view)[0].marks(labels),
+        )
+        counted = sum(row.n_target for row in view.first_group)
+        lost = sum(row.n_missing for row in view.first_group)
+        images = f"{counted:,} counted elsewhere" + (f", {lost:,} discarded" if lost else "")
+        left_out = ("Encoder", "Encoders", "Seed")
+        return seen | {
+            "facts": [
+                ("Counts of", value) if name == "Model" else (name, images if name == "Images" else value)
+                for name, value in seen["facts"]
+                if name not in left_out
+            ]
+        }
+
+    def verdict_list(self, view: CountsView) -> dict[str, Any]:
+        """List the verdicts."""
+        (judged,), groups = self.verdicts(view), view.suite.groups
+        labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it than equal shares")
+        lost = any(row.n_missing for row in view.first_group)
+        return {"judged": judged, "lists": judged.lists(labels, view.suite.margin), "discarded": lost}
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_list, "verdicts"),
             Section("shares", "Every share", shares, "shares"),
             Section("slopes", "Over the settings", slopes, "slopes"),
             Section("audits", "What other audits report", audits, "audits", "numbers"),
-        ),
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-)
+        )
+
+
+PAGE: Final = CountsPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
-
-
-def side_by_side(views: Mapping[str, CountsView], encoder: str) -> dict[str, Any]:
-    """Gather every share of several runs."""
-    first = next(iter(views.values()))
-    by_run = [{(named(row), row.group): row for row in view.rows(SHARE)} for view in views.values()]
-    two = len(first.suite.groups) == 2
-    kept = [key for key in by_run[0] if not two or key[1] == first.suite.groups[0]]
-    return {
-        "group": first.suite.groups[0] if two else "",
-        "shares": [
-            {"name": name if two else f"{name}: {group}", "cells": [[share_cell(rows[name, group])] for rows in by_run]}
-            for name, group in kept
-        ],
-    }
-
-
-def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
-    """Count the shares of which the second run has more, or fewer."""
-    first, second = labels
-    rows = Scores.from_frame(comparison.scores).select("comparison", SHARE, encoder="")
-    lost = sum(map(wording.not_measured, rows))
-    if lost == len(rows):
-        return f"{second} beside {first}: no share could be compared."
-    more = sum(map(wording.decided, rows))
-    of = wording.count(len(rows) - lost, "share")
-    found = (
-        f"{wording.numeral(more)} of {of} {'differs' if more == 1 else 'differ'}"
-        if more
-        else f"none of {of} is shown to differ"
-    )
-    left = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
-    return f"{second} beside {first}: {found}{left}."
 
 
 def difference_name(suite: Suite, row: Row) -> str:
@@ -338,12 +302,38 @@ class SharesCompared(RunsCompared[CountsSuite]):
         return str(suite.model_dump()["groups"][0])
 
     def side_by_side(self, views: Mapping[str, CountsView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather every share of several runs."""
+        first = next(iter(views.values()))
+        by_run = [{(named(row), row.group): row for row in view.rows(SHARE)} for view in views.values()]
+        two = len(first.suite.groups) == 2
+        kept = [key for key in by_run[0] if not two or key[1] == first.suite.groups[0]]
+        return {
+            "group": first.suite.groups[0] if two else "",
+            "shares": [
+                {
+                    "name": name if two else f"{name}: {group}",
+                    "cells": [[share_cell(rows[name, group])] for rows in by_run],
+                }
+                for name, group in kept
+            ],
+        }
 
     def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
-        """Count in a sentence what differs."""
-        return compared_in_words(comparison, labels)
+        """Count the shares of which the second run has more, or fewer."""
+        first, second = labels
+        rows = Scores.from_frame(comparison.scores).select("comparison", SHARE, encoder="")
+        lost = sum(map(wording.not_measured, rows))
+        if lost == len(rows):
+            return f"{second} beside {first}: no share could be compared."
+        more = sum(map(wording.decided, rows))
+        of = wording.count(len(rows) - lost, "share")
+        found = (
+            f"{wording.numeral(more)} of {of} {'differs' if more == 1 else 'differ'}"
+            if more
+            else f"none of {of} is shown to differ"
+        )
+        left = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
+        return f"{second} beside {first}: {found}{left}."
 
 
 class CountsStudy(Study[CountsSuite]):
@@ -353,9 +343,9 @@ class CountsStudy(Study[CountsSuite]):
     suite = CountsSuite
     encoders_needed = False
 
-    def page(self, suite: CountsSuite) -> Page:
+    def page(self, suite: CountsSuite) -> Page[Any]:
         """Show shares of counts."""
-        return COUNTS_PAGE
+        return PAGE
 
     def comparison(self, suite: CountsSuite) -> RunsCompared[CountsSuite]:
         """Compare shares."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
 from clinometer.report.album import Thumbnail, is_flagged, thumbnail
-from clinometer.report.comparison import by_label
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     Mark,
@@ -19,12 +18,13 @@ from clinometer.report.figures.marks import (
     drawable,
     label_rows,
     place,
-    rows_figure,
     span,
 )
-from clinometer.report.page import Page, Section, Verdicts, View
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, is_empty
-from clinometer.report.sections import masthead, page_sections
+from clinometer.report.sections import masthead
+from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import View
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of, withheld
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import EditingSuite
@@ -101,82 +101,9 @@ class EditingView(View):
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
 
-def verdicts(view: EditingView) -> list[Verdicts]:
-    """Judge both contrasts of every class and strength: between the genders, and between the tones."""
-    a, b = view.label_a, view.label_b
-
-    def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
-        return Verdicts(
-            "edit", symbol, meaning, rows, drawn="portraits", digits=1,
-            scale=scale, suffix=suffix, heading="edited into",
-            notes=lambda row: (note(row), wording.bounds_words(row, scale)),
-            name=lambda row: wording.capitalised(
-                f"{f'{row.group}: ' if row.group else ''}{row.category}, {row.setting}"
-            ),
-        )  # fmt: skip
-
-    flips = (
-        f"Flip rate of \u201c{b}\u201d portraits minus that of \u201c{a}\u201d: positive means that edits move to {a}."
-    )
-    read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
-    found = [judge(f"flip asymmetry{read_by}", flips, view.class_rows("flip_asymmetry", view.reader), 100, " points")]
-    if view.suite.tones:
-        first, *others = view.suite.tones
-        named = others[0] if len(others) == 1 else "the named"
-        skins = (
-            f"Change of the skin's angle of {named} portraits minus that of {first} ones: positive means that "
-            f"{named} skin is lightened more."
-        )
-        found.append(judge("change of skin", skins, view.overall("ita_contrast"), 1, " \N{DEGREE SIGN}"))
-        if erased := view.class_rows("erasure_contrast", view.reader):
-            erasures = (
-                f"Share of edits without a sign of their instruction, of {named} portraits minus that of {first} ones: "
-                f"positive means that what is asked of {named} portraits is left out more often."
-            )
-            found.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
-    return found
-
-
 def note(row: Row) -> str:
     """Say why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
-
-
-def meaning(view: EditingView) -> str:
-    """Say in one sentence what a difference means."""
-    return (
-        "A side that is named means: edited in the same way, portraits of one group come out changed more often, or "
-        "further, than those of the other, as the encoder and the colour of the pixels tell, and by more than chance "
-        "explains."
-    )
-
-
-def lead(view: EditingView) -> dict[str, Any]:
-    """Lead the page with the finding."""
-    return masthead(view, finding(view), strongest(view))
-
-
-def finding(view: EditingView) -> str:
-    """Word the strongest asymmetry between the genders in one sentence."""
-    row = _leading(view)
-    if row is None and (why := withheld(view.class_rows("flip_asymmetry", view.reader))):
-        return f"Whom editing flips could not be judged: {why}."
-    if row is None:
-        return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
-    if not leans(row):
-        groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {"unmeasured"}
-        tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
-        return f"{tell} whether editing turns one gender into the other more often than the other way round."
-    more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
-    return (
-        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
-        f"read as a {fewer} {abs(100 * row.value):.0f} percentage points more often than the other way round."
-    )
-
-
-def strongest(view: EditingView) -> str:
-    """Say what the finding rests on, then whose skin changes."""
-    return " ".join(part for part in (resting(view), skin_finding(view)) if part)
 
 
 def resting(view: EditingView) -> str:
@@ -232,23 +159,6 @@ def _too_few(rows: Sequence[Row]) -> str:
     """Say so where no p can reach 0.05."""
     least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
     return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
-
-
-def verdict_lists(view: EditingView) -> dict[str, Any]:
-    """List the contrasts of every class and strength."""
-    headings = [f"Towards {view.label_a} or {view.label_b}"]
-    if view.suite.tones:
-        first, *others = view.suite.tones
-        against = f"{others[0] if len(others) == 1 else 'others'} against {first}"
-        headings += [f"Skin: {against}", f"Soft erasure: {against}"]
-    ids = ("flip", "skin", "erasure")
-    return {
-        "lists": [
-            {"id": id_, "lean": "", "heading": heading, "note": of.meaning, "rows": of.rows, "judged": of}
-            for id_, heading, of in zip(ids, headings, verdicts(view), strict=False)
-        ],
-        "note": note,
-    }
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -431,12 +341,12 @@ def skin(view: EditingView) -> dict[str, Any] | None:
     return {
         "figures": [entry for entry in figures if entry[1] is not None],
         "unknown": wording.count(len(unknown), "cell") if unknown else "",
-        "faces": average_faces(view),
+        "faces": faces_by_group(view),
         "alignment": alignment,
     }
 
 
-def average_faces(view: EditingView) -> list[dict[str, Any]]:
+def faces_by_group(view: EditingView) -> list[dict[str, Any]]:
     """Find the average face of each group before, and of each class and strength after."""
     curves = view.report.curves
     if curves is None or "image" not in curves:
@@ -493,64 +403,113 @@ def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[st
     return {"alt": alt, "status": "unreadable" if status == "ok" and picture is None else status, "picture": picture}
 
 
-EDITING: Final = Page(
-    view=EditingView,
-    package="clinometer.studies.editing",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+class EditingPage(Page[EditingView]):
+    """The page of an editing study."""
+
+    view = EditingView
+    package = "clinometer.studies.editing"
+
+    def finding(self, view: EditingView) -> str:
+        """Word the strongest asymmetry between the genders in one sentence."""
+        row = _leading(view)
+        if row is None and (why := withheld(view.class_rows("flip_asymmetry", view.reader))):
+            return f"Whom editing flips could not be judged: {why}."
+        if row is None:
+            return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
+        if not leans(row):
+            groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {
+                "unmeasured"
+            }
+            tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+            return f"{tell} whether editing turns one gender into the other more often than the other way round."
+        more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
+        return (
+            f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
+            f"read as a {fewer} {abs(100 * row.value):.0f} percentage points more often than the other way round."
+        )
+
+    def strongest(self, view: EditingView) -> str:
+        """Say what the finding rests on, then whose skin changes."""
+        return " ".join(part for part in (resting(view), skin_finding(view)) if part)
+
+    def meaning(self, view: EditingView) -> str:
+        """Say in one sentence what a difference means."""
+        return (
+            "A side that is named means: edited in the same way, portraits of one group come out changed more often, "
+            "or further, than those of the other, as the encoder and the colour of the pixels tell, and by more than "
+            "chance explains."
+        )
+
+    def verdicts(self, view: EditingView) -> list[Verdicts]:
+        """Judge both contrasts of every class and strength: between the genders, and between the tones."""
+        a, b = view.label_a, view.label_b
+
+        def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
+            return Verdicts(
+                "edit", symbol, meaning, rows, drawn="portraits", digits=1,
+                scale=scale, suffix=suffix, heading="edited into",
+                notes=lambda row: (note(row), wording.bounds_words(row, scale)),
+                name=lambda row: wording.capitalised(
+                    f"{f'{row.group}: ' if row.group else ''}{row.category}, {row.setting}"
+                ),
+            )  # fmt: skip
+
+        flips = (
+            f"Flip rate of \u201c{b}\u201d portraits minus that of \u201c{a}\u201d: positive means that edits move "
+            f"to {a}."
+        )
+        read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
+        found = [
+            judge(f"flip asymmetry{read_by}", flips, view.class_rows("flip_asymmetry", view.reader), 100, " points")
+        ]
+        if view.suite.tones:
+            first, *others = view.suite.tones
+            named = others[0] if len(others) == 1 else "the named"
+            skins = (
+                f"Change of the skin's angle of {named} portraits minus that of {first} ones: positive means that "
+                f"{named} skin is lightened more."
+            )
+            found.append(judge("change of skin", skins, view.overall("ita_contrast"), 1, " \N{DEGREE SIGN}"))
+            if erased := view.class_rows("erasure_contrast", view.reader):
+                erasures = (
+                    f"Share of edits without a sign of their instruction, of {named} portraits minus that of {first} "
+                    f"ones: positive means that what is asked of {named} portraits is left out more often."
+                )
+                found.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
+        return found
+
+    def lead(self, view: EditingView) -> dict[str, Any]:
+        """Lead the page with the finding."""
+        return masthead(view, self.finding(view), self.strongest(view))
+
+    def verdict_lists(self, view: EditingView) -> dict[str, Any]:
+        """List the contrasts of every class and strength."""
+        headings = [f"Towards {view.label_a} or {view.label_b}"]
+        if view.suite.tones:
+            first, *others = view.suite.tones
+            against = f"{others[0] if len(others) == 1 else 'others'} against {first}"
+            headings += [f"Skin: {against}", f"Soft erasure: {against}"]
+        ids = ("flip", "skin", "erasure")
+        return {
+            "lists": [
+                {"id": id_, "lean": "", "heading": heading, "note": of.meaning, "rows": of.rows, "judged": of}
+                for id_, heading, of in zip(ids, headings, self.verdicts(view), strict=False)
+            ],
+            "note": note,
+        }
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_lists, "verdicts"),
             Section("flips", "Whose gender flips", flips, "flips"),
             Section("skin", "Whose skin changes", skin, "skin"),
             Section("strips", "Before and after", strips, "strips", "pictures"),
             Section("planted", "Do flips follow what was planted?", planted, "planted", "sure"),
-        ),
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    meaning=meaning,
-)
+        )
+
+
+PAGE: Final = EditingPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
-
-
-def side_by_side(views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
-    """Gather figures and tables of several editing runs, as ``encoder`` reads them."""
-    first = next(iter(views.values()))
-    asymmetries = {
-        model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
-        for model, view in views.items()
-    }
-    names = [f"{kind}, {setting}" for kind, setting in first.columns]
-    found = [
-        (view.by_cell("flip_rate", encoder), view.by_cell("ita_change"), view.by_cell("identity", encoder))
-        for view in views.values()
-    ]
-
-    def cells(flipped: Mapping[Any, Row], changed: Mapping[Any, Row], kept: Mapping[Any, Row], cell: Any) -> list[str]:
-        """Write the flip rate, the change of the skin's angle, and the cosine of before and after."""
-        flip, change, identity = (rows.get(cell, Row()) for rows in (flipped, changed, kept))
-        degrees = f"{wording.signed(change.value, 1)}°" if change.defined else wording.MISSING
-        return [wording.percent(flip.value), degrees, wording.number(identity.value)]
-
-    return {
-        "reader": encoder,
-        "margin": None,
-        "asymmetry": rows_figure(
-            asymmetries, names, "flip asymmetry", (f"edits move to {first.label_b}", f"to {first.label_a}"),
-            name="asymmetry", title="Flip asymmetry of every model",
-        ),
-        "edits": [
-            {
-                "name": f"{wording.capitalised(first.label(group))}, into “{kind}”",
-                "concept": setting,
-                "cells": [cells(*of, (group, kind, setting)) for of in found],
-            }
-            for group in first.suite.groups
-            for kind, setting in first.columns
-        ],
-        "faces": by_label([{"model": model, **row} for model, view in views.items() for row in average_faces(view)]),
-    }  # fmt: skip

@@ -13,7 +13,8 @@ from clinometer.metrics.records import Score
 from clinometer.models import reference
 from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.comparison import Quantity, RunsCompared, by_label
+from clinometer.report.figures.marks import rows_figure
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.drawing import draw_parts, price_of, remind
@@ -25,8 +26,7 @@ from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
-from clinometer.studies.editing.page import EDITING as PAGE
-from clinometer.studies.editing.page import EditingView, side_by_side
+from clinometer.studies.editing.page import PAGE, EditingView, faces_by_group
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
 from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import EditingSuite, Suite
@@ -267,8 +267,46 @@ class EditsCompared(RunsCompared[EditingSuite]):
         return suite.genders.a
 
     def side_by_side(self, views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather figures and tables of several editing runs, as ``encoder`` reads them."""
+        first = next(iter(views.values()))
+        asymmetries = {
+            model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
+            for model, view in views.items()
+        }
+        names = [f"{kind}, {setting}" for kind, setting in first.columns]
+        found = [
+            (view.by_cell("flip_rate", encoder), view.by_cell("ita_change"), view.by_cell("identity", encoder))
+            for view in views.values()
+        ]
+
+        def cells(
+            flipped: Mapping[Any, Row], changed: Mapping[Any, Row], kept: Mapping[Any, Row], cell: Any
+        ) -> list[str]:
+            """Write the flip rate, the change of the skin's angle, and the cosine of before and after."""
+            flip, change, identity = (rows.get(cell, Row()) for rows in (flipped, changed, kept))
+            degrees = f"{wording.signed(change.value, 1)}°" if change.defined else wording.MISSING
+            return [wording.percent(flip.value), degrees, wording.number(identity.value)]
+
+        return {
+            "reader": encoder,
+            "margin": None,
+            "asymmetry": rows_figure(
+                asymmetries, names, "flip asymmetry", (f"edits move to {first.label_b}", f"to {first.label_a}"),
+                name="asymmetry", title="Flip asymmetry of every model",
+            ),
+            "edits": [
+                {
+                    "name": f"{wording.capitalised(first.label(group))}, into “{kind}”",
+                    "concept": setting,
+                    "cells": [cells(*of, (group, kind, setting)) for of in found],
+                }
+                for group in first.suite.groups
+                for kind, setting in first.columns
+            ],
+            "faces": by_label(
+                [{"model": model, **row} for model, view in views.items() for row in faces_by_group(view)]
+            ),
+        }  # fmt: skip
 
 
 class Editing(Study[EditingSuite]):
@@ -280,7 +318,7 @@ class Editing(Study[EditingSuite]):
     reads_pixels = True
     texts_needed = True
 
-    def page(self, suite: EditingSuite) -> Page:
+    def page(self, suite: EditingSuite) -> Page[Any]:
         """Show what edits change, by group."""
         return PAGE
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
-from clinometer.report.page import SHOWN, Page, Section, Summary, Verdicts, unmeasured
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, Scores
-from clinometer.report.sections import masthead, nothing_judged, nothing_told, page_sections
+from clinometer.report.sections import masthead, nothing_judged, nothing_told
+from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
 from clinometer.report.wording import (
     VerdictGroup,
     difference_words,
@@ -220,52 +221,7 @@ def interaction_counts(view: CellsView, component: str) -> dict[str, int]:
     return {words[kind]: counts[kind] for kind in words if counts[kind]}
 
 
-def finding(view: CellsView) -> str:
-    """Count the verdicts of each axis and of the interactions, in one sentence."""
-    rows = [row for axis in view.axes for name in view.concepts if (row := view.axis_row(axis, name))]
-    if not rows:
-        return nothing_judged("concept", view.model, rows)
-    by_axis = {axis: view.counts(axis) for axis in view.axes}
-    kinds = {kind for counts in by_axis.values() for kind in counts}
-    if kinds == {"unmeasured"}:
-        return nothing_judged("concept", view.model, rows)
-    asked = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
-    if kinds == {"few"}:
-        return f"{nothing_told({'few': len(rows)})} whether {view.model} leans, {asked}."
-    parts = []
-    for axis, counts in by_axis.items():
-        leans = [f"to {view.side_label(kind)} for {n}" for kind, n in counts.items() if isinstance(kind, tuple)]
-        rest = [f"{n} {_WORDS[kind]}" for kind, n in counts.items() if not isinstance(kind, tuple)]
-        parts.append(f"by {view.axis_label(axis)} {', '.join([wording.listed(leans) or 'to no side', *rest])}")
-    for component in view.interactions:
-        counted = [f"{word} for {n}" for word, n in interaction_counts(view, component).items()]
-        parts.append(f"{interaction_name(view, component)} {', '.join(counted)}")
-    return f"{wording.capitalised(asked)}, {view.model} leans {'; '.join(parts)}."
-
-
-def strongest(view: CellsView) -> str:
-    """Name the concept that leans most, axis by axis, with its intervals."""
-    found = [
-        (abs(row.value), concept)
-        for concept in view.ordered
-        for axis in view.axes
-        if view.sides(axis, concept.name) and (row := view.axis_row(axis, concept.name)) is not None
-    ]
-    if not found:
-        return ""
-    concept = max(found, key=lambda each: each[0])[1]
-    rows = {axis: view.axis_row(axis, concept.name) for axis in view.axes}
-    numbers = [f"{view.axis_label(axis)} {wording.estimate(row, view.digits)}" for axis, row in rows.items()]
-    leans = verdict_words(view, concept.name)
-    return f"The strongest of those that lean: {concept.prompt} {leans} ({', '.join(numbers)})."
-
-
 # --- the page --------------------------------------------------------------------------------------------------------
-
-
-def verdicts(view: CellsView) -> list[Verdicts]:
-    """Judge every concept along each axis, a row a level where these are more than two, and on each interaction."""
-    return [*(_along(view, axis) for axis in view.axes), *(_together(view, name) for name in view.interactions)]
 
 
 def _along(view: CellsView, axis: str) -> Verdicts:
@@ -301,52 +257,6 @@ def _together(view: CellsView, component: str) -> Verdicts:
         said=lambda row: interaction_words(view, component, row.concept), notes=lambda row: (view.label(row.group),),
         beside=wording.IN_PROPORTION,
     )  # fmt: skip
-
-
-def summary(view: CellsView) -> Summary:
-    """Count each axis' verdicts, and list the concepts that lean most along any axis."""
-    counted = []
-    for axis in view.axes:
-        counts = [
-            f"{n} {f'to {view.side_label(kind)}' if isinstance(kind, tuple) else _WORDS[kind]}"
-            for kind, n in view.counts(axis).items()
-        ]
-        counted.append(f"{view.axis_label(axis)}: {' · '.join(counts)}")
-    for component in view.interactions:
-        counts = [f"{n} {word}" for word, n in interaction_counts(view, component).items()]
-        counted.append(f"{interaction_name(view, component)}: {' · '.join(counts)}")
-
-    def cell(axis: str, concept: str) -> str:
-        row = view.axis_row(axis, concept)
-        text = wording.estimate(row, view.digits)
-        return f"{view.label(row.group)} {text}" if row and len(view.rows(row.component, concept)) > 1 else text
-
-    rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
-    return Summary(
-        verdicts="; ".join(counted),
-        title=f"Image part of MCAS along each axis: {', '.join(axis_sign(view, axis) for axis in view.axes)}",
-        columns=("concept", *map(view.axis_label, view.axes), "verdict"),
-        rows=tuple(
-            (concept.name, *(cell(axis, concept.name) for axis in view.axes), verdict_words(view, concept.name))
-            for concept in view.ordered[:SHOWN]
-        ),
-        unmeasured=unmeasured(rows, "axis verdict"),
-    )
-
-
-def lead(view: CellsView) -> dict[str, Any]:
-    """Lead the page with the finding axis by axis, and the counts of each."""
-    marks = []
-    for axis, crossed_axis in view.axes.items():
-        levels, label = list(crossed_axis.levels), view.axis_label(axis)
-        for kind, n in view.counts(axis).items():
-            if isinstance(kind, tuple):
-                lean, words = "b" if len(levels) == 2 and kind[0] == levels[1] else "a", f"to {view.side_label(kind)}"
-            else:
-                lean, words = kind, {"balanced": "balanced", "few": "too few images to tell"}.get(kind, _WORDS[kind])
-            marks.append({"lean": lean, "count": n, "words": f"{label}: {words}"})
-    meaning = leans_means(*list(next(iter(view.axes.values())).levels.values())[:2])
-    return masthead(view, finding(view), strongest(view), meaning=meaning, marks=marks)
 
 
 def verdict_list(view: CellsView) -> dict[str, Any]:
@@ -387,25 +297,116 @@ def reader(view: CellsView) -> dict[str, Any] | None:
     return {"checks": checks, "unread": UNREAD, "errors": errors_by_cosines(view, encoders)}
 
 
-CELLS: Final = Page(
-    view=CellsView,
-    package="clinometer.studies.leaning",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
+class CellsPage(Page[CellsView]):
+    """The page of groups that are cells of axes."""
+
+    view = CellsView
+    package = "clinometer.studies.leaning"
+    method_template = "cells_method"
+
+    def finding(self, view: CellsView) -> str:
+        """Count the verdicts of each axis and of the interactions, in one sentence."""
+        rows = [row for axis in view.axes for name in view.concepts if (row := view.axis_row(axis, name))]
+        if not rows:
+            return nothing_judged("concept", view.model, rows)
+        by_axis = {axis: view.counts(axis) for axis in view.axes}
+        kinds = {kind for counts in by_axis.values() for kind in counts}
+        if kinds == {"unmeasured"}:
+            return nothing_judged("concept", view.model, rows)
+        asked = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
+        if kinds == {"few"}:
+            return f"{nothing_told({'few': len(rows)})} whether {view.model} leans, {asked}."
+        parts = []
+        for axis, counts in by_axis.items():
+            leans = [f"to {view.side_label(kind)} for {n}" for kind, n in counts.items() if isinstance(kind, tuple)]
+            rest = [f"{n} {_WORDS[kind]}" for kind, n in counts.items() if not isinstance(kind, tuple)]
+            parts.append(f"by {view.axis_label(axis)} {', '.join([wording.listed(leans) or 'to no side', *rest])}")
+        for component in view.interactions:
+            counted = [f"{word} for {n}" for word, n in interaction_counts(view, component).items()]
+            parts.append(f"{interaction_name(view, component)} {', '.join(counted)}")
+        return f"{wording.capitalised(asked)}, {view.model} leans {'; '.join(parts)}."
+
+    def strongest(self, view: CellsView) -> str:
+        """Name the concept that leans most, axis by axis, with its intervals."""
+        found = [
+            (abs(row.value), concept)
+            for concept in view.ordered
+            for axis in view.axes
+            if view.sides(axis, concept.name) and (row := view.axis_row(axis, concept.name)) is not None
+        ]
+        if not found:
+            return ""
+        concept = max(found, key=lambda each: each[0])[1]
+        rows = {axis: view.axis_row(axis, concept.name) for axis in view.axes}
+        numbers = [f"{view.axis_label(axis)} {wording.estimate(row, view.digits)}" for axis, row in rows.items()]
+        leans = verdict_words(view, concept.name)
+        return f"The strongest of those that lean: {concept.prompt} {leans} ({', '.join(numbers)})."
+
+    def verdicts(self, view: CellsView) -> list[Verdicts]:
+        """Judge every concept along each axis, a row a level where these are more than two, and on each interaction."""
+        return [*(_along(view, axis) for axis in view.axes), *(_together(view, name) for name in view.interactions)]
+
+    def lead(self, view: CellsView) -> dict[str, Any]:
+        """Lead the page with the finding axis by axis, and the counts of each."""
+        marks = []
+        for axis, crossed_axis in view.axes.items():
+            levels, label = list(crossed_axis.levels), view.axis_label(axis)
+            for kind, n in view.counts(axis).items():
+                if isinstance(kind, tuple):
+                    lean, words = (
+                        "b" if len(levels) == 2 and kind[0] == levels[1] else "a",
+                        f"to {view.side_label(kind)}",
+                    )
+                else:
+                    lean, words = (
+                        kind,
+                        {"balanced": "balanced", "few": "too few images to tell"}.get(kind, _WORDS[kind]),
+                    )
+                marks.append({"lean": lean, "count": n, "words": f"{label}: {words}"})
+        meaning = leans_means(*list(next(iter(view.axes.values())).levels.values())[:2])
+        return masthead(view, self.finding(view), self.strongest(view), meaning=meaning, marks=marks)
+
+    def summarise(self, view: CellsView) -> Summary:
+        """Count each axis' verdicts, and list the concepts that lean most along any axis."""
+        counted = []
+        for axis in view.axes:
+            counts = [
+                f"{n} {f'to {view.side_label(kind)}' if isinstance(kind, tuple) else _WORDS[kind]}"
+                for kind, n in view.counts(axis).items()
+            ]
+            counted.append(f"{view.axis_label(axis)}: {' · '.join(counts)}")
+        for component in view.interactions:
+            counts = [f"{n} {word}" for word, n in interaction_counts(view, component).items()]
+            counted.append(f"{interaction_name(view, component)}: {' · '.join(counts)}")
+
+        def cell(axis: str, concept: str) -> str:
+            row = view.axis_row(axis, concept)
+            text = wording.estimate(row, view.digits)
+            return f"{view.label(row.group)} {text}" if row and len(view.rows(row.component, concept)) > 1 else text
+
+        rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
+        return Summary(
+            verdicts="; ".join(counted),
+            title=f"Image part of MCAS along each axis: {', '.join(axis_sign(view, axis) for axis in view.axes)}",
+            columns=("concept", *map(view.axis_label, view.axes), "verdict"),
+            rows=tuple(
+                (concept.name, *(cell(axis, concept.name) for axis in view.axes), verdict_words(view, concept.name))
+                for concept in view.ordered[:SHOWN]
+            ),
+            unmeasured=unmeasured(rows, "axis verdict"),
+        )
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
             Section("verdicts", "Verdicts", verdict_list, "cells_verdicts"),
             Section("gallery", "The pictures", gallery, "gallery", "pictures"),
             Section("reader", "Does the encoder read right?", reader, "cells_reader", "sure"),
             Section("planted", "Is the ruler straight?", planted, "cells_planted", "sure"),
-        ),
-        template="cells_method",
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    summarise=summary,
-)
+        )
+
+
+CELLS: Final = CellsPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
@@ -413,48 +414,9 @@ CELLS: Final = Page(
 TO_DECIDE: Final = f"images of the concept, {wording.IN_PROPORTION}"
 
 
-def side_by_side(views: Mapping[str, CellsView], encoder: str) -> dict[str, Any]:
-    """Gather a table an axis: a row a concept (and level, of more than two), with the number and q of every run."""
-    first = next(iter(views.values()))
-
-    def cells(view: CellsView, axis: str, level: str, concept: str) -> list[str]:
-        row = next((row for row in view.rows(f"axis:{axis}", concept) if row.group == level), None)
-        q = wording.bare_probability(row.q) if row is not None and row.defined else wording.MISSING
-        return [wording.estimate(row, view.digits), q]
-
-    tables = []
-    for axis, crossed_axis in first.axes.items():
-        levels = list(crossed_axis.levels)
-        is_pair = len(levels) == 2
-        rows = [
-            {
-                "name": name if is_pair else f"{name}: {first.label(level)}",
-                "cells": [cells(view, axis, level, name) for view in views.values()],
-            }
-            for name in first.concepts
-            for level in (levels[:1] if is_pair else levels)
-        ]
-        positive = f"positive to {first.label(levels[0])}" if is_pair else "against the mean of all levels"
-        tables.append({"label": wording.capitalised(first.axis_label(axis)), "positive": positive, "rows": rows})
-    return {"tables": tables, "margin": first.suite.margin}
-
-
 def level_name(suite: Suite, row: Row) -> str:
     """Name a concept and the level that a row is about."""
     return f"{row.concept}: {suite.label_of(row.group)}"
-
-
-def verdict_by_axis(comparison: Comparison, labels: tuple[str, str]) -> str:
-    """Count verdicts on the concepts along each axis: magnitudes of several axes do not add up to one number."""
-    suite, scores = comparison.first.suite, Scores.from_frame(comparison.scores)
-    assert isinstance(suite, LeaningSuite)
-    parts = []
-    for axis in suite.axes or {}:
-        rows = scores.select("comparison", f"axis:{axis}")
-        counts = Counter(difference_words(row, labels, suite.label_of) for row in rows)
-        tally = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
-        parts.append(f"by {suite.axis_label(axis)}, {tally}")
-    return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."
 
 
 class CrossedCompared(RunsCompared[LeaningSuite]):
@@ -493,9 +455,38 @@ class CrossedCompared(RunsCompared[LeaningSuite]):
         return ""
 
     def side_by_side(self, views: Mapping[str, CellsView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather a table an axis: a row a concept (and level, of more than two), with the number and q of every run."""
+        first = next(iter(views.values()))
+
+        def cells(view: CellsView, axis: str, level: str, concept: str) -> list[str]:
+            row = next((row for row in view.rows(f"axis:{axis}", concept) if row.group == level), None)
+            q = wording.bare_probability(row.q) if row is not None and row.defined else wording.MISSING
+            return [wording.estimate(row, view.digits), q]
+
+        tables = []
+        for axis, crossed_axis in first.axes.items():
+            levels = list(crossed_axis.levels)
+            is_pair = len(levels) == 2
+            rows = [
+                {
+                    "name": name if is_pair else f"{name}: {first.label(level)}",
+                    "cells": [cells(view, axis, level, name) for view in views.values()],
+                }
+                for name in first.concepts
+                for level in (levels[:1] if is_pair else levels)
+            ]
+            positive = f"positive to {first.label(levels[0])}" if is_pair else "against the mean of all levels"
+            tables.append({"label": wording.capitalised(first.axis_label(axis)), "positive": positive, "rows": rows})
+        return {"tables": tables, "margin": first.suite.margin}
 
     def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
-        """Count in a sentence what differs."""
-        return verdict_by_axis(comparison, labels)
+        """Count verdicts on the concepts along each axis: magnitudes of several axes do not add up to one number."""
+        suite, scores = comparison.first.suite, Scores.from_frame(comparison.scores)
+        assert isinstance(suite, LeaningSuite)
+        parts = []
+        for axis in suite.axes or {}:
+            rows = scores.select("comparison", f"axis:{axis}")
+            counts = Counter(difference_words(row, labels, suite.label_of) for row in rows)
+            tally = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
+            parts.append(f"by {suite.axis_label(axis)}, {tally}")
+        return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."

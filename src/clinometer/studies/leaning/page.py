@@ -10,16 +10,17 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
-from clinometer.report.page import Page, Section, Verdicts, View, digits_of
+from clinometer.report.page import Page, Section
 from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     masthead,
     nothing_judged,
     nothing_told,
-    page_sections,
     rest_in_words,
 )
+from clinometer.report.verdicts import Summary, Verdicts, digits_of
+from clinometer.report.view import View
 from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
 from clinometer.studies.leaning.figures import (
     category_figure,
@@ -37,45 +38,6 @@ from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
-
-
-def verdicts(view: LeaningView) -> tuple[Verdicts]:
-    """Judge the image part of every concept."""
-    suite = view.suite
-    signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
-    rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
-    # a run that is drawn until decided draws more of its concepts alone
-    beside = "" if view.report.stopped_early else wording.IN_PROPORTION
-
-    def notes(row: Row) -> Sequence[str]:
-        return (
-            images_in_words(view, row),
-            *reservations(view, row),
-            qualification(row),
-            wording.note(row, beside=beside),
-        )
-
-    return (
-        Verdicts(
-            "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
-            suite.label_of, beside=beside, digits=view.digits, notes=notes, is_ranked=True,
-            counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
-        ),
-    )  # fmt: skip
-
-
-def lead(view: LeaningView) -> dict[str, Any]:
-    """Lead the page with the finding and a figure that names the concepts."""
-    return masthead(
-        view,
-        finding(view),
-        strongest(view),
-        meaning=leans_means(view.label_a, view.label_b),
-        scale=scale_words(view),
-        marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
-        figure=forest_figure(view),
-        caption=f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}".strip(),
-    )
 
 
 def _left_out(view: LeaningView) -> str:
@@ -138,64 +100,6 @@ def leans_means(label: str, other: str) -> str:
         f"pictures drawn for the concept are, all in all, nearer to the pictures and words for {label} than to those "
         f"for {other}, and by more than the chance of drawing explains."
     )
-
-
-def finding(view: LeaningView) -> str:
-    """Word the finding in one sentence, by counting verdicts."""
-    counts = verdicts(view)[0].counts()
-    if counts.total() == counts["unmeasured"]:
-        return nothing_judged("concept", view.model, view.pictures.values())
-    asked = f"asked for {wording.count(counts.total(), 'concept')} without naming a group"
-    sides = [
-        f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
-        for side, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[side]
-    ]
-    rest, opening = rest_in_words(counts), f"{wording.capitalised(asked)}, {view.model}"
-    if sides:
-        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
-    if untold := nothing_told(counts):
-        left = rest_in_words({"unmeasured": counts["unmeasured"]})
-        return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
-    return f"{opening} is shown to lean for none of them: {rest}."
-
-
-def strongest(view: LeaningView) -> str:
-    """Name the concept that leans the most, with its interval."""
-    leaning = [concept for concept in view.ranked() if leans(view.pictures[concept.name])]
-    if not leaning:
-        return ""
-    concept = max(leaning, key=lambda concept: abs(view.pictures[concept.name].value))
-    row = view.pictures[concept.name]
-    label = view.label_a if row.value > 0 else view.label_b
-    images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    return (
-        f"The strongest of those that lean: {concept.prompt}, to {label}, image part "
-        f"{wording.estimate(row, view.digits)} ({wording.PART_SCALE}){f'; {images}' if images else ''}."
-    )
-
-
-def verdict_lists(view: LeaningView) -> dict[str, Any]:
-    """List concepts by their verdicts, each with the bars of its parts and the count of its images."""
-    ends = [(row.value, row.low, row.high) for row in view.pictures.values()]
-    ends += [(row.value,) * 3 for row in view.texts.values()]
-    reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
-    return {
-        "lists": verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
-        "beside": verdicts(view)[0].beside,
-        "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
-        "shares": {
-            name: counted.share
-            for name, row in view.shares.items()
-            if (counted := wording.counted_share(row, view.label_a, view.label_b))
-        },
-        "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
-        "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
-        "qualification": {name: qualification(row) for name, row in view.pictures.items()},
-        "scale": wording.PART_SCALE,
-        "reach": reach,
-        "language": language_caution(view),
-    }
 
 
 def images_in_words(view: LeaningView, row: Row) -> str:
@@ -380,6 +284,7 @@ def wordings(view: LeaningView) -> dict[str, Any] | None:
     tests = view.scores.by_concept("wording", "by_wording")
     unit = "language" if len(view.suite.languages) > 1 else "wording"
     return {
+        "fold": f"Does the {unit} matter?",
         "unit": unit,
         "parts": [
             (words.replace("wording", unit), rows[name], max(rows[name].value, 0) / total if total else 0.0)
@@ -392,7 +297,9 @@ def wordings(view: LeaningView) -> dict[str, Any] | None:
             (concept, [view.pictures.get(target) for target in by_wording.values()], tests.get(concept))
             for concept, by_wording in view.suite.wordings.items()
         ],
-        "reasons": wording.reasons((WORDING_SOURCES[name], row.reason) for name, row in rows.items() if row.reason),
+        "reasons": wording.reasons(
+            (WORDING_SOURCES[name].replace("wording", unit), row.reason) for name, row in rows.items() if row.reason
+        ),
     }
 
 
@@ -698,19 +605,114 @@ def other_audits(view: LeaningView) -> dict[str, Any] | None:
     return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
 
 
-def _found(view: LeaningView) -> tuple[str, ...]:
-    """Say in a line each what a run found beside its verdicts, and what to beware of."""
-    return (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+class LeaningPage(Page[LeaningView]):
+    """The page of a pair of groups."""
 
+    view = LeaningView
+    package = "clinometer.studies.leaning"
 
-LEANING: Final = Page(
-    view=LeaningView,
-    package="clinometer.studies.leaning",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+    def finding(self, view: LeaningView) -> str:
+        """Word the finding in one sentence, by counting verdicts."""
+        counts = self.verdicts(view)[0].counts()
+        if counts.total() == counts["unmeasured"]:
+            return nothing_judged("concept", view.model, view.pictures.values())
+        asked = f"asked for {wording.count(counts.total(), 'concept')} without naming a group"
+        sides = [
+            f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
+            for side, label in (("a", view.label_a), ("b", view.label_b))
+            if counts[side]
+        ]
+        rest, opening = rest_in_words(counts), f"{wording.capitalised(asked)}, {view.model}"
+        if sides:
+            return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+        if untold := nothing_told(counts):
+            left = rest_in_words({"unmeasured": counts["unmeasured"]})
+            return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
+        return f"{opening} is shown to lean for none of them: {rest}."
+
+    def strongest(self, view: LeaningView) -> str:
+        """Name the concept that leans the most, with its interval."""
+        leaning = [concept for concept in view.ranked() if leans(view.pictures[concept.name])]
+        if not leaning:
+            return ""
+        concept = max(leaning, key=lambda concept: abs(view.pictures[concept.name].value))
+        row = view.pictures[concept.name]
+        label = view.label_a if row.value > 0 else view.label_b
+        images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
+        return (
+            f"The strongest of those that lean: {concept.prompt}, to {label}, image part "
+            f"{wording.estimate(row, view.digits)} ({wording.PART_SCALE}){f'; {images}' if images else ''}."
+        )
+
+    def meaning(self, view: LeaningView) -> str:
+        """Explain in one sentence what is said of a concept that leans."""
+        return leans_means(view.label_a, view.label_b)
+
+    def verdicts(self, view: LeaningView) -> tuple[Verdicts]:
+        """Judge the image part of every concept."""
+        suite = view.suite
+        signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
+        rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
+        # a run that is drawn until decided draws more of its concepts alone
+        beside = "" if view.report.stopped_early else wording.IN_PROPORTION
+
+        def notes(row: Row) -> Sequence[str]:
+            return (
+                images_in_words(view, row),
+                *reservations(view, row),
+                qualification(row),
+                wording.note(row, beside=beside),
+            )
+
+        return (
+            Verdicts(
+                "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
+                suite.label_of, beside=beside, digits=view.digits, notes=notes, is_ranked=True,
+                counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
+            ),
+        )  # fmt: skip
+
+    def lead(self, view: LeaningView) -> dict[str, Any]:
+        """Lead the page with the finding and a figure that names the concepts."""
+        return masthead(
+            view,
+            self.finding(view),
+            self.strongest(view),
+            meaning=self.meaning(view),
+            scale=scale_words(view),
+            marks=self.verdicts(view)[0].marks((view.label_a, view.label_b)),
+            figure=forest_figure(view),
+            caption=(
+                f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}"
+            ).strip(),
+        )
+
+    def verdict_lists(self, view: LeaningView) -> dict[str, Any]:
+        """List concepts by their verdicts, each with the bars of its parts and the count of its images."""
+        ends = [(row.value, row.low, row.high) for row in view.pictures.values()]
+        ends += [(row.value,) * 3 for row in view.texts.values()]
+        reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
+        return {
+            "lists": self.verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
+            "beside": self.verdicts(view)[0].beside,
+            "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
+            "shares": {
+                name: counted.share
+                for name, row in view.shares.items()
+                if (counted := wording.counted_share(row, view.label_a, view.label_b))
+            },
+            "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
+            "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
+            "qualification": {name: qualification(row) for name, row in view.pictures.items()},
+            "scale": wording.PART_SCALE,
+            "reach": reach,
+            "language": language_caution(view),
+        }
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_lists, "verdicts"),
             Section("categories", "MCAS: pictures and text together", categories, "categories"),
             Section("stages", "The four components", stages, "stages"),
             Section("inside", "From which step on it leans", way, "way"),
@@ -731,10 +733,12 @@ LEANING: Final = Page(
             ),
             Section("prior", "From text over the prior to the image", prior, "prior", "numbers"),
             Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
-        ),
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    summarise=lambda view: replace(verdicts(view)[0].summary(), found=_found(view)),
-)
+        )
+
+    def summarise(self, view: LeaningView) -> Summary:
+        """Summarise the verdicts, and what else was found or is to be wary of, a line each."""
+        found = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+        return replace(self.verdicts(view)[0].summary(), found=found)
+
+
+PAGE: Final = LeaningPage()

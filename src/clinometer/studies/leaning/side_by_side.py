@@ -8,7 +8,7 @@ from math import degrees, isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable, by_label
+from clinometer.report.comparison import DifferenceTable, Quantity, RunsCompared, by_label
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     LEFT,
@@ -26,6 +26,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.rows import Row, Scores
 from clinometer.runs.comparison import Comparison
+from clinometer.studies.leaning.cells import TO_DECIDE
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
 from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.pictures import trace_figures
@@ -36,38 +37,6 @@ from clinometer.suites import LeaningSuite
 
 RUNS: Final = ("first run", "second run")
 """What the rows of a comparison that are a run's own say of whose they are."""
-
-
-def side_by_side(views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
-    """Gather figures and tables of several leaning runs; all of them are of the encoder that the views hold."""
-    first = next(iter(views.values()))
-    summaries = by_label([{"model": model, **row} for model, view in views.items() for row in internal_summary(view)])
-    has_planes = first.third is not None
-    figures = [(first.category_label(name), category_models_figure(views, name)) for name in first.suite.categories]
-    statistics = [
-        {"model": model, "label": view.category_label(name), "sides": sides, "digits": view.digits,
-         "strongest": _strongest(view, name)}
-        for model, view in views.items()
-        for name, sides in category_statistics(view).items()
-    ]  # fmt: skip
-    return {
-        "margin": first.suite.margin,
-        "figures": [entry for entry in figures if entry[1] is not None],
-        "statistics": by_label(statistics),
-        "summary": summaries,
-        "internal": internal_models_figure(views),
-        "concepts": _concepts(views, (("mcas", "mcas"), *(("internal_bias", name) for name in _INTERNAL)), _mcas_cells),
-        "plane": plane_models_figure(views),
-        "ways": trace_figures(views),
-        "planes": _concepts(views, (("mcas", "mcas"), ("xmcas", "angle"), ("xmcas", "distance")), _plane_cells)
-        if has_planes
-        else [],
-        "contents": [
-            *([("internal", "Inside")] if summaries else []),
-            *([("plane", "Plane")] if has_planes else []),
-            *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
-        ],
-    }
 
 
 _INTERNAL: Final = ("diffusion_bias", "bias_amplification")
@@ -102,35 +71,6 @@ def _mcas_cells(mcas: Row, delta: Row, alpha: Row) -> list[str]:
 def _plane_cells(mcas: Row, angle: Row, distance: Row) -> list[str]:
     degree = f"{wording.number(degrees(angle.value), 1)}°" if angle.defined else wording.MISSING
     return [wording.signed(mcas.value, 3), degree, wording.number(distance.value, 3)]
-
-
-def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
-    """Say that one run's pictures show less of what was asked, where the interval leaves out 0; and by what numbers."""
-    rows = Scores.from_frame(comparison.scores).select("comparison", encoder="*")
-    over_all = next((row for row in rows if row.component == "fidelity"), None)
-    if over_all is None:
-        return "", ""
-    own = {(row.component, row.setting): row for row in rows}
-    shares, unshown = ([own[component, run] for run in RUNS] for component in ("own_fidelity", "own_unshown"))
-    numbers = (
-        f"Pictures nearest to their own prompt: {wording.percent(shares[0].value)} in {labels[0]}, "
-        f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is {wording.estimate(over_all)}."
-    )
-    if not over_all.has_interval or over_all.low <= 0 <= over_all.high:
-        return "", numbers
-    worse = int(over_all.value < 0)
-    n, other = (round(unshown[run].value * unshown[run].n_target) for run in (worse, 1 - worse))
-    lost = (
-        f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} not shown to be "
-        f"drawn better than chance would, and {other} in {labels[1 - worse]}."
-        if n > other
-        else ""
-    )
-    return (
-        f"The pictures of {labels[worse]} show less of what was asked.{lost} "
-        "A difference in leaning may come from that.",
-        numbers,
-    )
 
 
 _DISTURBED: Final = {
@@ -363,3 +303,107 @@ def internal_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
             description="; ".join(tips.values()),
             tips=tips,
         )
+
+
+PICTURES: Final = Quantity(
+    component="image_part",
+    symbol="image part",
+    unit="concept",
+    column="Δ image part",
+    to_decide=TO_DECIDE,
+    counted="concept",
+    positive="more to {a} than {first}",
+)
+
+OVERALL: Final = (
+    ("internal_bias_summary", "diffusion_bias_mean"),
+    ("internal_bias_summary", "bias_amplification_mean"),
+    ("category", "std"),
+    ("category", "mean"),
+    ("trace", "onset"),
+)
+
+
+class LeaningsCompared(RunsCompared[LeaningSuite]):
+    """Leanings of two models to one of a pair of groups."""
+
+    view = LeaningView
+    bars = ("images", "words and encoders")
+    overall = OVERALL
+    by_concept = ("mcas", "image_part")
+    tabled = (("trace", "onset"), ("trace", "half_way"))
+
+    def quantities(self, suite: LeaningSuite) -> Sequence[Quantity]:
+        """List what is compared."""
+        return (PICTURES,)
+
+    def label_a(self, suite: LeaningSuite) -> str:
+        """Return what a positive number leans to."""
+        return suite.label_of(suite.compared.a)
+
+    def side_by_side(self, views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
+        """Gather figures and tables of several leaning runs; all of them are of the encoder that the views hold."""
+        first = next(iter(views.values()))
+        summaries = by_label(
+            [{"model": model, **row} for model, view in views.items() for row in internal_summary(view)]
+        )
+        has_planes = first.third is not None
+        figures = [(first.category_label(name), category_models_figure(views, name)) for name in first.suite.categories]
+        statistics = [
+            {"model": model, "label": view.category_label(name), "sides": sides, "digits": view.digits,
+             "strongest": _strongest(view, name)}
+            for model, view in views.items()
+            for name, sides in category_statistics(view).items()
+        ]  # fmt: skip
+        return {
+            "margin": first.suite.margin,
+            "figures": [entry for entry in figures if entry[1] is not None],
+            "statistics": by_label(statistics),
+            "summary": summaries,
+            "internal": internal_models_figure(views),
+            "concepts": _concepts(
+                views, (("mcas", "mcas"), *(("internal_bias", name) for name in _INTERNAL)), _mcas_cells
+            ),
+            "plane": plane_models_figure(views),
+            "ways": trace_figures(views),
+            "planes": _concepts(views, (("mcas", "mcas"), ("xmcas", "angle"), ("xmcas", "distance")), _plane_cells)
+            if has_planes
+            else [],
+            "contents": [
+                *([("internal", "Inside")] if summaries else []),
+                *([("plane", "Plane")] if has_planes else []),
+                *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
+            ],
+        }
+
+    def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
+        """Warn where one run's pictures are shown to show less of what was asked; return the numbers too."""
+        rows = Scores.from_frame(comparison.scores).select("comparison", encoder="*")
+        over_all = next((row for row in rows if row.component == "fidelity"), None)
+        if over_all is None:
+            return "", ""
+        own = {(row.component, row.setting): row for row in rows}
+        shares, unshown = ([own[component, run] for run in RUNS] for component in ("own_fidelity", "own_unshown"))
+        numbers = (
+            f"Pictures nearest to their own prompt: {wording.percent(shares[0].value)} in {labels[0]}, "
+            f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is {wording.estimate(over_all)}."
+        )
+        if not over_all.has_interval or over_all.low <= 0 <= over_all.high:
+            return "", numbers
+        worse = int(over_all.value < 0)
+        n, other = (round(unshown[run].value * unshown[run].n_target) for run in (worse, 1 - worse))
+        lost = (
+            f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} not shown to be "
+            f"drawn better than chance would, and {other} in {labels[1 - worse]}."
+            if n > other
+            else ""
+        )
+        return (
+            f"The pictures of {labels[worse]} show less of what was asked.{lost} "
+            "A difference in leaning may come from that.",
+            numbers,
+        )
+
+    def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
+        """Tell what a mitigation did, and when leaning sets in."""
+        return [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)]

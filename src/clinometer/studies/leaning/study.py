@@ -15,10 +15,9 @@ import pandas as pd
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import TRACE
-from clinometer.report.comparison import DifferenceTable, Quantity, RunsCompared
+from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores, scores_table
-from clinometer.runs.comparison import Comparison
 from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.scratch import Scratch
@@ -38,7 +37,7 @@ from clinometer.studies.leaning import (
     prior_rows,
     rows_when_stopped,
 )
-from clinometer.studies.leaning.cells import CELLS, TO_DECIDE, CrossedCompared
+from clinometer.studies.leaning.cells import CELLS, CrossedCompared
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.embeddings import (
     draw_prior_embeddings,
@@ -59,7 +58,7 @@ from clinometer.studies.leaning.embeddings import (
     traced_seeds,
     with_missing,
 )
-from clinometer.studies.leaning.page import LEANING as PAGE
+from clinometer.studies.leaning.page import PAGE
 from clinometer.studies.leaning.planning import plan_concepts, plan_shares
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
@@ -71,8 +70,7 @@ from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_c
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
-from clinometer.studies.leaning.side_by_side import fidelity_caution, mitigation_tables, side_by_side, trace_tables
-from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.side_by_side import LeaningsCompared
 from clinometer.studies.study import (
     ComparedGroups,
     PartStage,
@@ -297,54 +295,6 @@ LARGER_TOWARDS_A: Final = (
 )  # fmt: skip
 """Scores of a target that are larger the more it leans to a."""
 
-PICTURES: Final = Quantity(
-    component=IMAGE_PART,
-    symbol="image part",
-    unit="concept",
-    column="Δ image part",
-    to_decide=TO_DECIDE,
-    counted="concept",
-    positive="more to {a} than {first}",
-)
-
-OVERALL: Final = (
-    ("internal_bias_summary", "diffusion_bias_mean"),
-    ("internal_bias_summary", "bias_amplification_mean"),
-    ("category", "std"),
-    ("category", "mean"),
-    ("trace", "onset"),
-)
-
-
-class LeaningsCompared(RunsCompared[LeaningSuite]):
-    """Leanings of two models to one of a pair of groups."""
-
-    view = LeaningView
-    bars = ("images", "words and encoders")
-    overall = OVERALL
-    by_concept = ("mcas", IMAGE_PART)
-    tabled = (("trace", "onset"), ("trace", "half_way"))
-
-    def quantities(self, suite: LeaningSuite) -> Sequence[Quantity]:
-        """List what is compared."""
-        return (PICTURES,)
-
-    def label_a(self, suite: LeaningSuite) -> str:
-        """Return what a positive number leans to."""
-        return suite.label_of(suite.compared.a)
-
-    def side_by_side(self, views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
-
-    def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
-        """Say where a model draws its concepts less well than the other."""
-        return fidelity_caution(comparison, labels)
-
-    def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
-        """Tell what a mitigation did, and when leaning sets in."""
-        return [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)]
-
 
 class Leaning(Study[LeaningSuite]):
     """How far the pictures of concepts lie to one of two groups, or of the groups of axes (MCAS, xMCAS)."""
@@ -358,7 +308,7 @@ class Leaning(Study[LeaningSuite]):
     )
     groups_grow = True
 
-    def page(self, suite: LeaningSuite) -> Page:
+    def page(self, suite: LeaningSuite) -> Page[Any]:
         """Show a pair of groups, or all groups where there are axes and so no pair."""
         return CELLS if suite.axes else PAGE
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.report import wording
-from clinometer.report.page import PairView
 from clinometer.report.rows import Row
+from clinometer.report.view import PairView
 from clinometer.suites import LeaningSuite
 
 

@@ -25,8 +25,8 @@ from clinometer.report.figures.marks import (
     shade_alternate,
 )
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import View
 from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, STEERABILITY_METRIC, Row
+from clinometer.report.view import View
 from clinometer.suites.steerability import SteerabilitySuite
 
 GROUP_MARKS: Final = (Mark("^", Ink.A), Mark("v", Ink.B), Mark("D", Ink.THIRD), Mark("s", Ink.BALANCED))

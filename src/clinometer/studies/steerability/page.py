@@ -9,9 +9,10 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.album import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples, Tile, text_of
 from clinometer.report.gallery import all_there, counts_in_words, losses
-from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
-from clinometer.report.sections import masthead, nothing_told, page_sections, rest_in_words
+from clinometer.report.sections import masthead, nothing_told, rest_in_words
+from clinometer.report.verdicts import Verdicts
 from clinometer.report.wording import CountedShare, leans
 from clinometer.studies.steerability.figures import (
     BY_WORDS,
@@ -35,24 +36,6 @@ def said(view: SteerabilityView, row: Row) -> str:
     return wording.verdict_in_full(row, view.label)
 
 
-def verdicts(view: SteerabilityView) -> tuple[Verdicts]:
-    """Judge the gap of every concept and pair of groups, without what the reader does to it."""
-    first = view.label(next(iter(view.suite.groups)))
-
-    def notes(row: Row) -> Sequence[str]:
-        more = wording.needed(row, "images a prompt")
-        return both_in_words(view, row), wording.bounds_words(row, 100), more
-
-    return (
-        Verdicts(
-            "concept", "gap", f"share of {first} drawn when asked for, less that of the other group, in percentage "
-            f"points, corrected for the reader\u2019s errors: + {first} are drawn more readily",
-            view.judged, view.label, digits=0, scale=100, suffix=" pp", name=view.name,
-            said=lambda row: said(view, row), notes=notes, drawn="images a prompt", is_ranked=True,
-        ),
-    )  # fmt: skip
-
-
 def both_in_words(view: SteerabilityView, row: Row) -> str:
     """Say how many pictures of either group are read as it: ``asked for men, 20 of 20 read as men; …``."""
     found = [view.success.get((row.concept, group)) for group in view.pair_of(row)]
@@ -60,30 +43,6 @@ def both_in_words(view: SteerabilityView, row: Row) -> str:
 
 
 # --- the finding -----------------------------------------------------------------------------------------------------
-
-
-def finding(view: SteerabilityView) -> str:
-    """Word the finding in one sentence, by counting verdicts; without labels, as far as it goes."""
-    if not view.success:
-        return f"Nothing could be measured for {view.model}: {NO_READER}."
-    counts = verdicts(view)[0].counts()
-    measured = counts.total() - counts["unmeasured"]
-    if not measured:
-        why = "; ".join(
-            dict.fromkeys(wording.reason_words(row) for row in view.judged if row.reason_code or row.reason)
-        )
-        return f"{overall(view)} There is no verdict: {why or 'no gap could be measured'}."
-    unit = "concept" if len(view.suite.groups) == 2 else "gap"
-    sides = Counter(row.side for row in view.judged if leans(row))
-    parts = [f"{view.label(side)} more readily for {wording.numeral(n)}" for side, n in sides.items()]
-    if counts["balanced"]:
-        parts.append(f"both as readily for {wording.numeral(counts['balanced'])}")
-    rest = rest_in_words({group: n for group, n in counts.items() if group != "balanced"})
-    if parts:
-        opening = f"Of {wording.count(measured, unit)}, {view.model} draws {wording.listed(parts)}"
-        return f"{opening}{f'; {rest}' if rest else ''}."
-    untold = nothing_told(counts) or "The images do not tell"
-    return f"{untold} whether {view.model} draws one group more readily, by {wording.count(measured, unit)}."
 
 
 def overall(view: SteerabilityView) -> str:
@@ -105,80 +64,12 @@ def foremost_gap(view: SteerabilityView) -> Row | None:
     return max(rows or [row for row in view.gaps.values() if row.defined], key=lambda row: abs(row.value), default=None)
 
 
-def strongest(view: SteerabilityView) -> str:
-    """Say what was asked for and what was drawn, of the widest gap."""
-    row = foremost_gap(view)
-    if row is None:
-        return ""
-    prompts = {concept.name: concept.asked for _, concept in view.suite.concepts}[row.concept]
-    pair = sorted(view.pair_of(row), key=lambda group: (view.success[row.concept, group].value, group))
-    told = [f"\u201c{prompts[group]}\u201d: {success_words(view, view.success[row.concept, group])}" for group in pair]
-    kind = "Gap" if row.component == "corrected_gap" else "Gap as read"
-    return f"{'; '.join(told)}. {kind}: {points_words(row)}."
-
-
-def meaning(view: SteerabilityView) -> str:
-    """Say in one sentence what a verdict means."""
-    return (
-        "A group is drawn more readily where more of the pictures that name it show it than of those that name the "
-        "other, by more than chance and the reader\u2019s own errors explain."
-    )
-
-
-def foremost(view: SteerabilityView, judged: Sequence[Verdicts], most: int, pictures: int) -> list[dict[str, Any]]:
-    """Lay out the first pictures of the widest gap: those asked for each of its two groups, the harder one first."""
-    row = foremost_gap(view)
-    if row is None:
-        return []
-    strips = []
-    for group in sorted(view.pair_of(row), key=lambda name: view.success[row.concept, name].value)[:most]:
-        success, name = view.success[row.concept, group], f"{row.concept}, asked for {view.label(group)},"
-        strips.append({
-            "label": wording.capitalised(name), "name": name, "said": success_words(view, success),
-            "lean": wording.verdict_group_of(row), "verdict": judged[0].verdict(row),
-            "score": f"gap {points_words(row)}",
-            "counted": CountedShare(success.value, success.low, success.high, success.n_target, view.label(group)),
-            "tiles": view.album.of(row.concept, group, pictures),
-            "of": len(view.album.asked.get((row.concept, group), ())),
-        })  # fmt: skip
-    return [strip for strip in strips if strip["tiles"]]
-
-
 def reader_words(reader: str, question: str) -> str:
     """Say who read the pictures, and by what."""
     return f"{reader}, by the groups\u2019 words" if question == BY_WORDS else f"{reader}, asked about {question}"
 
 
-def lead(view: SteerabilityView) -> dict[str, Any]:
-    """Lead the page with the finding, and say what is not known of the reader."""
-    first = view.label(next(iter(view.suite.groups)))
-    others = wording.listed([view.label(group) for group in list(view.suite.groups)[1:]])
-    words = {"a": f"{first} drawn more readily", "b": f"{others} drawn more readily", "balanced": "drawn as readily"}
-    marks = [
-        {**mark, "words": words.get(mark["lean"], mark["words"])} for mark in verdicts(view)[0].marks((first, others))
-    ]
-    seen = masthead(
-        view, finding(view), strongest(view), meaning=meaning(view), scale=on_default_words(view), marks=marks
-    )
-    reader = "; ".join(reader_words(*each) for each in view.readers)
-    return seen | {"facts": [*(fact for fact in seen["facts"] if not fact[0].startswith("Reader")),
-                             *([("Read by", reader)] if reader else [])]}  # fmt: skip
-
-
 # --- the sections ----------------------------------------------------------------------------------------------------
-
-
-def verdict_list(view: SteerabilityView) -> dict[str, Any]:
-    """List the verdicts, or what stands in their place where no picture is labelled."""
-    (judged,) = verdicts(view)
-    first, *others = (view.label(group) for group in view.suite.groups)
-    headings = {"a": f"{wording.capitalised(first)} are drawn more readily",
-                "b": f"{wording.capitalised(' or '.join(others))} are drawn more readily",
-                "balanced": "Drawn as readily"}  # fmt: skip
-    lists = [{**each, "heading": headings.get(each["lean"], each["heading"])}
-             for each in judged.lists((first, wording.listed(others)), view.suite.margin)]  # fmt: skip
-    return {"judged": judged, "lists": lists, "gap": lambda row: view.gaps.get((row.concept, row.group)),
-            "points": points_words, "both": lambda row: both_in_words(view, row), "tipping": tipping}  # fmt: skip
 
 
 def tipping(row: Row | None) -> str:
@@ -289,43 +180,140 @@ def _read_tile(view: SteerabilityView, sample: Mapping[str, Any], alt: str) -> T
     return tile
 
 
-PAGE: Final = Page(
-    view=SteerabilityView,
-    package="clinometer.studies.steerability",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_list, "verdicts"),
+class SteerabilityPage(Page[SteerabilityView]):
+    """The page of a steerability study."""
+
+    view = SteerabilityView
+    package = "clinometer.studies.steerability"
+
+    def finding(self, view: SteerabilityView) -> str:
+        """Word the finding in one sentence, by counting verdicts; without labels, as far as it goes."""
+        if not view.success:
+            return f"Nothing could be measured for {view.model}: {NO_READER}."
+        counts = self.verdicts(view)[0].counts()
+        measured = counts.total() - counts["unmeasured"]
+        if not measured:
+            why = "; ".join(
+                dict.fromkeys(wording.reason_words(row) for row in view.judged if row.reason_code or row.reason)
+            )
+            return f"{overall(view)} There is no verdict: {why or 'no gap could be measured'}."
+        unit = "concept" if len(view.suite.groups) == 2 else "gap"
+        sides = Counter(row.side for row in view.judged if leans(row))
+        parts = [f"{view.label(side)} more readily for {wording.numeral(n)}" for side, n in sides.items()]
+        if counts["balanced"]:
+            parts.append(f"both as readily for {wording.numeral(counts['balanced'])}")
+        rest = rest_in_words({group: n for group, n in counts.items() if group != "balanced"})
+        if parts:
+            opening = f"Of {wording.count(measured, unit)}, {view.model} draws {wording.listed(parts)}"
+            return f"{opening}{f'; {rest}' if rest else ''}."
+        untold = nothing_told(counts) or "The images do not tell"
+        return f"{untold} whether {view.model} draws one group more readily, by {wording.count(measured, unit)}."
+
+    def strongest(self, view: SteerabilityView) -> str:
+        """Say what was asked for and what was drawn, of the widest gap."""
+        row = foremost_gap(view)
+        if row is None:
+            return ""
+        prompts = {concept.name: concept.asked for _, concept in view.suite.concepts}[row.concept]
+        pair = sorted(view.pair_of(row), key=lambda group: (view.success[row.concept, group].value, group))
+        told = [
+            f"\u201c{prompts[group]}\u201d: {success_words(view, view.success[row.concept, group])}" for group in pair
+        ]
+        kind = "Gap" if row.component == "corrected_gap" else "Gap as read"
+        return f"{'; '.join(told)}. {kind}: {points_words(row)}."
+
+    def meaning(self, view: SteerabilityView) -> str:
+        """Say in one sentence what a verdict means."""
+        return (
+            "A group is drawn more readily where more of the pictures that name it show it than of those that name the "
+            "other, by more than chance and the reader\u2019s own errors explain."
+        )
+
+    def verdicts(self, view: SteerabilityView) -> tuple[Verdicts]:
+        """Judge the gap of every concept and pair of groups, without what the reader does to it."""
+        first = view.label(next(iter(view.suite.groups)))
+
+        def notes(row: Row) -> Sequence[str]:
+            more = wording.needed(row, "images a prompt")
+            return both_in_words(view, row), wording.bounds_words(row, 100), more
+
+        return (
+            Verdicts(
+                "concept", "gap", f"share of {first} drawn when asked for, less that of the other group, in percentage "
+                f"points, corrected for the reader\u2019s errors: + {first} are drawn more readily",
+                view.judged, view.label, digits=0, scale=100, suffix=" pp", name=view.name,
+                said=lambda row: said(view, row), notes=notes, drawn="images a prompt", is_ranked=True,
+            ),
+        )  # fmt: skip
+
+    def lead(self, view: SteerabilityView) -> dict[str, Any]:
+        """Lead the page with the finding, and say what is not known of the reader."""
+        first = view.label(next(iter(view.suite.groups)))
+        others = wording.listed([view.label(group) for group in list(view.suite.groups)[1:]])
+        words = {
+            "a": f"{first} drawn more readily",
+            "b": f"{others} drawn more readily",
+            "balanced": "drawn as readily",
+        }
+        marks = [
+            {**mark, "words": words.get(mark["lean"], mark["words"])}
+            for mark in self.verdicts(view)[0].marks((first, others))
+        ]
+        seen = masthead(
+            view,
+            self.finding(view),
+            self.strongest(view),
+            meaning=self.meaning(view),
+            scale=on_default_words(view),
+            marks=marks,
+        )
+        reader = "; ".join(reader_words(*each) for each in view.readers)
+        return seen | {"facts": [*(fact for fact in seen["facts"] if not fact[0].startswith("Reader")),
+                                 *([("Read by", reader)] if reader else [])]}  # fmt: skip
+
+    def foremost(
+        self, view: SteerabilityView, judged: Sequence[Verdicts], most: int, pictures: int
+    ) -> list[dict[str, Any]]:
+        """Return the first pictures of the widest gap, asked for each of its two groups, the harder one first."""
+        row = foremost_gap(view)
+        if row is None:
+            return []
+        strips = []
+        for group in sorted(view.pair_of(row), key=lambda name: view.success[row.concept, name].value)[:most]:
+            success, name = view.success[row.concept, group], f"{row.concept}, asked for {view.label(group)},"
+            strips.append({
+                "label": wording.capitalised(name), "name": name, "said": success_words(view, success),
+                "lean": wording.verdict_group_of(row), "verdict": judged[0].verdict(row),
+                "score": f"gap {points_words(row)}",
+                "counted": CountedShare(success.value, success.low, success.high, success.n_target, view.label(group)),
+                "tiles": view.album.of(row.concept, group, pictures),
+                "of": len(view.album.asked.get((row.concept, group), ())),
+            })  # fmt: skip
+        return [strip for strip in strips if strip["tiles"]]
+
+    def verdict_list(self, view: SteerabilityView) -> dict[str, Any]:
+        """List the verdicts, or what stands in their place where no picture is labelled."""
+        (judged,) = self.verdicts(view)
+        first, *others = (view.label(group) for group in view.suite.groups)
+        headings = {"a": f"{wording.capitalised(first)} are drawn more readily",
+                    "b": f"{wording.capitalised(' or '.join(others))} are drawn more readily",
+                    "balanced": "Drawn as readily"}  # fmt: skip
+        lists = [{**each, "heading": headings.get(each["lean"], each["heading"])}
+                 for each in judged.lists((first, wording.listed(others)), view.suite.margin)]  # fmt: skip
+        return {"judged": judged, "lists": lists, "gap": lambda row: view.gaps.get((row.concept, row.group)),
+                "points": points_words, "both": lambda row: both_in_words(view, row), "tipping": tipping}  # fmt: skip
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_list, "verdicts"),
             Section("success", "Asked for and drawn", success, "success"),
             Section("default", "Against the default", default, "default"),
             Section("gallery", "The pictures", gallery, "gallery", "pictures"),
-        ),
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    meaning=meaning,
-    foremost=foremost,
-)
+        )
+
+
+PAGE: Final = SteerabilityPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
-
-
-def side_by_side(views: Mapping[str, SteerabilityView], encoder: str) -> dict[str, Any]:
-    """Gather success of every concept and group in several runs, and their gaps as read."""
-    first = next(iter(views.values()))
-    group, *others = first.suite.groups
-
-    def cells(view: SteerabilityView, concept: str) -> list[str]:
-        rows = [view.success.get((concept, name)) for name in first.suite.groups]
-        gaps = [view.gaps.get((concept, f"{group}-{other}")) for other in others]
-        return [*(wording.percent(row.value) if row else wording.MISSING for row in rows), *map(points_words, gaps)]
-
-    return {
-        "columns": [*(first.label(name) for name in first.suite.groups),
-                    *(f"gap to {first.label(other)}" if len(others) > 1 else "gap" for other in others)],
-        "concepts": [{"name": name, "cells": [cells(view, name) for view in views.values()]}
-                     for name in first.suite.concept_names()],
-    }  # fmt: skip

@@ -20,8 +20,8 @@ from clinometer.runs.comparison import Comparison
 from clinometer.runs.store import Run
 from clinometer.stats.share_gap import images_for_gap
 from clinometer.studies.steerability.compare import compare_steerability
-from clinometer.studies.steerability.figures import SteerabilityView
-from clinometer.studies.steerability.page import PAGE, side_by_side
+from clinometer.studies.steerability.figures import SteerabilityView, points_words
+from clinometer.studies.steerability.page import PAGE
 from clinometer.studies.steerability.readings import read_as_asked, read_runs
 from clinometer.studies.study import ComparedGroups, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import Suite
@@ -29,17 +29,6 @@ from clinometer.suites.steerability import SteerabilitySuite
 
 READ: Final = "read"
 """The curve of a run's pictures as readers read them, for the page: ``id``, ``reader``, ``answer``."""
-
-
-def compared_in_words(comparison: Comparison, labels: tuple[str, str]) -> str:
-    """Count the concepts in which the second run favours a group more, or less."""
-    rows = Scores.from_frame(comparison.scores).select("comparison", "gap", encoder="")
-    lost = sum(map(wording.not_measured, rows))
-    if lost == len(rows):
-        return f"{labels[1]} beside {labels[0]}: no gap could be compared."
-    of, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
-    found = f"{wording.numeral(differ)} of {of} {'differs' if differ == 1 else 'differ'}"
-    return f"{labels[1]} beside {labels[0]}: {found if differ else f'none of {of} is shown to differ'}."
 
 
 READERS: Final = {
@@ -79,12 +68,31 @@ class GapsCompared(RunsCompared[SteerabilitySuite]):
         return suite.label_of(next(iter(suite.groups)))
 
     def side_by_side(self, views: Mapping[str, SteerabilityView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather success of every concept and group in several runs, and their gaps as read."""
+        first = next(iter(views.values()))
+        group, *others = first.suite.groups
+
+        def cells(view: SteerabilityView, concept: str) -> list[str]:
+            rows = [view.success.get((concept, name)) for name in first.suite.groups]
+            gaps = [view.gaps.get((concept, f"{group}-{other}")) for other in others]
+            return [*(wording.percent(row.value) if row else wording.MISSING for row in rows), *map(points_words, gaps)]
+
+        return {
+            "columns": [*(first.label(name) for name in first.suite.groups),
+                        *(f"gap to {first.label(other)}" if len(others) > 1 else "gap" for other in others)],
+            "concepts": [{"name": name, "cells": [cells(view, name) for view in views.values()]}
+                         for name in first.suite.concept_names()],
+        }  # fmt: skip
 
     def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
-        """Count in a sentence what differs."""
-        return compared_in_words(comparison, labels)
+        """Count the concepts in which the second run favours a group more, or less."""
+        rows = Scores.from_frame(comparison.scores).select("comparison", "gap", encoder="")
+        lost = sum(map(wording.not_measured, rows))
+        if lost == len(rows):
+            return f"{labels[1]} beside {labels[0]}: no gap could be compared."
+        of, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
+        found = f"{wording.numeral(differ)} of {of} {'differs' if differ == 1 else 'differ'}"
+        return f"{labels[1]} beside {labels[0]}: {found if differ else f'none of {of} is shown to differ'}."
 
 
 class Steerability(Study[SteerabilitySuite]):
@@ -94,7 +102,7 @@ class Steerability(Study[SteerabilitySuite]):
     suite = SteerabilitySuite
     texts_needed = True
 
-    def page(self, suite: SteerabilitySuite) -> Page:
+    def page(self, suite: SteerabilitySuite) -> Page[Any]:
         """Show success by group, and gaps."""
         return PAGE
 

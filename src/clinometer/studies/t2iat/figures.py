@@ -28,8 +28,8 @@ from clinometer.report.figures.marks import (
     span,
     within,
 )
-from clinometer.report.page import PairView
 from clinometer.report.rows import Row
+from clinometer.report.view import PairView
 from clinometer.report.wording import verdict_group_of, without_estimate
 from clinometer.suites import DifferentialTest, T2iatSuite
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.album import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
-from clinometer.report.page import Page, Section, Verdicts
+from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
 from clinometer.report.sections import (
     masthead,
     measured_how,
     nothing_judged,
     nothing_told,
-    page_sections,
     refusal_words,
     rest_in_words,
 )
+from clinometer.report.verdicts import Verdicts
 from clinometer.report.wording import (
     held_back,
     leans,
@@ -35,9 +35,7 @@ from clinometer.studies.t2iat.figures import (
     arrow_limits,
     distribution_figure,
     distribution_limits,
-    distribution_models_figure,
     effect_figure,
-    effect_models_figure,
 )
 from clinometer.suites import DifferentialTest
 
@@ -53,22 +51,6 @@ QUARTILES: Final = ("lower_quartile", "median", "upper_quartile")
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
 
-def verdicts(view: T2IATView) -> tuple[Verdicts]:
-    """Judge every test, or every stimulus where the suite has no tests."""
-    has_tests = bool(view.suite.tests)
-    verb = f"ties X closer to {view.label_a} than Y" if has_tests else f"leans to {view.label_a}"
-    return (
-        Verdicts(
-            "test" if has_tests else "prompt", "S" if has_tests else "Asc",
-            f"+ {verb}, {wording.MINUS} to {view.label_b}", list(view.judged.values()), view.label, over=view.over,
-            drawn="neutral images",
-            digits=view.digits, name=lambda row: view.subject(row.concept), short_name=lambda row: row.concept,
-            notes=lambda row: (view.effect_words(row.concept), note(view, row), wording.bounds_words(row)),
-            effects=view.effect_sizes if has_tests else None, is_ranked=not has_tests,
-        ),
-    )  # fmt: skip
-
-
 def note(view: T2IATView, row: Row) -> str:
     """Say why there is no verdict, or how many images would decide, with prompts in proportion where they are permuted.
 
@@ -80,52 +62,6 @@ def note(view: T2IATView, row: Row) -> str:
     if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
         return "prompts permuted by chance do as well: more images alone would not decide"
     return words
-
-
-def meaning(view: T2IATView) -> str:
-    """Say in one sentence what a test that names a side means, or a prompt that leans."""
-    a, b = view.label_a, view.label_b
-    than = f"those of Y are, each against {b}" if view.suite.tests else f"to those drawn with {b}"
-    of = "the pictures of X" if view.suite.tests else "the pictures of a prompt"
-    return (
-        f"A side that is named means: to the encoder, {of} are nearer to pictures drawn with {a} than {than} (or the "
-        "other way round), and by more than chance explains."
-    )
-
-
-def lead(view: T2IATView) -> dict[str, Any]:
-    """Lead the page with the finding and the effect sizes."""
-    return masthead(
-        view,
-        finding(view),
-        strongest(view),
-        marks=verdicts(view)[0].marks((view.label_a, view.label_b)),
-        figure=effect_figure(view),
-        caption="Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
-        "where an effect is called small (0.2), medium (0.5) and large (0.8).",
-    )
-
-
-def finding(view: T2IATView) -> str:
-    """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
-    counts = verdicts(view)[0].counts()
-    if counts.total() == counts["unmeasured"]:
-        return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
-    if view.suite.tests:
-        return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
-    asked = f"given {wording.count(counts.total(), 'prompt')} that name neither"
-    sides = [
-        f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
-        for side, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[side]
-    ]
-    opening, rest = f"{wording.capitalised(asked)}, {view.model}", rest_in_words(counts)
-    if sides:
-        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
-    if untold := nothing_told(counts):
-        left = rest_in_words({"unmeasured": counts["unmeasured"]})
-        return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
-    return f"{opening} is shown to lean for none of them: {rest}."
 
 
 def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
@@ -158,46 +94,6 @@ def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
 def _tie(view: T2IATView, test: DifferentialTest, how: str) -> str:
     near = view.label_a if view.judged[test.name].value > 0 else view.label_b
     return f"“{view.concept_label(test.x)}” {how} to {near} than “{view.concept_label(test.y)}”"
-
-
-def strongest(view: T2IATView) -> str:
-    """Name the test with the largest effect that stands out, or the stimulus that leans most, and what it rests on."""
-    leaning = [row for row in view.judged.values() if leans(row)]
-    if not leaning:
-        return ""
-    row = max(leaning, key=lambda row: abs(row.value))
-    subject, numbers = view.subject(row.concept), wording.estimate(row, view.digits, over=view.over)
-    q = wording.probability(row.q, "q")
-    sure = f" ({q})" if q else ""
-    if not view.suite.tests:
-        label = view.label_a if row.value > 0 else view.label_b
-        rests = f", from {wording.count(row.n_target, 'image')}" if row.n_target else ""
-        return f"The strongest of those that lean: {subject}, to {label}, Asc {numbers}{sure}{rests}."
-    effect = view.effect_words(row.concept)
-    sentences = [f"The strongest of those that lean: {subject}, S {numbers}{f', {effect}' if effect else ''}{sure}."]
-    test = next(test for test in view.suite.tests if test.name == row.concept)
-    directions = []
-    for concept in (test.x, test.y):
-        rows = [view.associations.get(stimulus.name) for stimulus in view.suite.concepts[concept].stimuli]
-        values = [each.value for each in rows if each is not None and each.defined]
-        if values:
-            near = sum(value > 0 for value in values)
-            directions.append(f"{near} of {len(values)} about “{view.concept_label(concept)}”")
-    if directions:
-        sentences.append(f"Of the prompts, {wording.listed(directions)} lie towards {view.label_a}.")
-    if row.n_target:
-        sentences.append(f"It rests on {wording.count(row.n_target, 'neutral image')} of both.")
-    return " ".join(sentences)
-
-
-def verdict_lists(view: T2IATView) -> dict[str, Any]:
-    """List tests, or stimuli, by their verdicts, the strongest first."""
-    (judged,) = verdicts(view)
-    return {
-        "judged": judged,
-        "lists": judged.lists((view.label_a, view.label_b), view.suite.margin),
-        "note": lambda row: note(view, row),
-    }
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -261,11 +157,6 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
     }
 
 
-def method(view: T2IATView) -> dict[str, Any]:
-    """Gather cards, settings, words and limits."""
-    return measured_how(view) | {"families": sorted(family for (family,) in view.scores.distinct("family") if family)}
-
-
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
@@ -313,57 +204,128 @@ def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
     return Strip(label, tiles, len(samples) - len(selection))
 
 
-PAGE: Final = Page(
-    view=T2IATView,
-    package="clinometer.studies.t2iat",
-    sections=page_sections(
-        lead,
-        verdicts,
-        (
-            Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+class T2IATPage(Page[T2IATView]):
+    """The page of a T2IAT study."""
+
+    view = T2IATView
+    package = "clinometer.studies.t2iat"
+
+    def finding(self, view: T2IATView) -> str:
+        """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
+        counts = self.verdicts(view)[0].counts()
+        if counts.total() == counts["unmeasured"]:
+            return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
+        if view.suite.tests:
+            return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
+        asked = f"given {wording.count(counts.total(), 'prompt')} that name neither"
+        sides = [
+            f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
+            for side, label in (("a", view.label_a), ("b", view.label_b))
+            if counts[side]
+        ]
+        opening, rest = f"{wording.capitalised(asked)}, {view.model}", rest_in_words(counts)
+        if sides:
+            return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+        if untold := nothing_told(counts):
+            left = rest_in_words({"unmeasured": counts["unmeasured"]})
+            return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
+        return f"{opening} is shown to lean for none of them: {rest}."
+
+    def strongest(self, view: T2IATView) -> str:
+        """Name the test with the largest effect, or the stimulus that leans most, and what that rests on."""
+        leaning = [row for row in view.judged.values() if leans(row)]
+        if not leaning:
+            return ""
+        row = max(leaning, key=lambda row: abs(row.value))
+        subject, numbers = view.subject(row.concept), wording.estimate(row, view.digits, over=view.over)
+        q = wording.probability(row.q, "q")
+        sure = f" ({q})" if q else ""
+        if not view.suite.tests:
+            label = view.label_a if row.value > 0 else view.label_b
+            rests = f", from {wording.count(row.n_target, 'image')}" if row.n_target else ""
+            return f"The strongest of those that lean: {subject}, to {label}, Asc {numbers}{sure}{rests}."
+        effect = view.effect_words(row.concept)
+        sentences = [
+            f"The strongest of those that lean: {subject}, S {numbers}{f', {effect}' if effect else ''}{sure}."
+        ]
+        test = next(test for test in view.suite.tests if test.name == row.concept)
+        directions = []
+        for concept in (test.x, test.y):
+            rows = [view.associations.get(stimulus.name) for stimulus in view.suite.concepts[concept].stimuli]
+            values = [each.value for each in rows if each is not None and each.defined]
+            if values:
+                near = sum(value > 0 for value in values)
+                directions.append(f"{near} of {len(values)} about “{view.concept_label(concept)}”")
+        if directions:
+            sentences.append(f"Of the prompts, {wording.listed(directions)} lie towards {view.label_a}.")
+        if row.n_target:
+            sentences.append(f"It rests on {wording.count(row.n_target, 'neutral image')} of both.")
+        return " ".join(sentences)
+
+    def meaning(self, view: T2IATView) -> str:
+        """Say in one sentence what a test that names a side means, or a prompt that leans."""
+        a, b = view.label_a, view.label_b
+        than = f"those of Y are, each against {b}" if view.suite.tests else f"to those drawn with {b}"
+        of = "the pictures of X" if view.suite.tests else "the pictures of a prompt"
+        return (
+            f"A side that is named means: to the encoder, {of} are nearer to pictures drawn with {a} than {than} (or "
+            "the other way round), and by more than chance explains."
+        )
+
+    def verdicts(self, view: T2IATView) -> tuple[Verdicts]:
+        """Judge every test, or every stimulus where the suite has no tests."""
+        has_tests = bool(view.suite.tests)
+        verb = f"ties X closer to {view.label_a} than Y" if has_tests else f"leans to {view.label_a}"
+        return (
+            Verdicts(
+                "test" if has_tests else "prompt", "S" if has_tests else "Asc",
+                f"+ {verb}, {wording.MINUS} to {view.label_b}", list(view.judged.values()), view.label, over=view.over,
+                drawn="neutral images",
+                digits=view.digits, name=lambda row: view.subject(row.concept), short_name=lambda row: row.concept,
+                notes=lambda row: (view.effect_words(row.concept), note(view, row), wording.bounds_words(row)),
+                effects=view.effect_sizes if has_tests else None, is_ranked=not has_tests,
+            ),
+        )  # fmt: skip
+
+    def lead(self, view: T2IATView) -> dict[str, Any]:
+        """Lead the page with the finding and the effect sizes."""
+        return masthead(
+            view,
+            self.finding(view),
+            self.strongest(view),
+            marks=self.verdicts(view)[0].marks((view.label_a, view.label_b)),
+            figure=effect_figure(view),
+            caption="Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
+            "where an effect is called small (0.2), medium (0.5) and large (0.8).",
+        )
+
+    def method(self, view: T2IATView) -> dict[str, Any]:
+        """Gather cards, settings, words and limits."""
+        return measured_how(view) | {
+            "families": sorted(family for (family,) in view.scores.distinct("family") if family)
+        }
+
+    def verdict_lists(self, view: T2IATView) -> dict[str, Any]:
+        """List tests, or stimuli, by their verdicts, the strongest first."""
+        (judged,) = self.verdicts(view)
+        return {
+            "judged": judged,
+            "lists": judged.lists((view.label_a, view.label_b), view.suite.margin),
+            "note": lambda row: note(view, row),
+        }
+
+    def own_sections(self) -> Sequence[Section]:
+        """Return the sections of this study alone."""
+        return (
+            Section("verdicts", "Verdicts", self.verdict_lists, "verdicts"),
             Section("tests", "Differential association", tests, "tests"),
             Section("distributions", "Prompt by prompt", distributions, "distributions"),
             Section("amplification", "From text to images", amplification, "amplification"),
             Section("gallery", "The pictures", gallery, "gallery", "pictures"),
-        ),
-        method=method,
-    ),
-    finding=finding,
-    strongest=strongest,
-    verdicts=verdicts,
-    meaning=meaning,
-)
+        )
+
+
+PAGE: Final = T2IATPage()
 
 
 # --- runs beside each other ------------------------------------------------------------------------------------------
-
-
-def side_by_side(views: Mapping[str, T2IATView], encoder: str) -> dict[str, Any]:
-    """Gather figures and tables of several T2IAT runs; all of them are of the encoder that the views hold."""
-    first = next(iter(views.values()))
-    figures = [(first.concept_label(name), distribution_models_figure(views, name)) for name in first.suite.concepts]
-
-    def test_cells(view: T2IATView, test: str) -> list[str]:
-        """Write S, p and d, as the T2IAT paper's table prints them."""
-        statistic, effect = view.statistics.get(test, Row()), view.effect_sizes.get(test, Row())
-        p = wording.bare_probability(statistic.p) or wording.MISSING
-        return [wording.signed(statistic.value, 3), p, wording.signed(effect.value)]
-
-    def stimulus_cells(view: T2IATView, name: str) -> list[str]:
-        rows = [view.associations, *(view.stimulus_rows("association", part) for part in QUARTILES)]
-        return [wording.signed(of.get(name, Row()).value, 3) for of in rows]
-
-    return {
-        "margin": first.suite.margin,
-        "effects": effect_models_figure(views),
-        "tests": [
-            {"name": first.test_subject(test), "cells": [test_cells(view, test.name) for view in views.values()]}
-            for test in first.suite.tests
-        ],
-        "figures": [entry for entry in figures if entry[1] is not None],
-        "stimuli": [
-            {"name": stimulus.name, "concept": first.concept_label(concept),
-             "cells": [stimulus_cells(view, stimulus.name) for view in views.values()]}
-            for concept, stimulus in first.suite.stimuli()
-        ],
-    }  # fmt: skip

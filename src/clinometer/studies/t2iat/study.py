@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
+from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
@@ -40,8 +41,8 @@ from clinometer.studies.t2iat import (
     t2iat_study_of,
 )
 from clinometer.studies.t2iat.compare import compare_t2iat
-from clinometer.studies.t2iat.figures import T2IATView
-from clinometer.studies.t2iat.page import PAGE, side_by_side
+from clinometer.studies.t2iat.figures import T2IATView, distribution_models_figure, effect_models_figure
+from clinometer.studies.t2iat.page import PAGE, QUARTILES
 from clinometer.suites import Suite, T2iatSuite
 
 
@@ -204,8 +205,36 @@ class AssociationsCompared(RunsCompared[T2iatSuite]):
         return suite.label_of(suite.axis.a)
 
     def side_by_side(self, views: Mapping[str, T2IATView], encoder: str) -> dict[str, Any]:
-        """Lay out the numbers of all runs."""
-        return side_by_side(views, encoder)
+        """Gather figures and tables of several T2IAT runs; all of them are of the encoder that the views hold."""
+        first = next(iter(views.values()))
+        figures = [
+            (first.concept_label(name), distribution_models_figure(views, name)) for name in first.suite.concepts
+        ]
+
+        def test_cells(view: T2IATView, test: str) -> list[str]:
+            """Write S, p and d, as the T2IAT paper's table prints them."""
+            statistic, effect = view.statistics.get(test, Row()), view.effect_sizes.get(test, Row())
+            p = wording.bare_probability(statistic.p) or wording.MISSING
+            return [wording.signed(statistic.value, 3), p, wording.signed(effect.value)]
+
+        def stimulus_cells(view: T2IATView, name: str) -> list[str]:
+            rows = [view.associations, *(view.stimulus_rows("association", part) for part in QUARTILES)]
+            return [wording.signed(of.get(name, Row()).value, 3) for of in rows]
+
+        return {
+            "margin": first.suite.margin,
+            "effects": effect_models_figure(views),
+            "tests": [
+                {"name": first.test_subject(test), "cells": [test_cells(view, test.name) for view in views.values()]}
+                for test in first.suite.tests
+            ],
+            "figures": [entry for entry in figures if entry[1] is not None],
+            "stimuli": [
+                {"name": stimulus.name, "concept": first.concept_label(concept),
+                 "cells": [stimulus_cells(view, stimulus.name) for view in views.values()]}
+                for concept, stimulus in first.suite.stimuli()
+            ],
+        }  # fmt: skip
 
 
 class T2iat(Study[T2iatSuite]):
@@ -214,7 +243,7 @@ class T2iat(Study[T2iatSuite]):
     key = "t2iat"
     suite = T2iatSuite
 
-    def page(self, suite: T2iatSuite) -> Page:
+    def page(self, suite: T2iatSuite) -> Page[Any]:
         """Show differential associations."""
         return PAGE
 

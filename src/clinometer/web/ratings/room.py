@@ -23,9 +23,9 @@ from clinometer import api
 from clinometer._secrets import masked
 from clinometer.errors import ClinometerError
 from clinometer.report.html import environment
-from clinometer.report.page import View
 from clinometer.report.sections import HUMAN
 from clinometer.report.sections import people as section
+from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings import pooled

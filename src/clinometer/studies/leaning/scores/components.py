@@ -332,6 +332,8 @@ SOURCES: Final = {
 
 EXCHANGED: Final = "wordings exchanged within concept and noise"
 FEW: Final = f"fewer than {FEWEST_IMAGES} noises of which every wording has an image"
+OF_TWO: Final = "no interval: two of them tell too little of how far others lie apart"
+NO_ERROR: Final = "no interval: too little of it to tell its error"
 BY_PERMUTATION: Final = "no interval: the test is by permutation"
 
 
@@ -406,13 +408,14 @@ def _rows_of_a_view(
 
     usable = split.blocks[split.blocks >= 2]
     n_wordings = len(next(iter(by_concept.values())))
+    few_of = {"wording": n_wordings == 2, "concept_wording": n_wordings == 2 and len(usable) == 2}
     over_all = []
     for name, source in SOURCES.items():
         part = split.components[source]
         row = Score(
             metric=WORDING, component=name, category="all", encoder=encoder, value=part.value, low=part.low,
             high=part.high, n_target=int(usable.sum()) * n_wordings,
-            reason=split.reason or ("" if isfinite(part.low) else "no interval: too little of it to tell its error"),
+            reason=split.reason or ("" if isfinite(part.low) else OF_TWO if few_of.get(name) else NO_ERROR),
         )  # fmt: skip
         over_all.append(tested(row, part.p_value))
     concepts = []
