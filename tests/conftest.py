@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -51,14 +50,6 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_wait_for_the_disk() -> Iterator[None]:
-    """Files are not forced to the disk: no test cuts the power, and a killed process loses nothing it has written."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda file: None)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What whoever runs the tests has set for their own audits, and allowed, changes none of them."""
     with pytest.MonkeyPatch.context() as patch:
@@ -67,28 +58,27 @@ def no_configuration_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(scope="session", autouse=True)
-def few_planned_runs() -> Iterator[None]:
-    """Find ``n_decide`` of leanings, and plans, from few drawn runs of few sizes: a third of a small study's time.
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give :mod:`tests.quick` a folder for what all processes of a session share; only its callers read from there."""
+    from tests import quick  # numpy, too, asks at once how many cores it may take
 
-    ``tests/stats/test_power.py`` asks of the numbers themselves, with as many runs and sizes as an audit draws.
-    """
-    from clinometer.stats.power import SIZES, ScoredPilot
-    from clinometer.studies.leaning.scores import needed, rows
+    base = tmp_path_factory.getbasetemp()
+    yield from quick.share(base.parent if PROCESSES > 1 else base)
 
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (needed, rows):
-            patch.setattr(module, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
-        patch.setattr(needed, "SIZES", SIZES[::4])
+
+@pytest.fixture
+def shortcuts() -> Iterator[None]:
+    """Let a test compute with the shortcuts of :func:`tests.quick.shortcuts`."""
+    from tests import quick
+
+    with quick.shortcuts():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def toys_are_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let what is scored, and finished runs that nobody changes, be made once; see :mod:`tests.quick`."""
-    from tests.quick import remember_rows, share_finished_runs  # numpy, too, asks at once how many cores it may take
+@pytest.fixture(scope="module")
+def shortcuts_of_a_module() -> Iterator[None]:
+    """Let all tests of a module, and what they share, compute with shortcuts."""
+    from tests import quick
 
-    with pytest.MonkeyPatch.context() as patch:
-        base = tmp_path_factory.getbasetemp()
-        folder = base.parent if PROCESSES > 1 else base
-        remember_rows(patch, folder / "rows")
-        yield from share_finished_runs(folder / "finished")
+    with quick.shortcuts():
+        yield

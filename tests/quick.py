@@ -1,6 +1,7 @@
 """Audits as most tests want them: intervals of 999 resamples, and no page, which is most of a toy audit's time.
 
-A test or a module that reads pages is marked ``pages``; in it they are drawn.
+A test or a module that reads pages is marked ``pages``; in it they are drawn. Whoever audits by this module computes
+with :func:`shortcuts`; a test or a module that scores or compares without it asks for the fixture of that name.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ RESAMPLES = 999
 SMALL = 2_000_000
 """Bytes of what a study is given, over which its rows are not kept."""
 _drawn = [False]
-_shared: list[Path] = []
+_folders: list[Path] = []
 _made: dict[Path, dict[str, str]] = {}
+_remembered: dict[str, list[Any]] = {}
+_taken = [False]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,18 +61,60 @@ def options(**given: Any) -> dict[str, Any]:
     return {"resamples": RESAMPLES, "report": draws_pages()} | given
 
 
+@contextlib.contextmanager
+def shortcuts() -> Iterator[None]:
+    """Shorten what hundreds of tests wait for and none of them asks about.
+
+    - Files are not forced to the disk: no test cuts the power, and a killed process loses nothing it has written.
+    - ``n_decide`` and plans follow from few drawn runs of few sizes: a third of a small study's time.
+      ``tests/stats/test_power.py`` asks about the numbers themselves, with as many as an audit draws.
+    - Rows of a study that was given the same before, in any process of the session, are those of before: they follow
+      from its arguments alone, bit for bit, to which ``tests/studies`` holds the studies.
+    """
+    from clinometer.stats.power import SIZES, ScoredPilot
+    from clinometer.studies.classification import study as classification
+    from clinometer.studies.editing import study as editing
+    from clinometer.studies.leaning import study as leaning
+    from clinometer.studies.leaning.scores import needed, rows
+    from clinometer.studies.t2iat import study as t2iat
+
+    if _taken[-1]:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        for module in (needed, rows):
+            patch.setattr(module, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
+        patch.setattr(needed, "SIZES", SIZES[::4])
+        for study, names in (
+            (leaning, ("mcas_study", "crossed_study", "compare_leanings", "compare_intersections")),
+            (t2iat, ("compare_t2iat",)),
+            (editing, ("editing_study", "compare_edits")),
+            (classification, ("classification_study", "compare_classifications")),
+        ):
+            for name in names:
+                patch.setattr(study, name, remembered(getattr(study, name)))
+        _taken.append(True)
+        try:
+            yield
+        finally:
+            _taken.pop()
+
+
+@shortcuts()
 def audit(*what: Any, **given: Any) -> cm.Run:
     """Audit a model, as :func:`clinometer.audit`."""
     return cm.audit(*what, **options(**given))
 
 
+@shortcuts()
 def finished(*what: Any, **given: Any) -> cm.Run:
     """Audit toys, or open the run of the test that asked the same of equal toys first, in any process of the session.
 
-    Nobody changes it: whoever does takes a copy, and :func:`share_finished_runs` finds out who does not.
+    Nobody changes it: whoever does takes a copy, and :func:`share` finds out who does not.
     """
     asked = options(**given)
-    place = _shared[-1] / hashlib.sha256(pickle.dumps(_plain((what, asked)))).hexdigest()
+    place = _folders[-1] / "finished" / hashlib.sha256(pickle.dumps(_plain((what, asked)))).hexdigest()
     if not place.exists():
         made = place.with_suffix(f".{os.getpid()}")
         cm.audit(*what, out=made, **asked)
@@ -79,12 +124,13 @@ def finished(*what: Any, **given: Any) -> cm.Run:
     return cm.open_run(place)
 
 
-def share_finished_runs(folder: Path) -> Iterator[None]:
-    """Keep finished runs in a folder for as long as tests run; at the end they are as they were made."""
-    folder.mkdir(exist_ok=True)
-    _shared.append(folder)
+def share(folder: Path) -> Iterator[None]:
+    """Share rows and finished runs in a folder for as long as tests run; at the end the runs are as they were made."""
+    (folder / "finished").mkdir(exist_ok=True)
+    (folder / "rows").mkdir(exist_ok=True)
+    _folders.append(folder)
     yield
-    _shared.pop()
+    _folders.pop()
     changed = [str(place) for place, held in _made.items() if _contents(place) != held]
     assert not changed, f"tests changed finished runs that others read: {changed}"
 
@@ -94,44 +140,26 @@ def _contents(place: Path) -> dict[str, str]:
     return {str(file.relative_to(place)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
+@shortcuts()
 def import_images(*what: Any, **given: Any) -> cm.Run:
     """Audit finished images, as :func:`clinometer.import_images`."""
     return cm.import_images(*what, **options(**given))
 
 
+@shortcuts()
 def sweep(grid: Any, *what: Any, **given: Any) -> Any:
     """Audit a grid, as :func:`clinometer.sweep`; a file says itself what it asks."""
     return cm.sweep(options(**grid) if isinstance(grid, Mapping) else grid, *what, **given)
 
 
-def remember_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let audits and comparisons take the rows that the same embeddings and settings gave before.
+def remembered(study: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return a study that takes the rows which equal arguments gave before, in any process of the session.
 
-    Hundreds of tests ask about toys of the same pictures what scoring has no part in: what is stored, resumed, named
-    or shown. Rows of a study follow from its arguments alone, bit for bit (``tests/studies`` holds the studies to it),
-    and are most of a toy audit's time. Everything around them is done anew. What one process of the tests has scored
-    lies in the ``folder`` for the others.
+    It computes with the other shortcuts, too: what is kept must not depend on who asked first.
     """
-    from clinometer.studies.classification import study as classification
-    from clinometer.studies.editing import study as editing
-    from clinometer.studies.leaning import study as leaning
-    from clinometer.studies.t2iat import study as t2iat
-
-    for module, names in (
-        (leaning, ("mcas_study", "crossed_study", "compare_leanings", "compare_intersections")),
-        (t2iat, ("compare_t2iat",)),
-        (editing, ("editing_study", "compare_edits")),
-        (classification, ("classification_study", "compare_classifications")),
-    ):
-        for name in names:
-            patch.setattr(module, name, remembered(getattr(module, name), folder))
-
-
-def remembered(study: Callable[..., list[Any]], folder: Path | None = None) -> Callable[..., list[Any]]:
-    """Let a study take the rows that equal arguments gave before in this process; in a folder, those of others too."""
-    kept: dict[str, list[Any]] = {}
 
     @functools.wraps(study)
+    @shortcuts()
     def rows(*given: Any, **settings: Any) -> list[Any]:
         told = {name: value for name, value in settings.items() if name != "store"}
         try:
@@ -141,25 +169,16 @@ def remembered(study: Callable[..., list[Any]], folder: Path | None = None) -> C
         if len(content) > SMALL:
             return study(*given, **settings)
         key = hashlib.sha256(content).hexdigest()
-        if key not in kept:
-            kept[key] = (folder and _of_another_process(folder / key)) or study(*given, **settings)
-            if folder:
-                _leave(folder / key, kept[key])
-        return copy.copy(kept[key])
+        place = _folders[-1] / "rows" / key
+        if key not in _remembered:
+            _remembered[key] = pickle.loads(place.read_bytes()) if place.exists() else study(*given, **settings)
+        if not place.exists():
+            unnamed = place.with_suffix(f".{os.getpid()}")
+            unnamed.write_bytes(pickle.dumps(_remembered[key]))
+            unnamed.replace(place)
+        return copy.copy(_remembered[key])
 
     return rows
-
-
-def _of_another_process(place: Path) -> list[Any] | None:
-    return pickle.loads(place.read_bytes()) if place.exists() else None
-
-
-def _leave(place: Path, rows: list[Any]) -> None:
-    if not place.exists():
-        place.parent.mkdir(exist_ok=True)
-        unnamed = place.with_suffix(f".{os.getpid()}")
-        unnamed.write_bytes(pickle.dumps(rows))
-        unnamed.replace(place)
 
 
 def _plain(value: Any) -> Any:

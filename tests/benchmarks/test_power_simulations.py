@@ -24,8 +24,8 @@ def test_the_verdicts_of_an_experiment_are_those_of_a_study():
     assert sim.judged_in(made, len(sim.SHARES)).leans.tolist() == [r.verdict in LEANING and r.side == "a" for r in own]
 
 
-def test_the_numbers_of_an_experiment_are_those_of_a_plan(monkeypatch):
-    monkeypatch.setattr(sim, "ScoredPilot", needed.ScoredPilot)  # as few runs and sizes: see few_planned_runs
+def test_the_numbers_of_an_experiment_are_those_of_a_plan(monkeypatch, shortcuts):
+    monkeypatch.setattr(sim, "ScoredPilot", needed.ScoredPilot)  # of as few runs and sizes
     monkeypatch.setattr(sim, "PLANNED", needed.SIZES)
     made = drawn(20)
     planned = needed.images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))

@@ -94,11 +94,11 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
 
 
 @pytest.fixture
-def few_judged_suites(monkeypatch):
+def few_judged_suites(monkeypatch, shortcuts):
     """Two suites of a size, and nothing of them kept: other tests ask for the power at a size as it is."""
     monkeypatch.setattr(power_simulations, "STUDIES_OF_A_SIZE", 2)
     monkeypatch.setattr(power_simulations, "power_at", power_simulations.power_at.__wrapped__)
-    monkeypatch.setattr(power_simulations, "ScoredPilot", needed.ScoredPilot)  # of as few runs: see few_planned_runs
+    monkeypatch.setattr(power_simulations, "ScoredPilot", needed.ScoredPilot)  # of as few runs
 
 
 @pytest.mark.usefixtures("few_judged_suites")
