@@ -24,6 +24,8 @@ from clinometer.studies import study_of
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 ASKED = {"model": "./toy", "suite": "toy.yaml", "images": 12, "resamples": 999}
 POLICY = {"rules": [{"metric": "mcas", "component": "image_part", "within": 8}]}
 

@@ -27,6 +27,8 @@ from tests.papers.toy_papers import SD2, Artist, reproduced
 from tests.quick import options
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 ROOT = Path(__file__).parents[2]
 RUN = "stabilityai-stable-diffusion-2-mcas"
 

@@ -33,6 +33,8 @@ from tests.old_runs import as_of_format_1
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, paint, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 
 def audit(out, **options):
     options = {"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options

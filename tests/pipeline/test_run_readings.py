@@ -36,7 +36,7 @@ from tests import quick
 from tests.pipeline.engine_toys import Glance
 from tests.toys import Eye, Notes, Painter, paint, toy_suite
 
-pytestmark = pytest.mark.usefixtures("kept_workers")
+pytestmark = pytest.mark.usefixtures("kept_workers", "shortcuts_of_a_module")
 
 AGE = {"question": "age", "means": {"old": "other"}}
 

@@ -26,6 +26,8 @@ from tests.toy_editing import Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Notes, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
 MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
 

@@ -29,6 +29,8 @@ from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 SUITE = toy_suite(margin=0.1, target=8)
 NOTHING_TO_DO = "scoring: nothing to do"
 

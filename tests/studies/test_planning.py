@@ -19,6 +19,8 @@ from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn
 from tests.toys import Eye, Painter, paint, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 
 @pytest.fixture(scope="module")
 def pilot():
