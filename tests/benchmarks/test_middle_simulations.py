@@ -10,6 +10,8 @@ from clinometer.metrics.verdict import Verdict
 from tests.benchmarks.page_tables import told
 from tests.studies.leaning.studies import unit
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 
 @pytest.mark.parametrize("groups", [2, 3, 4])
 def test_the_rows_of_an_experiment_are_those_of_a_study(groups):

@@ -34,6 +34,8 @@ from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, paint, toy_suite, toy_t2iat_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 
 

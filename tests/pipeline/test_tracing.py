@@ -20,6 +20,8 @@ from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Notes, Painter, Sketcher, crossed_suite, toy_suite, toy_t2iat_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 SUITE = {"target": 3, "attribute": 2, "concepts": 2}
 OPTIONS = {"steps": 3, "resamples": 19, "report": False, "batch_size": 8}
 

@@ -22,7 +22,7 @@ from clinometer.runs.ledger import STRIPS, part_name
 from clinometer.runs.samples import Samples
 from tests.fuzz.corruption import Specimen, attempt
 
-pytestmark = pytest.mark.pages
+pytestmark = [pytest.mark.usefixtures("shortcuts_of_a_module"), pytest.mark.pages]
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,8 @@ from tests.old_runs import as_of_format_1
 from tests.runs.counting import count_up
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 SUITE = toy_suite(margin=0.1, target=10)
 
 

@@ -25,6 +25,8 @@ from tests.docs.pages import ROOT
 from tests.pipeline.engine_toys import InTurn, audit, tables
 from tests.toys import Eye, Notes
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 RUNS = ROOT / "tests/fixtures/runs"
 
 

@@ -15,6 +15,8 @@ from clinometer.studies.leaning.scores.shares import BY_ORDER
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import design, embeddings, one
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 DESIGN = design()
 OPTIONS = {"n_resamples": 200, "n_permutations": 0}
 

@@ -14,7 +14,7 @@ from tests import quick
 from tests.pipeline.engine_toys import InTurn
 from tests.toys import Eye, Painter, crossed_suite
 
-pytestmark = [pytest.mark.pages]
+pytestmark = [pytest.mark.usefixtures("shortcuts_of_a_module"), pytest.mark.pages]
 
 
 @pytest.fixture(scope="module")

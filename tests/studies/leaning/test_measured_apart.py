@@ -15,6 +15,8 @@ from clinometer.studies.leaning.scores.views import linear_views
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import design, embeddings, target_cosines
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 DESIGN = design()
 TARGETS = range(len(DESIGN.targets))
 

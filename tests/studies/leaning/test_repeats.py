@@ -16,6 +16,8 @@ from tests.studies.leaning.studies import design, embeddings
 from tests.studies.t2iat.designs import DESIGN as T2IAT
 from tests.studies.t2iat.designs import embeddings as t2iat_embeddings
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 DESIGN = design()
 OPTIONS = {"n_resamples": 50, "n_permutations": 0}
 

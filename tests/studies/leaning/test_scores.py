@@ -30,6 +30,8 @@ from tests.studies.leaning.studies import (
     study,
 )
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 COMPONENTS = ("ii", "itp", "ita", "tt")
 SUMS = ("image_part", "text_part", "mcas")
 NUMBERS = ("value", "low", "high", "stimulus_low", "stimulus_high")

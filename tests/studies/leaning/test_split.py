@@ -23,6 +23,8 @@ from tests import quick
 from tests.sweeps.toy_sweeps import Shifted
 from tests.toys import Eye, crossed_suite, toy_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 CONCEPTS = 6
 SHARES = np.full(CONCEPTS, 0.7), np.array([0.7, 0.95, 0.4, 0.7, 0.95, 0.4])
 DESIGN = design_of(CONCEPTS, margin=0.1)
