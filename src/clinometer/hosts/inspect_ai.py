@@ -95,7 +95,7 @@ class KeptImages:
         self.ids.add(result.id)
 
     def keep_those_of(self, run: Run) -> None:
-        """Keep the images that a run holds already."""
+        """Reuse the images that a run already holds."""
         for part in filter(run.drawn.has, run.parts):
             for row in run.drawn.rows(part):
                 if row["id"] not in self.ids:
@@ -211,7 +211,7 @@ class HostedAudit:
             self.drawn.keep(result, result.content or (None if result.image is None else encode_png(result.image)))
 
     def answer(self, identifier: str, output: ModelOutput) -> None:
-        """Keep the first image that inspect's model answered with, or why there is none."""
+        """Store the first image that inspect's model answered with, or why there is none."""
         content = output.message.content if output.choices else output.completion
         parts = [ContentText(text=content)] if isinstance(content, str) else content
         images = [part.image for part in parts if isinstance(part, ContentImage)]
@@ -226,7 +226,7 @@ class HostedAudit:
         )
 
     def _keep_file(self, identifier: str, image: str, seconds: float) -> None:
-        """Keep an image that came as a ``data:`` URI; any other is an address, and nothing is fetched."""
+        """Store an image that came as a ``data:`` URI; any other is an address, and nothing is fetched."""
         file, reason = b"", f"the image is at an address, which is not fetched: {shortened(image)}"
         if image.startswith("data:"):
             try:
@@ -288,7 +288,7 @@ class HostedAudit:
         return score
 
     def finish(self) -> Mapping[str, float]:
-        """Make the run of all images, and return its numbers by name."""
+        """Build the run from all images, and return its numbers by name."""
         run_audit(self.request, Models(), Workers(), NoProgress())
         return numbers_of(Run(str(self.out)))
 

@@ -141,7 +141,7 @@ class PaperPage:
         return [each for each in self.finished if not isinstance(each.planned, PlannedCounts)]
 
     def label_of(self, run: AnyRun) -> str:
-        """Name a run, and its model where the page has several."""
+        """Return the label of a run, with its model where the page has several."""
         return f"{run.name}, {run.model}" if len(self.models) > 1 else run.name
 
     @property
@@ -172,7 +172,7 @@ class PaperPage:
         return {name: own for run in self.planned for name, own in (run.renamed or {}).items()}
 
     def label(self, key: str, value: str, part: PrintedTable | CountedTable) -> str:
-        """Find the paper's words for a value of a key."""
+        """Return the paper's words for a value of a key."""
         if value in part.labels:
             return part.labels[value]
         if key == "model":
@@ -204,17 +204,17 @@ class PaperPage:
         return (DRAWN,) if run.planned.model in given else ()
 
     def cells_of(self, part: PrintedTable) -> dict[str, pd.DataFrame]:
-        """Look up the cells of a table, by our models."""
+        """Return the cells of a table, by our models."""
         name = self.paper.published.tables[part.printed]
         own = {model: cells[cells.table == name] for model, cells in self.cells.items()}
         return own if part.tested is None else {model: with_q(cells, part.tested) for model, cells in own.items()}
 
     def table(self, part: PrintedTable) -> LaidTable | None:
-        """Lay out a printed table."""
+        """Format a printed table."""
         return laid_out(part, self.cells_of(part), lambda key, value: self.label(key, value, part), self.stands)
 
     def counted(self, part: CountedTable) -> LaidTable | None:
-        """Lay out a table of counts, by the run of its labels."""
+        """Format a table of counts, by the run of its labels."""
         for each in self.finished:
             if isinstance(each.planned, PlannedCounts) and each.planned.name == part.counted:
                 printed = printed_p(each.planned.pictures, each.planned.spec.label)
@@ -266,7 +266,7 @@ class PaperPage:
         return list(dict.fromkeys(run.model for run in self.planned))
 
     def components(self, part: ComponentTable) -> pd.DataFrame:
-        """Lay out a table of words beside what was measured."""
+        """Format a table of words next to what was measured."""
         runs = [each for each in self.finished if each.planned.name == part.run]
         scores = {each.planned.model: Scores.from_frame(each.run.scores) for each in runs}
         heads = list(scores) if len(scores) > 1 else ["Measured here"] * len(scores)
@@ -292,7 +292,7 @@ class PaperPage:
         return ToldPart(part, figures=self.figures(part))
 
     def finding(self) -> str:
-        """Say in one sentence what stands on the page."""
+        """Summarise the page in one sentence."""
         if not self.finished:
             return "No run of this paper is finished: there is nothing to hold against it yet."
         if self.is_rehearsal:
@@ -308,7 +308,7 @@ class PaperPage:
         return f"{inside} of {of} lie in the 95\N{NARROW NO-BREAK SPACE}% intervals of what was measured here."
 
     def notices(self) -> list[str]:
-        """Say what a reader must know first."""
+        """Return what a reader must know first."""
         lines = [QUICK] if self.reproduction.record.quick else []
         if self.is_rehearsal and self.finished:
             lines.insert(0, REHEARSAL)

@@ -15,7 +15,7 @@ FEWEST = 3
 
 
 def correlations(part: PrintedTable, by_model: dict[str, pd.DataFrame]) -> list[str]:
-    """Say how the order of the two columns that a table correlates agrees, a sentence a model.
+    """Describe the rank agreement of the two columns that a table correlates, one sentence per model.
 
     Where nobody has rated our pictures, the paper's own fractions stand in for them, which are of other pictures.
     """

@@ -128,7 +128,7 @@ def printed_p(folder: Path, label: str) -> dict[tuple[str, str], str]:
 
 
 def counted_cells(scores: Scores, printed: dict[tuple[str, str], str]) -> pd.DataFrame:
-    """Lay out a run of counts as cells of a table: shares with intervals, the paper's test, the exact one, and q."""
+    """Format a run of counts as cells of a table: shares with intervals, the paper's test, the exact one, and q."""
     cells = [
         _cell(row, row.setting, row.group, row.value, row.low, row.high)
         for row in scores.select("share", "share", encoder="")

@@ -190,7 +190,7 @@ def rehearsal_of(run: PaperRun, *, quick: bool = False) -> tuple[Suite, Mapping[
 
 
 def _in_known_words(suite: LeaningSuite) -> Suite:
-    """Put a suite of the papers into words that the reference model was taught, concept by concept."""
+    """Translate a suite of the papers into words that the reference model was taught, concept by concept."""
     words, pairs = rehearsed_words()
     known = reference.vocabulary()["concepts"]
     asked = suite.model_dump()

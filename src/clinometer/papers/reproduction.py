@@ -142,7 +142,7 @@ def _write_record(directory: Directory, record: ReproductionRecord) -> None:
 
 
 def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
-    """Say what a reproduction takes. Models are loaded; nothing is drawn or written."""
+    """Estimate what a reproduction takes. Models are loaded; nothing is drawn or written."""
     directory = Directory(out)
     planned, rates, finished = asked.runs_in(directory), dict[str, Rate](), {}
     if directory.exists(RECORD):
@@ -159,7 +159,7 @@ def reproduce(
     import_counts: ImportCounts,
     show: Callable[[Needs], None] = lambda needs: None,
 ) -> Reproduction:
-    """Do every run that is not finished, and write the page of each paper.
+    """Execute every run that is not finished, and write the page of each paper.
 
     ``import_counts`` : makes a run of a table of counts; it knows the study.
     ``show`` : is given what it takes before anything is drawn, but for one picture that is timed and thrown away.
@@ -203,7 +203,7 @@ class _Do:
 
 
 def _run_all(do: _Do, record: ReproductionRecord, planned: Sequence[AnyRun]) -> None:
-    """Do the runs one after the other; a paper's page is written anew as soon as the last of its runs is over."""
+    """Execute the runs in order; rewrite a paper's page as soon as the last of its runs is over."""
     directory, last = do.directory, {run.paper: run.key for run in planned}
     for number, run in enumerate(planned, 1):
         do.progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
@@ -272,7 +272,7 @@ def _plain_rates(rates: Mapping[str, Rate]) -> dict[str, tuple[float | None, flo
 
 
 def require_finished(reproduction: Reproduction) -> None:
-    """Refuse to end well where a run failed.
+    """Raise if a run failed.
 
     Raises
     ------

@@ -112,7 +112,7 @@ Label = Callable[[str, str], str]
 def laid_out(
     part: PrintedTable | CountedTable, by_model: Mapping[str, pd.DataFrame], label: Label, stands: Mapping[str, str]
 ) -> LaidTable | None:
-    """Lay out a printed table; None where no run has any of its cells.
+    """Format a printed table; None where no run has any of its cells.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def component_rows(part: ComponentTable, by_model: Mapping[str, Scores]) -> Iter
 
 
 def _range(rows: Sequence[Row]) -> str:
-    """Say from where to where a component reaches over the concepts."""
+    """Return the range of a component over the concepts."""
     values = [row.value for row in rows if row.concept and row.defined]
     if not values:
         return wording.MISSING

@@ -47,7 +47,7 @@ from clinometer.web.security import (
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
-    """Make the server of some runs. ``app.state`` holds the settings, the gate and the index of runs."""
+    """Create the app that serves some runs. ``app.state`` holds the settings, the gate and the index of runs."""
     app = FastAPI(
         title="clinometer",
         docs_url=None,
@@ -142,7 +142,7 @@ BACKLOG: Final = 128
 
 
 def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
-    """Make the server of an app, with the limits of its settings."""
+    """Create the server of an app, with the limits of its settings."""
     settings: ServerSettings = app.state.settings
     given: dict[str, Any] = {
         "http": _protocol(settings),
@@ -183,7 +183,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
             held.parties[self.party].discard(self)
 
         def waits_for(self) -> object:
-            """Say what the other side is to do next, as a value that changes when it has; None if it is our turn."""
+            """Return what we wait for from the client, as a value that changes once it came; None if it is our turn."""
             unsent = self.transport.get_write_buffer_size()
             cycle = self.cycle
             if unsent:
@@ -231,7 +231,7 @@ class _Connections:
             loop.call_later(min(1.0, self._settings.patience / 4), self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End what has waited for one and the same thing too long, and look again in a second."""
+        """Close connections that have waited too long for the same step, and check again in a second."""
         self._looks, now, before = False, loop.time(), self._looked
         self._looked = {}
         self.parties = defaultdict(set, {party: of for party, of in self.parties.items() if of})

@@ -171,7 +171,7 @@ def open_database(url: str, *, repair: bool = False) -> Engine:
 
 
 def _require_file(place: Path) -> None:
-    """Refuse to begin anew where there was a file, and to add tables to somebody else's.
+    """Raise if a file that was there is gone, or if the file belongs to another program.
 
     It is looked at before a connection of our own, whose log would change it.
     """
@@ -194,7 +194,7 @@ def _require_file(place: Path) -> None:
 
 
 def _require_own(place: Path, names: Sequence[str]) -> None:
-    """Refuse a file whose tables are not those of ratings, or that lost them all.
+    """Raise if the file's tables are not those of ratings, or if it lost them all.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _require_own(place: Path, names: Sequence[str]) -> None:
 
 
 def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
-    """Look at the file before anything changes it, bring its schema up to date, and seal it where that is new."""
+    """Check the file before anything changes it, migrate its schema, and seal it where sealing is new."""
     told = tables.acknowledged(place)
     with engine.execution_options(clinometer_reads=True).connect() as connection:
         # where migrations are to be run, or were by a newer version, running them says so
@@ -246,7 +246,7 @@ def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
 
 
 def repair_database(url: str) -> str:
-    """Go on with a damaged SQLite file as it is, after a copy of it was put aside. Return where the copy lies.
+    """Accept a damaged SQLite file as it is, after making a copy. Return the path of the copy.
 
     Raises
     ------
@@ -296,7 +296,7 @@ class GroupCommit:
         self._waiting: deque[_Work[Any]] = deque()
 
     def write(self, work: Callable[[Session], Output]) -> Output:
-        """Do the work and return its result once it is on disk; where it raises, nothing of it is kept."""
+        """Run a transaction and return its result once it is on disk; roll back all of it if it raises."""
         if not self._is_needed:
             with writing(self._engine) as session:
                 return work(session)
@@ -332,7 +332,7 @@ class _Work(Generic[Output]):
     is_over: bool = False
 
     def do(self, session: Session) -> None:
-        """Do it, or leave no trace of it."""
+        """Run it in a transaction, rolled back if it raises."""
         try:
             with session.begin_nested():
                 self.output = self.work(session)
@@ -355,7 +355,7 @@ def reading(engine: Engine) -> Iterator[Session]:
 
 @contextmanager
 def _answering(engine: Engine) -> Iterator[None]:
-    """Name the database where it does not answer: its file is damaged, its disk is full, its server is gone.
+    """Name the database in errors that it raises: a damaged file, a full disk, a server that is gone.
 
     Raises
     ------
@@ -423,6 +423,6 @@ def _upgrade(connection: Connection, *, commit: bool = True) -> None:
 
 
 def address_of(url: str) -> str:
-    """Name a database: its file, or its URL without a password."""
+    """Return the address of a database for messages: its file, or its URL without a password."""
     place = file_of(url)
     return masked_address(url) if place is None else str(place)

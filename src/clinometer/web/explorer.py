@@ -226,7 +226,7 @@ class ExplorerPage:
 
 @router.get("/")
 def start(request: Request) -> Response:
-    """Say where a visitor begins: with the pictures, where there is but one run; with the index of several or none."""
+    """Return the page a visitor starts at: the pictures of a single run, or the index of several or none."""
     listed = request.app.state.runs.listed()
     return _of_newest(request.app.state, listed) if len(listed) == 1 else RedirectResponse("/runs", 303)
 
@@ -280,7 +280,7 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
 
 
 def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
-    """Look up what an address asks. ``state`` : of the app; without ratings nothing is shown of them.
+    """Return the view that an address asks for. ``state`` : of the app; without ratings nothing is shown of them.
 
     Raises
     ------
@@ -325,7 +325,7 @@ Ranks = Sequence[tuple[Owner, int, Sequence[IndexedSample]]]
 def _ranks(
     lead: Samples, choice: SampleChoice, owners: Sequence[Owner], samples: Sequence[IndexedSample], offset: int
 ) -> Ranks:
-    """Find the ranks of a page's samples among those of their owner that fit the choice; owners come in order."""
+    """Return the rank of each sample of a page among its owner's samples that match the filter; owners are in order."""
     by_code = {owner.code: owner for owner in owners}
     found: list[tuple[Owner, int, Sequence[IndexedSample]]] = []
     for code, own in groupby(samples, key=lambda sample: sample.owner):
@@ -340,7 +340,7 @@ def _ranks(
 def _beside(
     path: Path, query: ExplorerQuery, eye: IndexedEncoder | None, ranks: Ranks
 ) -> tuple[IndexedEncoder | None, dict[str, IndexedSample], bool]:
-    """Find what another run has beside the samples of a page, by their ids, as its encoder of the same name reads it.
+    """Return another run's counterparts of a page's samples, by id, as its encoder of the same name reads them.
 
     That is what it drew from the same noise. Where it shares none, as with another seed, it is what has the same rank
     among the samples of the same owner in the same order; the last value says so.

@@ -74,7 +74,7 @@ class Album:
         return picture
 
     def make_ready(self, run: Run, images: Iterable[Stored], size: Size) -> None:
-        """Make the pictures that are not kept yet, reading each part once: one by one each would read its part anew.
+        """Render the pictures that are not cached yet, reading each part only once.
 
         Raises
         ------

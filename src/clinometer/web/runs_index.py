@@ -361,7 +361,7 @@ def scores_at(run: api.Run, stamp: str) -> Scores:
 
 
 def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:
-    """Say where on the axis each run stands, and what its place is called."""
+    """Return each run's position on the axis, and the position's label."""
     if over in _SETTINGS:
 
         def setting(entry: RunEntry) -> tuple[float, str]:

@@ -212,7 +212,7 @@ class _Writer:
         self._voices: dict[tuple[str, str], int] = {}
 
     def begin_again(self) -> None:
-        """Go back to the first part."""
+        """Restart at the first part."""
         self._position = 0
 
     def write_samples(self, piece: Piece, run: api.Run) -> None:
@@ -440,7 +440,7 @@ class Samples:
         self._database.close()
 
     def bring_people(self, answers: Mapping[str, tuple[str, bool]]) -> None:
-        """Bring what most people said of rated images, by id, for choices among them; it is gone with this object.
+        """Load the majority answers about rated images, by id, for filters; they are gone with this object.
 
         Beside each answer stands whether it is that of simulated raters.
         """

@@ -255,7 +255,7 @@ class RateLimit:
 
 
 def neighbours(host: str) -> str:
-    """Name whoever shares an address: an IPv6 host has 2^64 of them to itself, so there it is the network.
+    """Return the key that clients at one address share: the network for IPv6, as one host has 2^64 addresses.
 
     >>> neighbours("192.0.2.7"), neighbours("::ffff:192.0.2.7"), neighbours("2001:db8::7")
     ('192.0.2.7', '192.0.2.7', '2001:db8::/64')
@@ -271,7 +271,7 @@ def neighbours(host: str) -> str:
 
 
 def address_of(scope: Scope) -> str:
-    """Name who a request comes from, by its address."""
+    """Return the address that a request comes from."""
     client = scope.get("client")
     return neighbours(client[0]) if client else "unknown"
 
@@ -320,7 +320,7 @@ class Gate:
         return True
 
     def sign_out(self, request: Request) -> None:
-        """End the session, wherever its cookie is."""
+        """End the session, even where its cookie was copied to."""
         self._sessions.pop(str(request.session.pop("organiser", "")), None)
         request.session.pop("csrf", None)
 

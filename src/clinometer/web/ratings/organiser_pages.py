@@ -71,7 +71,7 @@ def new_task(
     warning: Annotated[str, Form(max_length=2_000)] = "",
     blur: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Make the task, or show the form again with what is wrong."""
+    """Create the task, or show the form again with its errors."""
     form = TaskForm(
         run or [],
         title,
@@ -149,7 +149,7 @@ def new_invitation(
     days: Annotated[float, Form(gt=0, le=3650)] = 30,
     raters: Annotated[int, Form(ge=0, le=100_000)] = 0,
 ) -> Response:
-    """Make a link. It is shown this once: the database holds its hash alone."""
+    """Create an invitation link. It is shown only once: the database keeps its hash."""
     with writing(_engine(request)) as session:
         token = invite(session, _task(session, identifier), days=days, raters_most=raters)
     return _task_page(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
@@ -214,7 +214,7 @@ def ask_before_withdrawing(request: Request, identifier: Identifier, name: str) 
 
 @router.post("/{identifier}/raters/{name}/withdraw")
 def withdraw(request: Request, identifier: Identifier, name: str) -> Response:
-    """Leave a rater's answers out from now on. They stay in the database, and count nowhere."""
+    """Exclude a rater's answers from now on. They stay in the database and count nowhere."""
     with writing(_engine(request)) as session:
         rater = _rater(session, identifier, name)
         rater.withdrawn = rater.withdrawn or now()

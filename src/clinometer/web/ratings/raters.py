@@ -69,7 +69,7 @@ class RaterProgress:
 
 
 def join(session: Session, invitation: Invitation) -> tuple[str, str]:
-    """Make a rater with an order of their own; return the token to come back by, or why no item is left."""
+    """Create a rater with an order of items of their own; return the token for coming back, or why no item is left."""
     task = session.scalars(select(Task).where(Task.id == invitation.task_id).with_for_update()).one()
     rng = random.Random(secrets.token_bytes(16))
     rated = list(session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention == "")))
@@ -131,7 +131,7 @@ def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
 
 
 def record(session: Session, rater: Rater, place: int, answer: str, seconds: float | None) -> bool:
-    """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
+    """Store an answer. The first one of a turn counts; later ones change nothing. False for an invalid answer."""
     turn = session.scalar(select(Turn.id).where(Turn.rater_id == rater.id, Turn.place == place))
     names = {choice["name"] for choice in rater.task.answers}
     following = _count_turns(session, rater)[0]
@@ -237,7 +237,7 @@ def answer(
     answer: Annotated[str, Form(max_length=300)],
     seconds: Annotated[str, Form(max_length=30)] = "",
 ) -> Response:
-    """Keep an answer: it is on disk when the page says so. Sent twice, it counts once."""
+    """Store an answer: it is on disk when the page says so. Sent twice, it counts once."""
     try:
         took = float(seconds)
     except ValueError:
@@ -318,7 +318,7 @@ WANTED: Final = 3
 
 
 def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
-    """Make the task, once, of the first run that an encoder has read; returns its id.
+    """Create the demo task, once, from the first run that an encoder has read; return its id.
 
     Its raters are named by their skill and marked as simulated: nothing counts their answers among people's.
 

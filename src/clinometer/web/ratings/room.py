@@ -105,7 +105,7 @@ class Room:
         return self._picture(item.run, samples[order])
 
     def make_ready(self, task: str) -> None:
-        """Make the pictures of a task in the background, once: its raters will ask for them all."""
+        """Render the pictures of a task in the background, once: its raters will ask for all of them."""
         with self._lock:
             if task in self._begun:
                 return
@@ -124,7 +124,7 @@ class Room:
                 self._album.make_ready(self._run(url), [self._stored(url, sample) for sample in samples], "large")
 
     def _stored(self, url: str, sample: str) -> Stored:
-        """Say where an image lies."""
+        """Return where an image is stored."""
         return self._images(url, self._run(url).sample(sample).part)[sample]
 
     def _run(self, url: str) -> Run:

@@ -49,7 +49,7 @@ class Moment(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """Say the zone."""
+        """Attach the UTC time zone."""
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
@@ -203,7 +203,7 @@ def _sum(total: str, sign: int, *row: Any) -> str:
 
 
 def _triggers() -> Iterator[tuple[str, str]]:
-    """Name and SQL of each trigger."""
+    """Return the name and the SQL of each trigger."""
     for table in SEALED:
         old, new = (
             ", ".join([f"'{table.name}'", *(f"{age}.{c.name}" for c in table.columns)]) for age in ("OLD", "NEW")
@@ -257,7 +257,7 @@ def is_sealed(connection: Connection) -> bool:
 
 
 def damage_of(connection: Connection, acknowledged: int) -> str:
-    """Say what is not as it was written; empty where all is. One transaction must hold all that is read."""
+    """Describe what is not as it was written; empty if everything is. All reads must be in one transaction."""
     found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
     if found != "ok":
         return f"SQLite finds it damaged: {' '.join(str(found).split())[:200]}"
@@ -281,7 +281,7 @@ def damage_of(connection: Connection, acknowledged: int) -> str:
 
 
 def seal_file(place: Path) -> Path:
-    """Name the file that says how many changes were acknowledged."""
+    """Return the path of the file that records how many changes were acknowledged."""
     return place.with_name(f"{place.name}.seal")
 
 
@@ -296,7 +296,7 @@ def acknowledged(place: Path) -> int | None:
 
 
 def acknowledge(place: Path, changes: int, *, anew: bool = False) -> None:
-    """Keep on disk that so many changes are; what another process acknowledged since stays, unless it is ``anew``."""
+    """Record on disk how many changes are safe; a higher number from another process stays, unless ``anew``."""
     with FileLock(f"{seal_file(place)}.lock", timeout=WAIT):
         if not anew and (acknowledged(place) or 0) >= changes:
             return
@@ -314,7 +314,7 @@ def _line(changes: int) -> bytes:
 
 
 def keep_log(place: Path) -> str:
-    """Keep a copy of the log before SQLite, which is done with it, removes it. Say where."""
+    """Copy the log before SQLite, which no longer needs it, removes it. Return the path of the copy."""
     log, copy = (place.with_name(f"{place.name}-wal{ending}") for ending in ("", ".damaged"))
     if not log.exists() or not log.stat().st_size:
         return ""

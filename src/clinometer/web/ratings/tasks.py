@@ -84,7 +84,7 @@ def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> t
 
 
 def make_task(session: Session, spec: TaskSpec, items: Sequence[tuple[str, DrawnItem]]) -> Task:
-    """Keep a task with its items, each with the run that it is of."""
+    """Store a task with its items, each with the run it is from."""
     task = Task(
         id=secrets.token_hex(8),
         title=spec.title,
@@ -194,7 +194,7 @@ def export_task(engine: Engine, identifier: str) -> dict[str, tuple[int, int]]:
 
 
 def _source(identifier: str) -> str:
-    """Name a task in the runs that hold its answers."""
+    """Return the name of a task in the runs that hold its answers."""
     return f"task {identifier}"
 
 
@@ -306,7 +306,7 @@ def hash_of(token: str) -> str:
 
 
 def invite(session: Session, task: Task, *, days: float = 30, raters_most: int = 0) -> str:
-    """Make an invitation to a task; return its token, which is shown once.
+    """Create an invitation to a task; return its token, which is shown once.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def rater_of(session: Session, token: str) -> Rater | None:
 
 
 def refusal_of(session: Session, invitation: Invitation) -> str:
-    """Say why an invitation no longer lets anybody in; empty where it does."""
+    """Return why an invitation is no longer valid; empty if it is."""
     if invitation.revoked is not None:
         return "This invitation was withdrawn."
     if invitation.expires <= now():
@@ -360,7 +360,7 @@ def _answers_of_rater() -> Select[int]:
 
 
 def rater_refusal(rater: Rater) -> str:
-    """Say why a rater cannot go on; empty where they can."""
+    """Return why a rater cannot continue; empty if they can."""
     if rater.withdrawn is not None:
         return "Your answers were withdrawn, and nothing of them is used."
     if rater.invitation.revoked is not None:
