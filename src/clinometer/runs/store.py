@@ -9,7 +9,7 @@
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
     RUN/embeddings/<encoder>/saved-again.parquet    id, change, distance
-    RUN/trace, RUN/strips, RUN/latents        what the images were taken for on the way (:mod:`clinometer.runs.tracing`)
+    RUN/trace, RUN/strips, RUN/latents        what the images were taken for on the way (:mod:`clinometer.runs.traces`)
     RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
     RUN/counts.parquet                        of a run without images, the counts that were imported
@@ -57,7 +57,7 @@ from clinometer.runs.record import (
 from clinometer.runs.samples import Samples
 from clinometer.runs.scores import read_scores
 from clinometer.runs.storage import Directory
-from clinometer.runs.tracing import StoredTraces
+from clinometer.runs.traces import StoredTraces
 from clinometer.runs.worker import Worker
 from clinometer.suites import Suite, suite_from_mapping
 
